@@ -10,23 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.collections import CollectionScores, compare_collections
-from ragbench.comparison.method import IntervalsAndTests, Method
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import COLLECTIONS, read_record, to_json, write_run_folder
 from ragbench.errors import OptionError
 from ragbench.experiment.gates import scored_without_controls
 from ragbench.experiment.plan.groups import source_clusters
+from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import load_run_config, run_experiment
 from ragbench.experiment.summary import new_run_id
-from ragbench.files import naming_unwritable, write_atomically
 from ragbench.records.codec import to_json as to_mapping
 from ragbench.records.collections import CollectionRun, CollectionsSummary
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import Summary
-from ragbench.registry import declared_options
-from ragbench.report.collections import lay_out_collections, render_markdown, render_terminal
+from ragbench.report.collections import lay_out_collections, render_terminal
 from ragbench.report.page.html import write_runs_page
 from ragbench.report.progress import Progress
 
@@ -154,24 +152,17 @@ def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None
         DataError: A file cannot be written.
     """
     for path in paths:
-        with naming_unwritable(path):
-            if path.suffix == ".html":
-                write_runs_page(path, lay_out_collections(record), [])
-            else:
-                write_atomically(path, render_markdown(record).encode("utf-8", "backslashreplace"))
+        write_runs_page(path, lay_out_collections(record))
 
 
 def _summarize(
     config: ExperimentConfig, experiments: Mapping[str, Experiment], run_id: str
 ) -> CollectionsSummary:
     """Return macro means and tests over the finished runs, from their folders."""
-    statistics = config.statistics
-    shared = {name: getattr(statistics, name) for name in declared_options(IntervalsAndTests)}
-    method = Method(**shared, seed=config.seed, cluster=statistics.cluster)
-    collections = []
+    method, cluster, collections = method_of(config), config.statistics.cluster, []
     for name, experiment in experiments.items():
         # from the files of the run: the summary and `ragbench compare` read the same numbers
-        scored, cluster = scored_without_controls(experiment.path), statistics.cluster
+        scored = scored_without_controls(experiment.path)
         labels = None if cluster is None else source_clusters(cluster, scored, scored.query_ids)
         collections.append(CollectionScores(name, scored, experiment.compared, labels))
     measures = compare_collections(collections, method)

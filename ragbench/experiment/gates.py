@@ -59,7 +59,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
             {part: gold.fingerprints[part] for part in IDENTIFYING if part in gold.fingerprints},
             fingerprints=fingerprint_queries(plan.queries, qrels, gold.answers, gold.gold_spans),
         ),
-        method=method_of(plan),
+        method=method_of(plan.config),
         baselines=plan.gate_baselines,
         n_queries=len(plan.collection.queries),
         clusters=None if clusters is None else dict(zip(plan.ids, clusters, strict=True)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +25,13 @@ from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.result import load_experiment
-from ragbench.files import naming_unwritable, write_atomically, write_file
+from ragbench.files import naming_unwritable, write_file
 from ragbench.pictures.svg import FIGURES, drawer
 from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.markdown import render_chapter, render_markdown
-from ragbench.report.page.html import all_pictures, write_brief, write_page, write_runs_page
+from ragbench.report.markdown import render_markdown
+from ragbench.report.page import html
 from ragbench.report.runs import lay_out_changes, lay_out_list
 
 # Suffixes of pages.
@@ -86,7 +87,13 @@ def write_pages(
     is_html = not brief and any(path.suffix == ".html" for path in paths)
     fixes = None if run is None or not is_html else _fixes_of(run, tell)
     for path in paths:
-        _write(path, summary, comparisons, run, fixes, brief=brief)
+        with _drawing(path):
+            if brief:
+                html.write_brief(path, summary, comparisons)
+            elif path.suffix == ".html":
+                html.write_page(path, summary, comparisons, run, fixes)
+            else:
+                html.write_text(path, render_markdown(summary, comparisons))
     return paths
 
 
@@ -106,7 +113,7 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
     experiment = load_experiment(run)
     paths = []
     counts = Counter[str]()
-    for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
+    for picture in html.all_pictures(experiment.record, experiment.compared, experiment.path):
         counts[picture.name] += 1
         # systems such as `a.b` and `a-b` give one name
         end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""
@@ -125,13 +132,7 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
     Raises:
         DataError: The file cannot be written.
     """
-    page, trends = lay_out_list(entries, folder)
-    with naming_unwritable(path):
-        if path.suffix == ".html":
-            write_runs_page(path, page, trends)
-        else:
-            text = render_chapter(page.name, page.runs) if page.runs else ""
-            write_atomically(path, text.encode("utf-8", "backslashreplace"))
+    html.write_runs_page(path, *lay_out_list(entries, folder))
 
 
 def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:
@@ -147,32 +148,12 @@ def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None
         return None
 
 
-def _write(
-    path: Path,
-    summary: Summary,
-    comparisons: Comparisons,
-    run: Path | None,
-    fixes: FixList | None,
-    *,
-    brief: bool,
-) -> None:
-    """Write a page as HTML or Markdown by its suffix; `run` is the folder of a page of one run.
-
-    A suffix other than `.html` gives Markdown; a brief page is HTML.
-
-    Raises:
-        DataError: The file cannot be written, or the records cannot be drawn.
-    """
+@contextmanager
+def _drawing(path: Path) -> Iterator[None]:
+    """Raise a DataError if the block cannot write its page, or draw the records of the run."""
     try:
         with naming_unwritable(path):
-            if brief:
-                write_brief(path, summary, comparisons)
-            elif path.suffix == ".html":
-                write_page(path, summary, comparisons, run, fixes)
-            else:
-                # a model may send lone surrogates, which UTF-8 cannot encode: written as escapes
-                page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")
-                write_atomically(path, page)
+            yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # readers check the main fields of both files; an edited file may have other mistakes
         reason = f"{type(error).__name__}: {error}"

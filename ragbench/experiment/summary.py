@@ -172,7 +172,7 @@ def _cheapest_systems(plan: Plan, results: Results) -> Iterator[CheapestSystem]:
     firsts = {family.kind: family for family in reversed(families)}
     for family in sorted(firsts.values(), key=families.index):
         scored, best = scored_by(family.measure, systems), family.best or ""
-        method, margin = method_of(plan), NOT_WORSE_MARGIN
+        method, margin = method_of(plan.config), NOT_WORSE_MARGIN
         comparison = CostComparison(
             best, scored, family.measure, margin, method, plan.ids, plan.clusters
         )

@@ -235,7 +235,7 @@ class Gate(ABC):
     Attributes:
         subject: Key that names what the gate is about, such as `measure`.
         of: Kind of the subject: `score`, `cost` or `judge`.
-        score_key: Key that names the score, if it is not the subject; else empty.
+        score_key: Key that names the score or rubric, if it is not the subject; else empty.
         conditions: Keys of conditions, of which the config allows one a gate.
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.
@@ -271,9 +271,9 @@ class Gate(ABC):
         return True
 
     @property
-    @abstractmethod
     def about(self) -> str:
         """Score, cost or rubric that the gate is about; empty for the first score of a system."""
+        return str(getattr(self, self.score_key or self.subject) or "")
 
     @property
     def score(self) -> str | None:
@@ -463,11 +463,6 @@ class MeasureGate(SystemGate):
         Costs are those of `COSTS`; every other name counts as a score.
         """
         return (name in COSTS) == (cls.of == "cost")
-
-    @property
-    def about(self) -> str:
-        """Score or cost that the gate is about."""
-        return self.measure
 
 
 def out_of_range(key: str, low: float, high: float) -> GateProblem:

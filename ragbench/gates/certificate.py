@@ -31,6 +31,7 @@ class Certificate(Gate):
 
     subject = "certificate"
     of = "judge"
+    score_key = "rubric"
     conditions = ("min_kappa",)
     file_key = "certificate"
 
@@ -46,11 +47,6 @@ class Certificate(Gate):
         float, Option("certificate: smallest allowed kappa of judge and people.", ge=-1, le=1)
     ]
     decide: DecideBy = None
-
-    @property
-    def about(self) -> str:
-        """Rubric by which the judge scores."""
-        return self.rubric
 
     @property
     def text(self) -> str:

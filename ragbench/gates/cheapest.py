@@ -204,11 +204,6 @@ class Cheapest(base.SystemGate):
     measure: base.Measure | None = None
 
     @property
-    def about(self) -> str:
-        """Score by which systems are compared; empty for the first one of the system."""
-        return self.measure or ""
-
-    @property
     def text(self) -> str:
         """Condition as summaries show it."""
         by = f" by {self.measure}" if self.measure else ""

@@ -234,11 +234,6 @@ class Failed(base.SystemGate):
     max: base.Most
 
     @property
-    def about(self) -> str:
-        """Score whose items are counted."""
-        return self.failed
-
-    @property
     def text(self) -> str:
         """Condition as summaries show it."""
         return f"failed {self.failed} <= {self.max:g}"

@@ -106,12 +106,10 @@ def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:
     case = ElementTree.SubElement(suite, "testcase", {"name": text, "classname": class_name})
     message = {"message": f"{text}: {why}"}
     details = "\n".join([why, *map(worst_line, gate.worst_queries)])
-    if gate.refused:
-        ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
-    elif gate.verdict == "fail":
-        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = details
-    elif gate.verdict == "undecided" and strict:
-        ElementTree.SubElement(case, "error", {**message, "type": "undecided"}).text = details
+    if gate.refused or gate.verdict == "fail" or (gate.verdict == "undecided" and strict):
+        tag = "failure" if gate.verdict == "fail" and not gate.refused else "error"
+        message["type"] = "refused" if gate.refused else gate.verdict
+        ElementTree.SubElement(case, tag, message).text = why if gate.refused else details
     elif gate.verdict == "undecided":  # JUnit has no such verdict
         skipped = ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
         skipped.text = details if gate.worst_queries else None

@@ -26,8 +26,16 @@ CSV_COLUMNS = (
 )
 
 
-def lay_out_collections(summary: CollectionsSummary, *, brief: bool = False) -> Layout:
-    """Return the page of an experiment over several collections.
+def lay_out_collections(summary: CollectionsSummary) -> Layout:
+    """Return the page of an experiment over several collections."""
+    subject = fmt.counted(len(summary.runs), "collections")
+    name, run_id = printable(summary.name), printable(summary.run_id)
+    chapter = _lay_out(summary)
+    return Layout(name, subject, chapter.headlines, run_id=run_id, runs=chapter)
+
+
+def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
+    """Return the chapter of an experiment over several collections.
 
     Args:
         summary: The experiment.
@@ -41,10 +49,7 @@ def lay_out_collections(summary: CollectionsSummary, *, brief: bool = False) -> 
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
     names = fmt.listed([printable(run.name) for run in summary.runs])
     labels = (f"collections: {names}", *_METHOD, *(f"note: {note}" for note in summary.notes))
-    subject = fmt.counted(len(summary.runs), "collections")
-    chapter = Chapter("systems over the collections", headlines, labels, grids)
-    name, run_id = printable(summary.name), printable(summary.run_id)
-    return Layout(name, subject, headlines, run_id=run_id, runs=chapter)
+    return Chapter("systems over the collections", headlines, labels, grids)
 
 
 def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
@@ -101,19 +106,16 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
 
 def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
     """Return the tables as text; without `verbose` those of the first measure of each kind."""
-    page = lay_out_collections(summary, brief=not verbose)
-    lines = [*page.headlines]
-    grids = () if page.runs is None else page.runs.grids
-    for grid in grids:
+    chapter = _lay_out(summary, brief=not verbose)
+    lines = [*chapter.headlines]
+    for grid in chapter.grids:
         lines += ["", grid.caption, *fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)))]
-    labels = () if page.runs is None else page.runs.labels
-    return "\n".join([*lines, "", *labels]) + "\n"
+    return "\n".join([*lines, "", *chapter.labels]) + "\n"
 
 
 def render_markdown(summary: CollectionsSummary) -> str:
     """Return the tables of all measures as Markdown."""
-    page = lay_out_collections(summary)
-    return "" if page.runs is None else render_chapter(page.name, page.runs)
+    return render_chapter(printable(summary.name), _lay_out(summary))
 
 
 def render_csv(summary: CollectionsSummary) -> str:
@@ -145,16 +147,12 @@ def render_csv(summary: CollectionsSummary) -> str:
 
 def render_latex(summary: CollectionsSummary) -> str:
     """Return a LaTeX table for each measure, with booktabs rules."""
-    page = lay_out_collections(summary)
+    about = f"{fmt.counted(len(summary.runs), 'collections')}, {summary.confidence:.0%} intervals."
     tables = [
         latex_table(
-            grid.heads,
-            [[escape_latex(cell) for cell in row] for row in grid.rows],
-            f"{grid.caption}: {page.subject}, {summary.confidence:.0%} intervals.",
+            grid.heads, (map(escape_latex, row) for row in grid.rows), f"{grid.caption}: {about}"
         )
-        for chapter in (page.runs,)
-        if chapter is not None
-        for grid in chapter.grids
+        for grid in _lay_out(summary).grids
     ]
     return "\n".join([LATEX_PACKAGES, *tables])
 

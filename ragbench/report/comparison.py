@@ -417,7 +417,7 @@ def render_latex(comparison: ComparedRuns) -> str:
     return "\n".join([LATEX_PACKAGES, *tables])
 
 
-def latex_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+def latex_table(heads: Sequence[str], rows: Iterable[Iterable[str]], caption: str) -> str:
     """Return a `table` environment; `heads` and `caption` are escaped here, cells are LaTeX."""
     lines = [
         *(r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import exp, nan
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,8 +14,8 @@ from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
 from ragbench.report.text import interval, side_by_side, significant
-from ragbench.score.retrieval.notation import Measure
-from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
+from ragbench.score.retrieval.notation import Measure, parse_measures
+from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
 from ragbench.stats.mean import finite
 from ragbench.types.checks import id_bytes
 from ragbench.types.display import printable
@@ -27,44 +28,21 @@ ALL = "all"
 # query the grades at the top of its ranking.
 FACTS = ("runid", "num_q", "relstring")
 
-# name of our measure, with `@` if it has a cut-off -> name in trec_eval, in its print order
-_FAMILIES = {
-    "num_ret": "num_ret",
-    "num_rel": "num_rel",
-    "num_rel_ret": "num_rel_ret",
-    "map": "map",
-    "gmap": "gm_map",
-    "r_precision": "Rprec",
-    "bpref": "bpref",
-    "mrr": "recip_rank",
-    "iprec_at_recall": "iprec_at_recall",
-    "precision@": "P",
-    "relstring": "relstring",
-    "recall@": "recall",
-    "infap": "infAP",
-    "gm_bpref": "gm_bpref",
-    "r_precision_mult": "Rprec_mult",
-    "utility": "utility",
-    "11pt_avg": "11pt_avg",
-    "bing": "binG",
-    "g": "G",
-    "ndcg": "ndcg",
-    "ndcg_rel": "ndcg_rel",
-    "rndcg": "Rndcg",
-    "ndcg@": "ndcg_cut",
-    "map@": "map_cut",
-    "relative_p@": "relative_P",
-    "hit_rate@": "success",
-    "set_p": "set_P",
-    "set_relative_p": "set_relative_P",
-    "set_recall": "set_recall",
-    "set_map": "set_map",
-    "set_f": "set_F",
-    "num_nonrel_judged_ret": "num_nonrel_judged_ret",
-    "yaap": "yaap",
-    "unjudged@": "unj",
-}
-_ORDER = {family: position for position, family in enumerate(_FAMILIES.values())}
+# Names of trec_eval in its print order: `all_trec` without `relstring`, which follows the official
+# measures, and `yaap`, which precedes the last one.
+_PRINTED = [*SETS["all_trec"]]
+_PRINTED.insert(len(SETS["official"]), "relstring")
+_PRINTED.insert(-1, "yaap")
+_ORDER = {family: position for position, family in enumerate(_PRINTED)}
+
+
+@cache
+def _families() -> dict[str, str]:
+    """Return name of our measure, with `@` if it has a cut-off -> name in trec_eval."""
+    names = [name for name in _PRINTED if name not in FACTS]
+    measures = [parse_measures([name], trec_eval_defaults=True)[0] for name in names]
+    keys = (f"{m.spec.name}{'' if m.k is None else '@'}" for m in measures)
+    return dict(zip(keys, names, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +242,7 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
         >>> [trec_eval_parts(parse_measure(name)) for name in names]
         [('ndcg_cut', '10'), ('recip_rank', ''), ('iprec_at_recall', '0.10'), None, None]
     """
-    family = _FAMILIES.get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
+    family = _families().get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
     options = {name: value for name, value in measure.options.items() if name != "documents"}
     recall_level = options.pop(measure.spec.at, None)
     parts = measure.signature_parts()

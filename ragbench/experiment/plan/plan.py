@@ -19,7 +19,7 @@ from ragbench.experiment.plan.components import (
     require_method,
 )
 from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
-from ragbench.experiment.plan.records import LiveComponents, Plan, System
+from ragbench.experiment.plan.records import LiveComponents, Plan, PlanInputs, System
 from ragbench.experiment.plan.scores import (
     DEFAULT_MEASURES,
     choose_answer_scores,
@@ -124,28 +124,29 @@ def make_plan(
         MissingExtra: A component needs a package that is not installed.
     """
     config = _matching_texts(config, collection)
-    check_live_names(config, live)
+    inputs = PlanInputs(config, collection, choices, live, calls)
+    check_live_names(inputs)
     gate_baselines = read_baselines(config.gates)
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
-    systems = choose_systems(config, collection, choices.only, live)
-    scores = choose_scores(config, collection, choices, systems, calls=calls)
+    systems = choose_systems(inputs)
+    scores = choose_scores(inputs, systems)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
     if qrels is not None and not query_ids.issuperset(qrels.query_ids):
         qrels = qrels.of_queries(query_ids)
     warnings = [*collection.warnings, *sampled, *scores.warnings]
-    warnings += _judgement_warnings(config, collection, qrels, scores.measures)
+    warnings += _judgement_warnings(inputs, qrels, scores.measures)
     warnings += _lost_span_warning(collection, scores.measures)
     warnings += _selection_warnings(config, choices)
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
-    retrievers = build_retrievers(config, collection, systems, live, calls=calls)
-    generators = _build_generators(config, systems, live, calls=calls)
+    retrievers = build_retrievers(inputs, systems)
+    generators = _build_generators(inputs, systems)
     warnings += _generator_warnings(config, generators, systems)
     warnings += _coverage_warnings("retriever", retrievers, collection.queries, queries)
     warnings += _coverage_warnings("generator", generators, collection.queries, queries)
-    baseline = choose_baseline(config, collection, systems)
+    baseline = choose_baseline(inputs, systems)
     apps = {
-        name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
+        name: build_app(name, *inputs.parts("app", name), calls=calls)
         for name in names_of(systems, "app")
     }
     plan = Plan(
@@ -204,34 +205,29 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
         expected_tool_calls={"unknown": ()},
         given=dict.fromkeys(recorded, ()),
     )
-    live = LiveComponents()
-    systems = choose_systems(config, unknown, choices.only, live)
+    inputs = PlanInputs(config, unknown, choices, calls=False)
+    systems = choose_systems(inputs)
     answering = bool(names_of(systems, "pair", "app"))
-    _, judges, _ = choose_answer_scores(
-        config, unknown, choices, has_answers=answering, calls=False
-    )
+    _, judges, _ = choose_answer_scores(inputs, has_answers=answering)
     rules = config.metrics.retrieval
     fill, _ = plan_fill(config, choices, judges, calls=False)
     fill, _ = fit_measures(fill, rules.measures or DEFAULT_MEASURES, rules.top_k)
     if fill is not None:
         judges = {**judges, fill.name: fill.judge}
-    retrievers = build_retrievers(config, unknown, systems, live, calls=False)
-    generators = _build_generators(config, systems, live, calls=False)
+    retrievers = build_retrievers(inputs, systems)
+    generators = _build_generators(inputs, systems)
     for name in names_of(systems, "app"):
         build_app(name, config.apps[name], None, calls=False)
     check_startup(config, retrievers, generators, judges)
 
 
-def _build_generators(
-    config: ExperimentConfig, systems: Sequence[System], live: LiveComponents, *, calls: bool
-) -> dict[str, Generator]:
+def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Generator]:
     """Create the generators of the pairs by name, in the order of the pairs; {} without pairs.
 
-    Errors and `calls` as in `build_generator`.
+    Errors as in `build_generator`.
     """
-    entries, passed = config.generators, live.generators
     return {
-        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
+        name: build_generator(name, *inputs.parts("generator", name), calls=inputs.calls)
         for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
     }
 
@@ -293,11 +289,11 @@ def _secret_warning(place: str) -> str:
     )
 
 
-def method_of(plan: Plan) -> Method:
+def method_of(config: ExperimentConfig) -> Method:
     """Return the intervals, tests and clusters that tables and gates of a run compare by."""
-    chosen = plan.config.statistics
+    chosen = config.statistics
     shared = {field.name: getattr(chosen, field.name) for field in fields(IntervalsAndTests)}
-    return Method(**shared, seed=plan.config.seed, cluster=chosen.cluster)
+    return Method(**shared, seed=config.seed, cluster=chosen.cluster)
 
 
 def _score_names(plan: Plan) -> list[str]:
@@ -363,7 +359,7 @@ def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[
 
 
 def _judgement_warnings(
-    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
+    inputs: PlanInputs, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
     """Return a list with one warning if judged documents are not in the corpus, else [].
 
@@ -373,11 +369,11 @@ def _judgement_warnings(
     Raises:
         DataError: None of the judged documents is in the corpus.
     """
+    collection, match = inputs.collection, inputs.config.metrics.retrieval.match
     reads_qrels = any(measure.spec.reads_ids for measure in parse_measures(measures))
     if qrels is None or collection.documents is None or not reads_qrels:
         return []
-    match, places = config.metrics.retrieval.match, collection.gold_places
-    documents = collection.documents
+    places, documents = collection.gold_places, collection.documents
     corpus_ids: set[str]
     if match.level == "id":
         corpus_ids = set(record_ids(documents))
@@ -398,7 +394,7 @@ def _judgement_warnings(
     if len(missing) == len(judged):
         raise DataError(
             f"all {len(judged)} judged documents {problem}, such as '{missing[0]}'{place}",
-            file=config.path,
+            file=inputs.config.path,
             record="metrics.retrieval.match",
             allowed=_allowed_ids(corpus_ids, match),
             nearest=close,

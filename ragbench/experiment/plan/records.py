@@ -12,6 +12,7 @@ from typing import Any, Literal
 from ragbench.comparison.differences import Slicing
 from ragbench.config import schema
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemParts
+from ragbench.errors import DataError
 from ragbench.generate.base import App, Generator
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import SystemType
@@ -127,6 +128,34 @@ class LiveComponents:
     retrievers: Mapping[str, Any] = field(default_factory=dict)
     generators: Mapping[str, Any] = field(default_factory=dict)
     apps: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """Config, data and options that a plan is made of.
+
+    Attributes:
+        config: Config of the experiment.
+        collection: Data set.
+        choices: Options of the command line, such as `--only`.
+        live: Components that a caller passed as objects.
+        calls: False calls no code of the user: its components are replaced by ones that cannot run.
+    """
+
+    config: schema.ExperimentConfig
+    collection: Collection
+    choices: Choices
+    live: LiveComponents = field(default_factory=LiveComponents)
+    calls: bool = True
+
+    def parts(self, noun: Noun, name: str) -> tuple[schema.Component | None, Any]:
+        """Return the config entry and the live object of a component; None for a missing one."""
+        kind = f"{noun}s"
+        return getattr(self.config, kind).get(name), getattr(self.live, kind).get(name)
+
+    def error(self, problem: str, record: str, allowed: str) -> DataError:
+        """Return the error of a part of the config, named by its path, that the data do not fit."""
+        return DataError(problem, file=self.config.path, record=record, allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
+from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.fields import content_id
-from ragbench.errors import DataError
 from ragbench.experiment.plan import components
-from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, System
+from ragbench.experiment.plan.records import PlanInputs, PlannedFill, PlannedJudge, System
 from ragbench.experiment.plan.systems import names_of
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
-from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
+from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
 from ragbench.score.text import DEFAULT_METRICS
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import Collection
 
 # Default measures; the first one stands in the headline. Those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
@@ -43,12 +41,7 @@ DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
 
 
 def choose_measures(
-    config: ExperimentConfig,
-    collection: Collection,
-    retrievers: Sequence[str],
-    *,
-    fills: bool,
-    no_fill: str,
+    inputs: PlanInputs, retrievers: Sequence[str], *, fills: bool, no_fill: str
 ) -> tuple[str, ...]:
     """Return the names of the measures: those of the config in its order, or the default ones.
 
@@ -56,8 +49,7 @@ def choose_measures(
     ties are averaged; without judgements and gold answers there are none.
 
     Args:
-        config: Config of the experiment.
-        collection: Data set.
+        inputs: Config and data set.
         retrievers: Names of the systems with a ranking; without any there are no measures.
         fills: True if a judge grades the passages that people have not judged.
         no_fill: Reason why the judge of the config does not, for messages; else empty.
@@ -67,43 +59,39 @@ def choose_measures(
             one.
         OptionError: Ties are averaged, and a named measure has no average over ties.
     """
+    config, collection = inputs.config, inputs.collection
     rules = config.metrics.retrieval
     if not retrievers:
         # measures without a ranking would vanish unseen; with `--only`, they are those of others
         if rules.measures and not (config.retrievers or config.apps or config.generators):
-            raise DataError(
-                f"{rules.measures[0]} needs a ranking, and no system has one",
-                file=config.path,
-                record="metrics.retrieval.measures",
-                allowed="a retriever, an app, records with contexts, or no measures",
-            )
+            problem = f"{rules.measures[0]} needs a ranking, and no system has one"
+            allowed = "a retriever, an app, records with contexts, or no measures"
+            raise inputs.error(problem, "metrics.retrieval.measures", allowed)
         return ()
     if rules.measures is not None:
         for measure in parse_measures(rules.measures):
-            _check_needs(measure, config, collection, fills, no_fill)
+            _check_needs(measure, inputs, fills, no_fill)
         return rules.measures
     answer_measures = DEFAULT_ANSWER_MEASURES if collection.answers else ()
     judged = collection.qrels is not None or fills
-    names = DEFAULT_MEASURES if judged else answer_measures
-    return tuple(name for name in names if _is_default(parse_measure(name), rules))
+    measures = parse_measures(DEFAULT_MEASURES if judged else answer_measures)
+    return tuple(
+        measure.label
+        for measure in measures
+        if (measure.k or 0) <= rules.top_k
+        and (rules.ties != "average" or measure.spec.averages_ties)
+    )
 
 
-def _is_default(measure: Measure, rules: RetrievalMetrics) -> bool:
-    """Return True if a default measure has a k up to `top_k`, and an average over ties if asked."""
-    deep_enough = measure.k is None or measure.k <= rules.top_k
-    return deep_enough and (rules.ties != "average" or measure.spec.averages_ties)
-
-
-def _check_needs(
-    measure: Measure, config: ExperimentConfig, collection: Collection, fills: bool, no_fill: str
-) -> None:
+def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:
     """Check that the data have what a measure of the config reads.
 
     Raises:
         DataError: They lack gold answers, gold spans, judgements or subtopics.
         OptionError: Ties are averaged, and the measure has no average over ties.
     """
-    rules, reads = config.metrics.retrieval, measure.spec.reads
+    rules, reads = inputs.config.metrics.retrieval, measure.spec.reads
+    collection = inputs.collection
     if rules.ties == "average" and not measure.spec.averages_ties:
         raise no_average(measure.spec.name)
     lacks = allowed = ""
@@ -122,31 +110,19 @@ def _check_needs(
             "by a model (metrics.retrieval.fill), or `measures: []`"
         )
     elif reads == "subtopics" and fills:
-        raise DataError(
-            f"{measure.label} reads subtopics, and relevance judged by a model has none",
-            file=config.path,
-            record="metrics.retrieval.fill",
-            allowed="measures of grades, or no fill",
-        )
+        problem = f"{measure.label} reads subtopics, and relevance judged by a model has none"
+        allowed = "measures of grades, or no fill"
+        raise inputs.error(problem, "metrics.retrieval.fill", allowed)
     elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
         lacks, allowed = "subtopics", SUBTOPICS_ALLOWED
     if lacks:
         note = f" ({no_fill})" if no_fill else ""
-        raise DataError(
-            f"{measure.label} needs {lacks}, and the data set has none{note}",
-            file=config.path,
-            record="metrics.retrieval.measures",
-            allowed=allowed,
-        )
+        problem = f"{measure.label} needs {lacks}, and the data set has none{note}"
+        raise inputs.error(problem, "metrics.retrieval.measures", allowed)
 
 
 def choose_answer_scores(
-    config: ExperimentConfig,
-    collection: Collection,
-    choices: Choices,
-    *,
-    has_answers: bool,
-    calls: bool,
+    inputs: PlanInputs, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
     """Return (metrics, judges by name, reason by name of each skipped judge).
 
@@ -154,11 +130,8 @@ def choose_answer_scores(
     the config. All are empty without answers.
 
     Args:
-        config: Config of the experiment.
-        collection: Data set.
-        choices: Options of the command line; `--no-judge` leaves judges out.
+        inputs: Config, data set and options; `--no-judge` leaves judges out.
         has_answers: True if a system answers.
-        calls: False calls no code of the user.
 
     Raises:
         ConfigError: A metric or judge refuses an option.
@@ -168,6 +141,7 @@ def choose_answer_scores(
         AdapterError: The judge of a user fails, or is none.
         OptionError: A rubric is unknown, or the judge cannot apply it.
     """
+    config, collection, choices = inputs.config, inputs.collection, inputs.choices
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
@@ -175,12 +149,9 @@ def choose_answer_scores(
         # refuse a named metric of tool calls where no gold ones are
         call_metric = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
         if call_metric is not None and not collection.expected_tool_calls:
-            raise DataError(
-                f"{call_metric.name} needs gold tool calls, and the data set has none",
-                file=config.path,
-                record="metrics.generation",
-                allowed="records with a column expected_tool_calls, or metrics of texts",
-            )
+            problem = f"{call_metric.name} needs gold tool calls, and the data set has none"
+            allowed = "records with a column expected_tool_calls, or metrics of texts"
+            raise inputs.error(problem, "metrics.generation", allowed)
     else:
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
         names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
@@ -188,10 +159,8 @@ def choose_answer_scores(
     if not choices.judge or config.metrics.judges is None:
         return metrics, {}, {}
     judges, skipped = {}, {}
-    blocks = config.metrics.judges
-    planned_judges = components.make_all(
-        partial(components.build_judge, calls=calls), blocks.values()
-    )
+    blocks, build = config.metrics.judges, partial(components.build_judge, calls=inputs.calls)
+    planned_judges = components.make_all(build, blocks.values())
     for name, planned in zip(blocks, planned_judges, strict=True):
         reason = components.unavailable(planned, replay=choices.judge_replay)
         if reason is not None:
@@ -279,22 +248,12 @@ class ChosenScores:
     warnings: list[str]
 
 
-def choose_scores(
-    config: ExperimentConfig,
-    collection: Collection,
-    choices: Choices,
-    systems: Sequence[System],
-    *,
-    calls: bool,
-) -> ChosenScores:
+def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores:
     """Choose measures, metrics and judges: those of the config, or those that the data allow.
 
     Args:
-        config: Config of the experiment.
-        collection: Data set.
-        choices: Options of the command line.
+        inputs: Config, data set and options; without `calls`, no measure's packages are checked.
         systems: Systems of the run.
-        calls: False calls no code of the user, and checks no measure's packages.
 
     Raises:
         ConfigError: A metric or judge refuses an option.
@@ -305,13 +264,12 @@ def choose_scores(
         MissingExtra: A measure or metric needs a package that is not installed.
         AdapterError: The judge of a user fails, or is none.
     """
+    config, collection = inputs.config, inputs.collection
     recorded = names_of(systems, "recorded")
     has_answers = bool(names_of(systems, "pair", "app")) or any(
         row.answer is not None for name in recorded for row in collection.given[name]
     )
-    metrics, judges, skipped = choose_answer_scores(
-        config, collection, choices, has_answers=has_answers, calls=calls
-    )
+    metrics, judges, skipped = choose_answer_scores(inputs, has_answers=has_answers)
     # contexts of recorded systems are scored as rankings if the config names measures, or if the
     # judgements may be of them: a hash of a text is no id that somebody judged
     is_judged, measures_named = collection.qrels is not None, config.metrics.retrieval.measures
@@ -328,10 +286,9 @@ def choose_scores(
         )
     ]
     ranked = [*names_of(systems, "retriever", "app"), *rankings]
-    fill, no_fill = plan_fill(config, choices, judges, calls=calls)
-    fills = fill is not None
-    measures = choose_measures(config, collection, ranked, fills=fills, no_fill=no_fill)
-    for measure in parse_measures(measures) if calls else ():
+    fill, no_fill = plan_fill(config, inputs.choices, judges, calls=inputs.calls)
+    measures = choose_measures(inputs, ranked, fills=fill is not None, no_fill=no_fill)
+    for measure in parse_measures(measures) if inputs.calls else ():
         measure.check()
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([no_fill] if no_fill and ranked else []), *remarks]

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.comparison.systems import baseline_of
-from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
-from ragbench.experiment.plan.records import LiveComponents, System
+from ragbench.experiment.plan.records import PlanInputs, System
 from ragbench.generate.base import Generator
 from ragbench.records.summary import SystemType
 from ragbench.registry import check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
-from ragbench.types import Collection, Query
+from ragbench.types import Query
 from ragbench.types.packed_documents import record_ids
 
 
@@ -82,17 +81,14 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
 _NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
-def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
+def check_live_names(inputs: PlanInputs) -> None:
     """Check the names of components that a caller passed as objects.
 
     Raises:
         OptionError: They are no mapping, or a name is not valid or stands in the config as well.
     """
-    for noun, entries, passed in (
-        ("retrievers", config.retrievers, live.retrievers),
-        ("generators", config.generators, live.generators),
-        ("apps", config.apps, live.apps),
-    ):
+    for noun in ("retrievers", "generators", "apps"):
+        entries, passed = getattr(inputs.config, noun), getattr(inputs.live, noun)
         if not isinstance(passed, Mapping):
             raise OptionError("run_experiment", noun, passed, "a mapping from names to objects")
         for name in passed:
@@ -102,22 +98,12 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
                 raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
 
 
-def build_retrievers(
-    config: ExperimentConfig,
-    collection: Collection,
-    systems: Sequence[System],
-    live: LiveComponents,
-    *,
-    calls: bool = True,
-) -> dict[str, Retriever]:
+def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Retriever]:
     """Create the retrievers of the systems, and those that they read, by name.
 
     Args:
-        config: Entries of retrievers.
-        collection: Data set; its documents are what retrievers index.
+        inputs: Entries and objects of retrievers, and the documents that they index.
         systems: Systems whose type is "retriever" are created.
-        live: Objects that a caller passed in place of entries.
-        calls: False for a plan, which must not call code of the user; see `calls_code`.
 
     Raises:
         DataError: A retriever searches a corpus, and the data set has none.
@@ -131,23 +117,19 @@ def build_retrievers(
     for name in waiting:  # a retriever over others appends these to the list
         if name in built:
             continue
-        component, passed = config.retrievers.get(name), live.retrievers.get(name)
-        built[name] = build_retriever(name, component, passed, calls=calls)
+        built[name] = build_retriever(name, *inputs.parts("retriever", name), calls=inputs.calls)
         waiting += built[name].sources
-        if collection.documents is None and built[name].indexes:
-            raise DataError(
+        if inputs.collection.documents is None and built[name].indexes:
+            raise inputs.error(
                 f"retriever '{name}' searches a corpus, and the data set has none",
-                file=config.path,
-                record=f"retrievers.{name}",
-                allowed="a data set with documents (corpus: in the YAML, documents= in Python), or "
+                f"retrievers.{name}",
+                "a data set with documents (corpus: in the YAML, documents= in Python), or "
                 "a retriever that brings its own",
             )
     return built
 
 
-def choose_systems(
-    config: ExperimentConfig, collection: Collection, only: Sequence[str], live: LiveComponents
-) -> list[System]:
+def choose_systems(inputs: PlanInputs) -> list[System]:
     """Pair retrievers with generators, and return the systems that `only` names.
 
     In the order of the tables: each retriever with its pairs, controls, apps, and the systems that
@@ -158,6 +140,7 @@ def choose_systems(
             share one.
         OptionError: `only` names no system.
     """
+    config, live = inputs.config, inputs.live
     # every retriever with every generator, or with those that the generator names
     sources = {name: component.retrievers for name, component in config.generators.items()}
     sources |= dict.fromkeys(live.generators)
@@ -171,19 +154,16 @@ def choose_systems(
         ]
     apps = [*config.apps, *live.apps]
     systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
-    systems += [System(name, None, None, type="recorded") for name in collection.given]
-    systems = narrow(systems, only)
+    systems += [System(name, None, None, type="recorded") for name in inputs.collection.given]
+    systems = narrow(systems, inputs.choices.only)
     generators = [str(system.generator) for system in systems if system.type == "pair"]
     controls = [
         System(f"{control}/{name}", control, name, type="control", role="control", control=control)
-        for control, name in control_pairs(config, collection, generators, live.generators)
+        for control, name in control_pairs(inputs, generators)
     ]
     if not systems:
-        raise DataError(
-            "there is no system to evaluate",
-            file=config.path,
-            allowed="a retriever, an app, or records with contexts or answers",
-        )
+        allowed = "a retriever, an app, or records with contexts or answers"
+        raise inputs.error("there is no system to evaluate", "", allowed)
     # tables show controls below the pairs that they are compared with
     retrieving = [system for system in systems if system.retriever is not None]
     systems = [*retrieving, *controls, *systems[len(retrieving) :]]
@@ -251,9 +231,7 @@ def never_compared(systems: Sequence[System]) -> list[str]:
     ]
 
 
-def choose_baseline(
-    config: ExperimentConfig, collection: Collection, systems: Sequence[System]
-) -> str:
+def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
     """Return the name of the baseline: the one of the config, else the first retriever or app.
 
     Without any retriever and app, it is a recorded system. A retriever or app of the config that
@@ -266,9 +244,10 @@ def choose_baseline(
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
+    config, given = inputs.config, inputs.collection.given
     name = config.statistics.baseline
     if name is not None:
-        allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *collection.given))
+        allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *given))
         check_allowed("statistics", "baseline", [name], [*allowed])
     return name if name in candidates else candidates[0]
 
@@ -284,34 +263,25 @@ def n_distractors(control: str | None) -> int:
     return int(count) if name == "distractors" else 0
 
 
-def control_pairs(
-    config: ExperimentConfig, collection: Collection, generators: Sequence[str], live: Sized = ()
-) -> list[tuple[str, str]]:
+def control_pairs(inputs: PlanInputs, generators: Sequence[str]) -> list[tuple[str, str]]:
     """Return (control, generator) pairs, generator by generator; [] without controls.
 
     Args:
-        config: Config with the controls.
-        collection: Data set; `gold_context` and distractors need its qrels and documents.
+        inputs: Controls and generators; `gold_context` and distractors need qrels and documents.
         generators: Names of the generators that run, which may repeat.
-        live: Generators that a caller passed as objects.
 
     Raises:
         DataError: There are controls and no generator, or the data lack gold passages.
     """
-    if config.controls and not (config.generators or live):
-        raise DataError(
-            "there is no generator that could be given other passages",
-            file=config.path,
-            record="controls",
-            allowed="a generator, or no controls; an app retrieves for itself",
-        )
+    config, collection = inputs.config, inputs.collection
+    if config.controls and not (config.generators or inputs.live.generators):
+        problem = "there is no generator that could be given other passages"
+        allowed = "a generator, or no controls; an app retrieves for itself"
+        raise inputs.error(problem, "controls", allowed)
     of_gold = [name for name in config.controls if name == "gold_context" or n_distractors(name)]
     if of_gold and not (collection.qrels and collection.documents):
-        raise DataError(
-            f"{of_gold[0]} needs relevance judgements and a corpus, and the data set has none",
-            file=config.path,
-            record="controls",
-            allowed="no_context, shuffled_context, injection",
-        )
+        lacks = "relevance judgements and a corpus, and the data set has none"
+        allowed = "no_context, shuffled_context, injection"
+        raise inputs.error(f"{of_gold[0]} needs {lacks}", "controls", allowed)
     names = dict.fromkeys(generators)
     return [(control, generator) for generator in names for control in config.controls]

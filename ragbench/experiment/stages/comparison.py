@@ -201,7 +201,7 @@ class Compare(StoredStage):
         Its key depends on the scores, the method and the slices.
         """
         plan = self.plan
-        parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan))]
+        parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan.config))]
         # all that changes an interval or a test, beside the scores
         parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
         for system in self._systems:
@@ -212,7 +212,7 @@ class Compare(StoredStage):
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Compare the systems over all queries and over each slice."""
-        plan, method, systems = self.plan, method_of(self.plan), self._systems
+        plan, method, systems = self.plan, method_of(self.plan.config), self._systems
         comparisons = compare_systems(systems, plan.baseline, method, plan.clusters)
         slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
         keep(0, to_json(replace(comparisons, slices=slices)))
@@ -228,7 +228,7 @@ class Compare(StoredStage):
 
         Sets `results.comparisons`; a measure that tells nothing adds a warning.
         """
-        plan, method = self.plan, method_of(self.plan)
+        plan, method = self.plan, method_of(self.plan.config)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()

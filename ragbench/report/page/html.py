@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.files import write_atomically
+from ragbench.files import naming_unwritable, write_atomically
 from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
@@ -21,6 +21,7 @@ from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
+from ragbench.report.markdown import render_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures import causes_picture, pictures, query_picture
@@ -52,7 +53,7 @@ def write_brief(path: Path, summary: Summary, comparisons: Comparisons) -> None:
     """
     page, short_run = lay_out_brief(summary, comparisons)
     picture = causes_picture(short_run)
-    write_html(path, _render(page, [] if picture is None else [picture], brief=True))
+    write_text(path, _render(page, [] if picture is None else [picture], brief=True))
 
 
 def write_page(
@@ -81,7 +82,7 @@ def write_page(
         OSError: The page cannot be written.
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
-    write_html(path, render_html(summary, comparisons, data, fixes))
+    write_text(path, render_html(summary, comparisons, data, fixes))
 
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
@@ -107,16 +108,22 @@ def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[
     return all_drawn
 
 
-def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
-    """Write the page of a list of runs, with the pictures of their trends.
+def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture] = ()) -> None:
+    """Write the chapter on several runs, and pictures of their trends, by the suffix of the path.
+
+    Other suffixes than `.html` give Markdown, without pictures; without a chapter it is empty.
 
     Raises:
-        OSError: The page cannot be written.
+        DataError: The page cannot be written.
     """
-    write_html(path, _render(page, trends))
+    with naming_unwritable(path):
+        if path.suffix == ".html":
+            write_text(path, _render(page, trends))
+        else:
+            write_text(path, render_chapter(page.name, page.runs) if page.runs else "")
 
 
-def write_html(path: Path, page: str) -> None:
+def write_text(path: Path, page: str) -> None:
     """Write a page atomically: a reader never sees half of it.
 
     Missing folders are created. Raises OSError if it cannot be written.

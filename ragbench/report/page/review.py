@@ -9,7 +9,7 @@ from ragbench.calibration.sheet import COLUMNS, LabelScale
 from ragbench.data.files.rows import Entry
 from ragbench.errors import visible
 from ragbench.questions.review import QuotedDocuments
-from ragbench.report.page.html import render_page, write_html
+from ragbench.report.page.html import render_page, write_text
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document
 
@@ -80,7 +80,7 @@ def write_label_page(
 def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
     # two tables never share the state that the browser stores
     key = f"ragbench review {fingerprint_json(data)}"
-    write_html(path, render_page("review", data={**data, "key": key}, **values))
+    write_text(path, render_page("review", data={**data, "key": key}, **values))
 
 
 def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[str, str]]:
