@@ -109,19 +109,25 @@ class CauseRules:
 
 
 class RankingFacts(NamedTuple):
-    """Ranks of the gold documents of one query, or of its gold answer if it has no judgements.
+    """Ranks of the gold of one query, or of its gold answer if it has no judgements.
+
+    Gold are the relevant documents, or the gold spans of these: a passage that has a character of a
+    span retrieves it.
 
     Attributes:
         failed: Name of the failure, such as `timeout`; None if there is a ranking.
-        gold: Number of relevant documents; None if the query has no judgements.
-        example: Id of one relevant document.
-        missing: Relevant documents that are not in the corpus; empty if that is not known.
-        ranks: Rank and id of each relevant document that was retrieved, best first.
+        gold: Number of gold documents and spans; None if the query has no judgements.
+        example: Id of one gold document, or label of a span.
+        missing: Gold documents that are not in the corpus; empty if that is not known.
+        ranks: Rank and id of the gold that was retrieved, best first.
         retrieved: Number of hits.
         answer_rank: Rank of the first hit whose text has a gold answer; 0 if no hit has one. None
             if the query has judgements, or no gold answer that a text could have.
         answer_how: Subject and verb of the reason: what of a gold answer stands, or is, in that
             hit, or in none of the hits.
+        unit: Kind of the gold: `span` if the query has gold spans.
+        unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
+            span; 0 if there is none.
     """
 
     failed: str | None = None
@@ -132,6 +138,8 @@ class RankingFacts(NamedTuple):
     retrieved: int = 0
     answer_rank: int | None = None
     answer_how: str = "the gold answer stands"
+    unit: Literal["document", "span"] = "document"
+    unplaced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +329,7 @@ def _loss_before_reading(
     """Return the loss in corpus or retrieval; None if enough gold documents were read.
 
     The loss is `not_in_corpus` (also without any relevant document), `not_retrieved` or
-    `ranked_too_low`.
+    `ranked_too_low`; `unknown` if a passage that may hold a gold span was read.
 
     Args:
         ranking: Ranks of the gold documents of a query with judgements.
@@ -345,12 +353,15 @@ def _loss_before_reading(
         return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the corpus")
     if len(read) >= needed:
         return None
-    have = f"{len(read)} of {gold} gold documents read" if read else ""
+    have = f"{len(read)} of {gold} gold {ranking.unit}s read" if read else ""
+    if 0 < ranking.unplaced <= depth:
+        reason = f"the passage at rank {ranking.unplaced} has no place in a document, and may hold"
+        return Loss("unknown", _join(have, f"{reason} the gold; {reader}"))
     unread = [(rank, document) for rank, document in ranking.ranks if document not in read]
     n_lacking = needed - len(read)
     if len(unread) < n_lacking:
         n_absent = gold - len(ranking.ranks)
-        many = f"{n_absent} gold document{'s' if n_absent > 1 else ''}"
+        many = f"{n_absent} gold {ranking.unit}{'s' if n_absent > 1 else ''}"
         gold_text = f"gold {ranking.example}" if gold == 1 else many
         hits = f"among {ranking.retrieved} hits" if ranking.retrieved else "found: no hit at all"
         reason = f"{gold_text} not {hits}"

@@ -383,6 +383,8 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     n = sum(reader.summary.systems[0].causes.values()) - len(run.query_ids)
     if n > 0:
         yield f"questions without judgements or without an answer do not count: {n}"
+    if any(row.spans for row in reader.questions):
+        yield "gold spans count as their documents: `ragbench explain` has the causes by span"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
     elif len(run.fusible) < 2:

@@ -99,8 +99,8 @@ class _QueryText:
             mark = f"{printable(document.id)} (grade {document.grade}) "
             yield from self.wrapped(text, mark, lines=2)
         for span in view.spans:
-            mark = f"{printable(span.document)} {span.start}-{span.end}: "
-            yield from self.wrapped(span.quote or "(text not stored)", mark, lines=2)
+            quote = span.quote or "(text not stored)"
+            yield from self.wrapped(quote, f"{printable(span.label)}: ", lines=2)
 
     def system(self, system: SystemView) -> Iterator[str]:
         """Yield the cause, scores, ranking, answers, claims and verdicts of a system.

@@ -35,6 +35,16 @@ class Span:
             problem = f"span of '{self.document}': start {self.start}, end {self.end}"
             raise DataError(problem, allowed="0 <= start <= end, in characters")
 
+    @property
+    def label(self) -> str:
+        """Document and positions, such as `io.md 32-58`."""
+        return f"{self.document} {self.start}-{self.end}"
+
+    def overlaps(self, other: Span) -> bool:
+        """Return True if two spans have a character of one document in common."""
+        start, end = max(self.start, other.start), min(self.end, other.end)
+        return self.document == other.document and start < end
+
 
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
     r"""Return start and end of the first place of a quote in a text; None if it stands nowhere.

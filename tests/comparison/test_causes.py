@@ -77,6 +77,31 @@ ALL = CauseRules(need="all")
             "right",
             "d1 at rank 2",
         ),
+        # the sixth passage is not read; of two spans in one passage both are
+        (
+            Ranking(gold=1, example="d1 0-9", unit="span", retrieved=9, unplaced=5),
+            CauseRules(),
+            "unknown",
+            "the passage at rank 5 has no place",
+        ),
+        (
+            Ranking(gold=1, example="d1 0-9", unit="span", retrieved=9, unplaced=6),
+            CauseRules(),
+            "not_retrieved",
+            "gold d1 0-9 not among 9 hits",
+        ),
+        (
+            Ranking(gold=2, unit="span", ranks=((1, "d1 0-9"),), retrieved=9),
+            ALL,
+            "not_retrieved",
+            "1 of 2 gold spans read; 1 gold span not among",
+        ),
+        (
+            Ranking(gold=2, unit="span", ranks=((5, "d1 0-9"), (5, "d1 9-12")), unplaced=1),
+            ALL,
+            "right",
+            "d1 0-9 at rank 5",
+        ),
     ],
 )
 def test_rankings(found, rules, cause, why):

@@ -10,6 +10,7 @@ import yaml
 
 import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.errors import DataError
 from ragbench.report.page.data import pack_queries
 from ragbench.report.query import render_query
@@ -210,3 +211,92 @@ def test_evaluate_scores_places_of_contexts():
 
     with pytest.raises(DataError, match="span_iou@3 needs gold spans"):
         rb.evaluate([{"question": "?", "contexts": ["a"]}], ["span_iou@3"])
+
+
+def causes_of(experiment, system):
+    rows = read_causes(experiment.path / CAUSES_FILE)[system]
+    return {query: (row.cause, row.why) for query, row in rows.items()}
+
+
+def test_explain_counts_gold_as_read_by_the_passages_that_have_a_character_of_it(config, tmp_path):
+    """Chunks of three words read by a model of one passage, beside whole documents."""
+    write_rows(
+        [
+            # of "Io has volcanoes." and "Io is hot.", the first has more words of the question
+            ("first", "Which volcanoes has Io?", "io.md", "Io has volcanoes."),
+            ("second", "Which volcanoes has Io?", "io.md", "Io is hot."),
+            # "in 42 hours." has no word of the question, and comes after both
+            ("third", "Which volcanoes has Io?", "io.md", "42 hours"),
+            # one character of it, the full stop, is in the first chunk
+            ("edge", "Which volcanoes has Io?", "io.md", ". Io"),
+            ("gone", "Which volcanoes has Io?", "io.md", "Io has lava."),
+        ]
+    )
+    config["retrievers"] = {
+        name: {"type": "bm25", "chunk": {"by": "words", "size": size}}
+        for name, size in (("large", 100), ("small", 3))
+    }
+    config["generators"] = {"first": {"type": "extractive", "passages": 1}}
+    config |= {"causes": {"read": 1}, "controls": ["gold_context", "injection"]}
+    (tmp_path / "spans.yaml").write_text(yaml.safe_dump(config))
+
+    assert run_command("run", "spans.yaml").returncode == 0
+    explained = json.loads(run_command("explain", "runs/spans", "--format", "json").stdout)
+
+    losses = {system["name"]: {} for system in explained["systems"]}
+    for query in explained["queries"]:
+        losses[query["system"]][query["query_id"]] = (query["cause"], query["why"])
+    assert losses["small"] == {
+        "first": ("right", "gold io.md 0-17 at rank 1, a generator would read 1"),
+        "second": ("ranked_too_low", "gold io.md 18-28 at rank 2, a generator would read 1"),
+        "third": ("ranked_too_low", "gold io.md 50-58 at rank 3, a generator would read 1"),
+        "edge": ("right", "gold io.md 16-20 at rank 1, a generator would read 1"),
+        # nothing but its document is known of a quote that stands nowhere
+        "gone": ("right", "gold io.md at rank 1, a generator would read 1"),
+    }
+    assert {cause for cause, _ in losses["large"].values()} == {"right"}
+    # the questions have no gold answer: a cause other than unknown is one before the answer
+    for system, cause in (
+        ("small", "ranked_too_low"),
+        ("large", "unknown"),
+        ("injection", "unknown"),
+    ):
+        assert losses[f"{system}/first"]["third"][0] == cause, system
+    (flow,) = (flow for flow in explained["flows"] if flow["system"] == "small")
+    assert [move["queries"] for move in flow["moves"]] == [["second", "third"]]
+
+
+def test_passages_of_an_app_are_compared_with_gold_spans_by_their_texts(config):
+    spans = [{"document": "io.md", "quote": q} for q in ("Io has volcanoes.", "42 hours")]
+    rows = [
+        ("both", spans, ["Io has volcanoes. Io", "in 42 hours"]),
+        ("one", spans, ["Io is hot.", "Io has volcanoes."]),
+        ("beside", spans[:1], ["Io is hot."]),
+        ("summary", spans[:1], ["Io is hot.", "Some moons have volcanoes."]),
+        ("document", [{"document": "europa.md", "quote": "ice"}], ["Europa is cold."]),
+    ]
+    with open("qa.jsonl", "w", encoding="utf-8") as stream:
+        for name, gold, texts in rows:
+            contexts = [{"id": "io.md" if "Io" in text else "x", "text": text} for text in texts]
+            row = {"id": name, "question": f"{name}?", "reference": "x", "answer": "y"}
+            row |= {"reference_spans": gold, "retrieved_contexts": contexts}
+            if name == "document":
+                row["relevant"] = ["io.md"]
+            stream.write(json.dumps(row) + "\n")
+    config["dataset"] |= {"path": "qa.jsonl"}
+    config["causes"] = {"need": "all"}
+
+    causes = causes_of(rb.run_experiment(config), "given")
+
+    assert causes["both"][0] == "not_used"
+    cause, why = causes["one"]
+    assert cause == "not_retrieved"
+    assert why.startswith("1 of 2 gold spans read; 1 gold span not among 2 hits")
+    assert causes["beside"][0] == "not_retrieved"
+    cause, why = causes["summary"]
+    assert cause == "unknown"
+    assert why.startswith(
+        "the passage at rank 2 has no place in a document, and may hold the gold; reads 2"
+    )
+    # io.md is relevant without a span: any passage of it would do
+    assert causes["document"][1].startswith("2 gold spans not among 1 hits")

@@ -272,10 +272,5 @@ def _are_merged(first: tuple[int, Span, Span], second: tuple[int, Span, Span]) -
         return False
     return old.document != other_old.document or (
         # `>` of truth values: they overlap now, and did not before
-        _overlap(new, other_new) > _overlap(old, other_old)
+        new.overlaps(other_new) > old.overlaps(other_old)
     )
-
-
-def _overlap(span: Span, other: Span) -> bool:
-    """Return True if two spans of one document have a character in common."""
-    return max(span.start, other.start) < min(span.end, other.end)

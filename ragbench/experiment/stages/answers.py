@@ -209,7 +209,7 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
     if row is None:
         return Outcome(None, Cause.NO_CONTEXTS)
     if row.contexts is not None:
-        return Outcome(Retrieved(_hits_of(row.contexts), row.queries))
+        return Outcome(Retrieved(hits_of_passages(row.contexts), row.queries))
     if row.error is not None:
         return Outcome(None, Cause.ERROR, row.error)
     has_output = row.queries or row.answer is not None or row.tool_calls is not None
@@ -226,11 +226,11 @@ def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
     if prediction.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    retrieved = Retrieved(_hits_of(prediction.contexts), prediction.queries)
+    retrieved = Retrieved(hits_of_passages(prediction.contexts), prediction.queries)
     return Outcome(retrieved, latency_ms=outcome.latency_ms)
 
 
-def _hits_of(passages: Sequence[Document]) -> list[ScoredDocument]:
+def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
     """Return the passages of an answer as hits, in their order; [] without passages.
 
     Chunks of one document get ids of their own, as `separate_chunks` makes them. A passage without

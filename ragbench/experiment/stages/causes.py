@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,18 +18,25 @@ from ragbench.comparison.cause_rules import (
     cause_of_ranking,
 )
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows
+from ragbench.comparison.passage_places import place_rankings
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
+from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.base import Stage
-from ragbench.experiment.stages.matching import ranked_passages, scored_ids
+from ragbench.experiment.stages.matching import (
+    hits_to_place,
+    passage_order,
+    ranked_passages,
+    scored_ids,
+)
 from ragbench.records.causes import Loss
-from ragbench.score.retrieval.ranking import rank_order, ranked_documents
+from ragbench.score.retrieval.ranking import rank_order
 from ragbench.text.refusals import refuses
-from ragbench.types import Cause, Document, Prediction, Qrels, ScoreColumn
+from ragbench.types import Cause, Document, Prediction, Qrels, ScoreColumn, ScoredDocument, Span
 from ragbench.types.rows import Mapped
 
 # First hits whose texts are searched for the gold answer of a query without judgements: to read
@@ -93,7 +101,7 @@ class _Gold:
     plan: Plan
     results: Results
     _compared: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
-    _orders: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _orders: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -116,6 +124,36 @@ class _Gold:
             query: sorted((d for d, g in grades.items() if g >= low), key=lambda d: -grades[d])
             for query, grades in self.qrels.by_query.items()
         }
+
+    @cached_property
+    def spans(self) -> Mapping[str, dict[str, Span]]:
+        """Query -> its gold spans by label; only of queries with a span in a relevant document.
+
+        A relevant document without spans is a span as well, from its start to any end, by its id.
+        """
+        spans = dict[str, dict[str, Span]]()
+        for query, gold in self.plan.collection.gold_spans.items():
+            relevant, with_spans = self.relevant.get(query, ()), {span.document for span in gold}
+            if not with_spans.isdisjoint(relevant):
+                whole = {d: Span(d, 0, sys.maxsize) for d in relevant if d not in with_spans}
+                spans[query] = {s.label: s for s in gold if s.document in relevant} | whole
+        return spans
+
+    def spans_in(
+        self, rankings: Sequence[Sequence[ScoredDocument]]
+    ) -> list[list[list[str] | None]]:
+        """Return the gold spans in each hit of each query; none for a query without gold spans.
+
+        A span is in a hit that has any character of it; None stands for a hit that cannot be placed
+        in a document. Queries and hits are in the order of `rankings`, which has all queries.
+        """
+        gold = [self.spans.get(query, {}) for query in self.plan.ids]
+        corpus = self.plan.collection.documents
+        placed = place_rankings(rankings, [[*spans.values()] for spans in gold], corpus)
+        return [
+            [p if p is None else [s for s in spans if p.overlaps(spans[s])] for p in places]
+            for spans, places in zip(gold, placed.spans.passages, strict=True)
+        ]
 
     @cached_property
     def _names(self) -> list[str]:
@@ -150,7 +188,7 @@ class _Gold:
     def _compare(self, ranking: RetrieverRun) -> Iterator[RankingFacts]:
         """Yield the retrieved gold of each query in order, or the cause of a failed retrieval."""
         run, outcomes = ranking.run, ranking.outcomes
-        ranks = self._ranks(ranking)
+        ranks, placed = self._ranks(ranking), self._placed_gold(ranking)
         depth_of = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
         may_fail = not isinstance(outcomes, FileRankings)  # what a file lacks is no failure
         for row, query in enumerate(self.plan.queries):
@@ -159,8 +197,11 @@ class _Gold:
                 yield self._facts(query.id, 0)._replace(failed=cause.word)
                 continue
             facts = self._facts(query.id, depth_of.get(query.id, 0), ranks.get(query.id, ()))
-            # judgements of other ids say nothing: the query counts as not judged
-            if ranking.has_unknown_ids and facts.gold:
+            facts = placed.get(query.id, facts)
+            # judgements of other ids say nothing: the query counts as not judged, unless all of
+            # its passages have places to compare with gold spans
+            is_placed = query.id in placed and not facts.unplaced
+            if ranking.has_unknown_ids and facts.gold and not is_placed:
                 facts = RankingFacts(retrieved=facts.retrieved, ranks=facts.ranks)
             words = self.words(row) if facts.gold is None else None
             if words is not None and words.can_be_found:
@@ -178,11 +219,8 @@ class _Gold:
         None stands for a hit without text; without a ranking there are none.
         """
         if ranking.name not in self._orders:
-            run = ranking.run if ranking.unmatched is None else ranking.unmatched
-            rules = self.plan.config.metrics.retrieval
-            order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
-            self._orders = {ranking.name: order}
-        ranked = self._orders[ranking.name].get(self.plan.ids[row], [])
+            self._orders = {ranking.name: passage_order(ranking, self.plan)}
+        ranked = self._orders[ranking.name].get(self.plan.ids[row], ())
         depth = max(_READ_HITS, self.rules.read)
         return ranked_passages(ranking.outcomes[row], ranked[:depth], self.plan.corpus)
 
@@ -217,6 +255,20 @@ class _Gold:
             if start < end
         }
 
+    def _placed_gold(self, ranking: RetrieverRun) -> dict[str, RankingFacts]:
+        """Return query with gold spans -> the ranks of its spans among the passages."""
+        facts = dict[str, RankingFacts]()
+        rows = self.spans_in(hits_to_place(ranking, self.plan)) if self.spans else ()
+        for query, hits in zip(self.plan.ids, rows, strict=False):
+            if query in self.spans:
+                first = dict[str, int]()
+                for rank, names in enumerate(hits, start=1):
+                    first = dict.fromkeys(names or (), rank) | first
+                unplaced = 1 + hits.index(None) if None in hits else 0
+                ranks = tuple(sorted((rank, name) for name, rank in first.items()))
+                facts[query] = self._facts(query, len(hits), ranks)._replace(unplaced=unplaced)
+        return facts
+
     def _facts(
         self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()
     ) -> RankingFacts:
@@ -225,7 +277,10 @@ class _Gold:
         Without judgements of the query, `gold` is None.
         """
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
-        return RankingFacts(None, gold, example, missing, ranks, retrieved)
+        facts = RankingFacts(None, gold, example, missing, ranks, retrieved)
+        if spans := self.spans.get(query):
+            return facts._replace(gold=len(spans), example=next(iter(spans)), unit="span")
+        return facts
 
     @cached_property
     def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
@@ -279,6 +334,28 @@ class _SystemAnswers:
         if self.ranking is None:
             return {}
         return scored_ids(self.ranking, self.gold.plan)
+
+    def contexts(self, row: int) -> Sequence[Document] | None:
+        """Return the passages of the first answer to a query that did not fail; None without."""
+        answers = (sample[row].value for sample in self.samples)
+        return next((answer.contexts for answer in answers if answer is not None), None)
+
+    @cached_property
+    def read_spans(self) -> list[frozenset[str]]:
+        """Gold spans in the passages that were read, in the order of the queries."""
+        plan, rankings = self.gold.plan, []
+        # controls have no ranking; an injection is a text that stands in no document
+        ranking = self.ranking or self.gold.results.rankings.get(plan.baseline or "")
+        retrieved = [[] for _ in plan.ids] if ranking is None else hits_to_place(ranking, plan)
+        for row, hits in enumerate(retrieved):
+            # a hit knows its document, which the passage that a generator gets may not have
+            hit_of = {hit.id: hit for hit in hits}
+            passages = hits_of_passages(self.contexts(row) or ())
+            rankings.append([hit_of.get(passage.id, passage) for passage in passages])
+        return [
+            frozenset(span for spans in passages for span in spans or ())
+            for passages in self.gold.spans_in(rankings)
+        ]
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
         """Return the column of the score `name`; without a name, the first judge's of `rubric`.
@@ -352,7 +429,7 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     facts = AnswerFacts(
         refuses=declines if is_sure else None, refuses_how="is empty" if is_empty else "declines"
     )
-    contexts = predictions[0].contexts
+    contexts = system.contexts(row)
     if contexts is None:
         generator = system.source.generator
         return replace(facts, passages=system.gold.plan.passages(generator) if generator else None)
@@ -361,6 +438,8 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     scored_id = system.ids.get(query, {})
     names = [passage.id for passage in contexts]
     read_ids = frozenset(scored_id.get(name, name) for name in names) & relevant
+    if query in system.gold.spans:
+        read_ids = system.read_spans[row]
     if system.ranking is not None and system.source.control is None and not read_ids and names:
         hits = system.ranking.outcomes[row].value
         if hits is None or not {hit.id for hit in hits.documents} & set(names):
@@ -404,8 +483,7 @@ def _holds_answer(
     decision, how = _reaches(context_recall, row, 0.5)
     if decision is not None:
         return decision, how
-    words, answers = system.gold.words(row), [sample[row].value for sample in system.samples]
-    contexts = next((answer.contexts for answer in answers if answer is not None), None)
+    words, contexts = system.gold.words(row), system.contexts(row)
     if words is None or contexts is None or not words.can_be_found:
         return None, ""
     rank, how = system.gold.find_answer(words, contexts)

@@ -61,6 +61,39 @@ def ranked_hits(outcome: Outcome[Retrieved], ranked: Sequence[str]) -> list[Scor
     return [by_id[name] for name in ranked if name in by_id]
 
 
+def passage_order(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Sequence[str]]:
+    """Return query -> ids of the passages as they were retrieved, in the order that is scored.
+
+    A query that failed, or that the ranking lacks, has no entry.
+    """
+    rules = plan.config.metrics.retrieval
+    run = ranking.run if ranking.unmatched is None else ranking.unmatched
+    return ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+
+
+def hits_to_place(
+    ranking: RetrieverRun, plan: Plan, depth: int | None = None
+) -> list[list[ScoredDocument]]:
+    """Return the hits of each query with gold spans, best first, with the documents they are of.
+
+    They are passages as they were retrieved, before they are folded or matched. A query without
+    gold spans or without hits has []. In the order of the queries.
+
+    Args:
+        ranking: Ranking of the hits.
+        plan: Plan with the queries, the gold spans and the rule that names documents.
+        depth: Largest number of hits of a query; None takes all.
+    """
+    by_key = plan.config.metrics.retrieval.match.level == "document"
+    documents = dict(documents_of(ranking, plan)) if by_key else {}
+    order, rows = passage_order(ranking, plan), []
+    for query, outcome in zip(plan.ids, ranking.outcomes, strict=True):
+        has_spans, of_hit = plan.collection.gold_spans.get(query), documents.get(query, {})
+        hits = ranked_hits(outcome, order.get(query, ())[:depth]) if has_spans else []
+        rows.append([replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
+    return rows
+
+
 def passages_of(
     outcome: Outcome[Retrieved], corpus: Mapping[str, Document], passages: int
 ) -> list[Document] | None:
@@ -346,7 +379,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
             query: {hit: document for hit, document in documents.items() if document is not None}
             for query, documents in documents_of(ranking, plan)
         }
-    passages = ranked_documents(ranking.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
+    passages = passage_order(ranking, plan)
     # the ranking of gold passages has the same order as that of the passages
     names = ranked_documents(ranking.run)
     return {q: dict(zip(ids, names[q], strict=True)) for q, ids in passages.items()}

@@ -19,7 +19,7 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.controls import CANARY, canary_columns
-from ragbench.experiment.stages.matching import documents_of, ranked_hits, ranked_passages
+from ragbench.experiment.stages.matching import hits_to_place, passage_order, ranked_passages
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
@@ -27,7 +27,6 @@ from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.score.retrieval.score_run import Rules, score_passages, score_run, score_spans
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
@@ -213,13 +212,7 @@ class ScoreRanking(StoredStage):
         """
         plan, ranking, rules = self.plan, self._ranking, self.plan.config.metrics.retrieval
         deepest = max(measure.k or rules.top_k for measure in measures)
-        by_key = rules.match.level == "document"
-        documents = dict(documents_of(ranking, plan)) if by_key else {}
-        rankings = []
-        for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
-            hits = ranked_hits(outcome, self._order.get(name, ())[:deepest])
-            of_hit = documents.get(name, {})
-            rankings.append([replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
+        rankings = hits_to_place(ranking, plan, deepest)
         gold = [plan.collection.gold_spans.get(name, ()) for name in plan.ids]
         spans, unplaced = place_rankings(rankings, gold, plan.collection.documents)
         warnings = unplaced_warning(ranking.name, plan.ids, spans, unplaced)
@@ -229,9 +222,7 @@ class ScoreRanking(StoredStage):
     @cached_property
     def _order(self) -> Mapping[str, Sequence[str]]:
         """Query -> ids of the passages as they were retrieved, in the order that is scored."""
-        ranking, rules = self._ranking, self.plan.config.metrics.retrieval
-        run = ranking.run if ranking.unmatched is None else ranking.unmatched
-        return ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+        return passage_order(self._ranking, self.plan)
 
     @property
     def _missing(self) -> list[int]:

@@ -258,7 +258,7 @@ class _Packer:
             pairs=[_verdict(row) for row in view.pairs],
             graded=graded,
             spans=[
-                (f"{span.document} {span.start}-{span.end}", _shortened(span.quote, "answer"))
+                (span.label, _shortened(span.quote, "answer"))
                 for span in view.spans[:_MOST_RELEVANT]
             ],
         )
