@@ -108,6 +108,7 @@ release:  ## build the packages into dist/, check them, and write the parts of a
 	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml -o $(RELEASE)/sbom.json \
 	  $(RELEASE)/installed
 	$(RELEASE)/installed/bin/ragbench run configs/quickstart.yaml --quiet --set output=$(RELEASE)/runs
+	RAGBENCH_TEST_DOWNLOADS=1 $(BIN)/pytest -q tests/test_offline_install.py
 
 # what resolves and audits, apart from what the package is tested with
 TOOLS = build/tools

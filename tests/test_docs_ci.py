@@ -2,9 +2,7 @@
 
 import os
 import re
-import stat
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -14,6 +12,13 @@ from ragbench.errors import EXIT_GATE_FAILED
 pytestmark = pytest.mark.slow
 
 INSTALL = "pip install ragbench-eval"
+PYTEST = """
+import sys, pytest
+sys.argv[0] = "pytest"
+known = ["-p", "ragbench.pytest_plugin", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+sys.exit(pytest.main([*known, *sys.argv[1:]]))
+"""
+"""What the step `pip install ragbench-eval` would have put there, where all is imported already."""
 
 
 def blocks(text, language):
@@ -35,12 +40,7 @@ def shell(page, repository, tmp_path_factory, warm):
         (checkout / f"test_{name}.py").write_text(code, encoding="utf-8")
     commands = checkout / "bin"
     commands.mkdir()
-    # what the step `pip install ragbench-eval` would have put there
-    script = commands / "pytest"
-    script.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -m pytest -p ragbench.pytest_plugin "$@"\n'
-    )
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    warm.write_program(commands / "pytest", PYTEST)
     base = {
         **os.environ,
         "PATH": f"{commands}:{warm.folder}:{os.environ['PATH']}",

@@ -107,11 +107,7 @@ class Warm:
         self.folder = folder
         """Where the program `ragbench` lies, to be put before all others of `PATH`."""
         self._address = str(folder / "socket")
-        program = folder / "ragbench"
-        program.write_text(
-            _CLIENT.format(python=sys.executable, address=self._address, code=PROGRAM)
-        )
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.write_program(folder / "ragbench", PROGRAM)
         self._server = subprocess.Popen(
             [sys.executable, "-c", f"import {imports}, tests.warm as w; w.serve()", self._address],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -121,6 +117,12 @@ class Warm:
         )
         assert self._server.stdout is not None
         assert self._server.stdout.readline() == "listening\n"
+
+    def write_program(self, path: Path, code: str) -> None:
+        """Write a program that has the server run code with its arguments."""
+        client = _CLIENT.format(python=sys.executable, address=self._address, code=code)
+        path.write_text(client, encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def popen(self, command: list[str], **options: Any) -> Process:
         """Start `[python, ..., "-c", CODE, ARGUMENTS...]`, as `subprocess.Popen` would."""
@@ -242,6 +244,7 @@ def _run(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["-c", *words]
     tempfile.tempdir = None  # it is asked for again
     if told := environment.get("PYTHONWARNINGS"):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +54,20 @@ def git(repository, *arguments):
     done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def quick_base(request, warm, tmp_path_factory):
+    """Start the process of the base with everything imported; one test starts it as users do."""
+    if request.function.__name__.startswith("test_code_of_the_base_"):
+        yield
+        return
+    program = tmp_path_factory.mktemp("python") / "python"
+    program.write_text(f'#!/bin/sh\nshift 2  # -m ragbench\nexec "{warm.folder}/ragbench" "$@"\n')
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(program))
+        yield
 
 
 @pytest.fixture
