@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -25,7 +25,7 @@ from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.secrets import Redactor, is_harmless, secret_parts
 from ragbench.types import Cause
 
@@ -39,8 +39,7 @@ _HEADER_VALUE = re.compile("[\t\x20-\x7e\xa0-\xff]*")
 Url = Annotated[str, Option("Where to POST.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestOptions:
+class RequestOptions(OptionSet):
     """Time limit, number of retries and connections of requests.
 
     Attributes:
@@ -58,7 +57,6 @@ class RequestOptions:
     ] = True
 
 
-@dataclass(frozen=True, kw_only=True)
 class EndpointOptions(RequestOptions):
     """Headers, limits and retries of requests to a URL of the user.
 

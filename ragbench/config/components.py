@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from ragbench.config.options import (
@@ -17,12 +17,19 @@ from ragbench.config.options import (
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import KeyEntry, Node, Report
 from ragbench.errors import DataError, OptionError, Place
-from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, Family, Option, declared_options
+from ragbench.registry import (
+    PYTHON,
+    REQUIRED,
+    DeclaredOption,
+    Family,
+    Option,
+    OptionSet,
+    declared_options,
+)
 from ragbench.text.chunk import Chunking, splitter_options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Common:
+class Common(OptionSet):
     """Keys of every component: time limit, concurrency and version.
 
     Attributes:
@@ -38,8 +45,7 @@ class Common:
     version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeCommon:
+class CodeCommon(OptionSet):
     """Further key of components in the user's code: the number of retries."""
 
     retries: Annotated[
@@ -47,8 +53,7 @@ class CodeCommon:
     ] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankerCommon:
+class RerankerCommon(OptionSet):
     """Further keys of every reranker: the retriever and the depth."""
 
     retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
@@ -57,8 +62,7 @@ class RerankerCommon:
     ] = DEFAULT_DEPTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorCommon:
+class GeneratorCommon(OptionSet):
     """Further keys of every generator: retrievers, number of passages and samples."""
 
     retrievers: Annotated[

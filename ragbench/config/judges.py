@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,13 +16,12 @@ from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names
 from ragbench.records.score import Kind
-from ragbench.registry import PYTHON, Option, declared_options, nearest
+from ragbench.registry import PYTHON, Option, OptionSet, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeCommon:
+class JudgeCommon(OptionSet):
     """Keys of every judge: rubrics, and when and what it judges.
 
     Attributes:

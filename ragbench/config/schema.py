@@ -16,7 +16,7 @@ from ragbench.comparison.method import IntervalsAndTests
 from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.records.manifest import EnvironmentVariable
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.score_run import ScoringRules
 from ragbench.text.chunk import Chunking
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 SLICES = ("query_length", "relevant", "answerable")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(OptionSet):
     """Rules for hits: which retrieved passages count as relevant.
 
     Attributes:
@@ -82,8 +81,7 @@ class Match:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fill:
+class Fill(OptionSet):
     """Rules by which a judge grades passages without a judgement."""
 
     judge: Annotated[
@@ -151,8 +149,7 @@ DEFAULT_DEPTH = 50
 PYTHON_TIMEOUT = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Top:
+class Top(OptionSet):
     """A ragbench experiment: data, systems, what to score, and how to compare."""
 
     name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
@@ -200,8 +197,7 @@ BLOCKS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRules:
+class AuditRules(OptionSet):
     """Options of `ragbench audit`: which questions need several documents, or none."""
 
     kind: Annotated[str, Option("metadata.<key> with the kind of a question.")] = "metadata.kind"
@@ -213,8 +209,7 @@ class AuditRules:
     ] = ("unanswerable",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetLimits:
+class BudgetLimits(OptionSet):
     """Limits on the cost of a run."""
 
     usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
@@ -324,8 +319,7 @@ class Metrics:
     judges: Mapping[str, JudgeBlock] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(OptionSet):
     """Choice of the best combination of a sweep on one split of the data."""
 
     on: Annotated[

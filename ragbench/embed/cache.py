@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ from ragbench.embed import sentence_transformers
 from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, ignore_progress
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.store.database import CACHE_FILE, Store
 
 if TYPE_CHECKING:
@@ -239,8 +238,7 @@ def vector_key(model: str, prompt: str, text: str) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbedderOptions:
+class EmbedderOptions(OptionSet):
     """Options of the model that turns texts into vectors.
 
     Attributes:

@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, DataError, Place, RagbenchError
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import ScoreColumn
 
 # `interval` decides for all such queries; `mean` for exactly the queries of the run
@@ -228,8 +228,7 @@ class Candidate:
         return self.system.columns[self.score]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gate(ABC):
+class Gate(OptionSet, ABC):
     """A condition that a run has to meet; each kind of gate is a subclass in its own file.
 
     Attributes:
@@ -311,7 +310,7 @@ class Gate(ABC):
         Nothing is yielded for a gate without mistakes.
         """
 
-    def read(  # noqa: B027  a gate without a baseline has nothing to read
+    def read(
         self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
     ) -> None:
         """Read the file that the gate names, and check that it has the gate's systems and scores.
@@ -334,7 +333,6 @@ class Gate(ABC):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
     """A gate with one decision for each system.
 
@@ -442,7 +440,6 @@ class SystemGate(Gate):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
 class MeasureGate(SystemGate):
     """Base of gates on a score or a cost, with a decision for each system.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,6 @@ from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option, nearest
 
 
-@dataclass(frozen=True, kw_only=True)
 class Certificate(Gate):
     """People agree with the judge of this run, by the file of `ragbench calibrate`.
 

@@ -24,7 +24,6 @@ _SHORT_MS = 10.0
 _VERDICTS = ("fail", "undecided", "pass")
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Loss(Drop):
     """A loss against another system, in a gate that has no key `identical` to name."""
 
@@ -181,7 +180,6 @@ def _cost_of_query(system: SystemScores, cost: QueryCost) -> float:
     return float(middle(values)) if len(values) else math.nan
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cheapest(base.SystemGate):
     """The cheapest system that is surely not worse than the best by more than a margin.
 

@@ -58,7 +58,6 @@ def few_clusters(n_clusters: int | None) -> str:
     return f"{n_clusters} clusters are too few; from {MIN_CLUSTERS} on they can decide"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Change(base.MeasureGate):
     """A gate on the difference between a score or cost of a system and that of its baseline.
 
@@ -395,7 +394,6 @@ def power_text(power: Power, n_units: int, unit: str, change: str, alternative: 
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
 
@@ -574,7 +572,6 @@ class Drop(Change):
         return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NotWorse(Drop):
     """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
@@ -669,7 +666,6 @@ def _size(d: FloatArray) -> float:
     return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class QueriesWorse(Change):
     """At most so many queries became worse, each of these queries by `by` or more.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -28,7 +27,6 @@ _SHARE = "of the baseline's"
 _ROUNDING = 1e-9  # a smaller increase is a rounding error
 
 
-@dataclass(frozen=True, kw_only=True)
 class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`.
 

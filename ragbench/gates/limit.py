@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -19,7 +19,6 @@ from ragbench.registry import Option
 from ragbench.types import Cause, ScoreColumn
 
 
-@dataclass(frozen=True, kw_only=True)
 class Limit(base.MeasureGate):
     """The mean of a score reaches `min`, or where lower is better, is at most `max`.
 
@@ -171,7 +170,6 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cost(base.MeasureGate):
     """A latency, a price or a number of tokens is at most `max`.
 
@@ -218,7 +216,6 @@ class Cost(base.MeasureGate):
         return Decision(base.within(value, None, self.max), f"it is {value:.4g}", facts=facts)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Failed(base.SystemGate):
     """At most a share of the items of a score failed.
 

@@ -15,7 +15,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm import server
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, OptionSet, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Turn
 
@@ -237,8 +237,7 @@ def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Documen
     return replace(passage, text=passage.text[: ends[low - 1]]) if low else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptOptions:
+class PromptOptions(OptionSet):
     """Prompt of a generator.
 
     Attributes:
@@ -256,8 +255,7 @@ class PromptOptions:
     system: Annotated[str | None, Option("System text; default: the prompt's.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
+class AnswerOptions(OptionSet):
     """End of answers, and token budget of the passages.
 
     Attributes:
@@ -384,7 +382,6 @@ class ChatGenerator(llm.Connected, Generator):
         return replace(self._request, messages=messages)
 
 
-@dataclass(frozen=True, kw_only=True)
 class OpenAIGeneratorOptions(
     server.ServerOptions,
     PromptOptions,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters import templates
@@ -11,7 +10,7 @@ from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.libraries import HitReader
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
-from ragbench.registry import Option, shown
+from ragbench.registry import Option, OptionSet, shown
 from ragbench.types import Document, Prediction, Usage
 from ragbench.types.records import read_count
 
@@ -123,8 +122,7 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplyPathOptions:
+class ReplyPathOptions(OptionSet):
     """Paths of the answer, its tokens and its cost in a reply.
 
     Attributes:
@@ -144,7 +142,6 @@ class ReplyPathOptions:
     usd: Annotated[str | None, Option("Path to the cost in US dollars.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
     """Options of a generator behind a URL.
 
@@ -161,7 +158,6 @@ class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
     """Options of an app behind a URL.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.embed.base import Device, choose_device, find_checkpoint, need_packages
@@ -21,7 +20,6 @@ from ragbench.types import Cause, Document, Prediction, Query, Usage
 _NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 
 
-@dataclass(frozen=True, kw_only=True)
 class HuggingfaceOptions(PromptOptions, AnswerOptions):
     """Options of a generator with a model on this machine.
 

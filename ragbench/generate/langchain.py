@@ -7,7 +7,7 @@ import itertools
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 from ragbench import llm
@@ -20,7 +20,7 @@ from ragbench.llm.completions import read_text
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.server import CallOptions
-from ragbench.registry import FactoryArgs, Option, shown
+from ragbench.registry import FactoryArgs, Option, OptionSet, shown
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage
@@ -181,8 +181,7 @@ _INPUTS: tuple[str | dict[str, Any], ...] = (
 _INPUT_WITH_PASSAGES = {"question": _QUESTION, "context": "{context}"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChainOptions:
+class ChainOptions(OptionSet):
     """Input of a chain, and path of the answer in its output.
 
     Attributes:
@@ -352,7 +351,6 @@ def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
     return _INPUTS
 
 
-@dataclass(frozen=True, kw_only=True)
 class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, CallOptions):
     """Options of a generator of LangChain.
 

@@ -25,7 +25,7 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.openai import Address, OpenAIChat, OpenAILike, is_azure
 from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Budget, Prices, Totals
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 
 # Reasoning effort; a model knows only some of these words.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -35,8 +35,7 @@ Mode = Literal["live", "batch"]
 _BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a connection
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(OptionSet):
     """Address and key of a server with the OpenAI protocol."""
 
     base_url: Annotated[
@@ -92,8 +91,7 @@ class ServerOptions:
         return Server(address, self.api_key_env, stream, client, mode, keep_alive)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions:
+class SamplingOptions(OptionSet):
     """Sampling parameters of replies."""
 
     temperature: Annotated[
@@ -121,8 +119,7 @@ class SamplingOptions:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallOptions:
+class CallOptions(OptionSet):
     """Concurrency, time limit and retries of calls."""
 
     concurrency: Annotated[
@@ -143,8 +140,7 @@ class CallOptions:
         return Limits(concurrency=self.concurrency, timeout=self.timeout, retries=self.retries)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplyOptions:
+class ReplyOptions(OptionSet):
     """Streaming of replies, connections, and further parameters of requests."""
 
     stream: Annotated[bool, Option("Receive replies as a stream.")] = False
@@ -156,8 +152,7 @@ class ReplyOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchOptions:
+class BatchOptions(OptionSet):
     """Mode of calls: one by one, or in files of the batch API at half the price."""
 
     mode: Annotated[
@@ -175,8 +170,7 @@ class BatchOptions:
         return replace(limits, concurrency=_BATCH_CONCURRENCY, timeout=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriceOptions:
+class PriceOptions(OptionSet):
     """Price table of calls."""
 
     prices: Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")] = (

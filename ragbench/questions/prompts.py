@@ -9,7 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,6 @@ _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z -]{1,29}")
 Material = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class QuestionModelOptions(
     server.ServerOptions,
     server.SamplingOptions,

@@ -16,31 +16,11 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from ragbench.errors import DataError
-from ragbench.registry import nearest
+from ragbench.registry import dataclass_transform, nearest
 from ragbench.types.json_fields import OMITTED, MayHoldSecrets
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**options: Any) -> Callable[[type], type]:
-        """Return a decorator that changes nothing: only type checkers read the options."""
-        return lambda cls: cls
-
 
 T = TypeVar("T", bound="Record")
 Read = Callable[[Any], Any]

@@ -1,7 +1,7 @@
 """Options, declared once: on the annotated keyword parameters of the component that has them.
 
-Options that several components share are fields of keyword-only dataclasses that inherit from each
-other; a component whose constructor takes such a dataclass's fields names it by `declares`.
+Options that several components share are fields of option sets (`OptionSet`) that inherit from each
+other; a component whose constructor takes the options of such a set names it by `declares`.
 What is declared is checked here and nowhere else: for YAML, for Python, for names of scores.
 """
 
@@ -17,10 +17,19 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry.family import nearest
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**options: Any) -> Callable[[type], type]:
+        """Return a decorator that changes nothing: only type checkers read the options."""
+        return lambda cls: cls
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -155,6 +164,22 @@ class Mismatch:
         kind, *rivals = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
         is_choice = not rivals and typing.get_origin(kind) is Literal
         return [str(word) for word in typing.get_args(kind)] if is_choice else []
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,)
+)
+@dataclass(frozen=True, kw_only=True)
+class OptionSet:
+    """Options of a component, of a gate, or of a block of a config.
+
+    A subclass only lists its options: it is a frozen dataclass with keyword-only fields.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Make the subclass a dataclass."""
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:

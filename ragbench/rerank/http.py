@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from ragbench.adapters.http import Endpoint, RequestOptions, Url
@@ -15,7 +15,6 @@ from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
 
-@dataclass(frozen=True, kw_only=True)
 class HttpRerankerOptions(RequestOptions):
     """Options of the request to a service that scores passages.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
 
 
-@dataclass(frozen=True, kw_only=True)
 class MMROptions(EmbedderOptions):
     """Options of the model, and the weight of relevance against diversity.
 

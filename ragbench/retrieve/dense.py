@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
@@ -30,7 +29,6 @@ _LISTS = "lists.faiss"
 _BLOCK = 8192  # documents whose texts and vectors are in memory at a time
 
 
-@dataclass(frozen=True, kw_only=True)
 class DenseOptions(EmbedderOptions):
     """Options of the model, of the comparison of vectors, and of the index.
 

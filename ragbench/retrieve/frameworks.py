@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from ragbench.adapters import libraries
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError
-from ragbench.registry import FactoryArgs, Option, shown
+from ragbench.registry import FactoryArgs, Option, OptionSet, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, ScoredDocument
 
@@ -18,8 +17,7 @@ _PLACEHOLDERS = ("question", "top_k")
 _LANGCHAIN_HIT = "a langchain Document, or (Document, score)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrameworkOptions:
+class FrameworkOptions(OptionSet):
     """Options of a retriever that an object of another framework serves.
 
     Attributes:
@@ -114,7 +112,6 @@ class FrameworkRetriever(Retriever, ABC):
         return AdapterError(f"found {shown(reply)}, allowed: {self.allowed_reply}")
 
 
-@dataclass(frozen=True, kw_only=True)
 class HaystackOptions(FrameworkOptions):
     """Options of a component or pipeline of Haystack.
 
@@ -217,7 +214,6 @@ class LangchainRetriever(FrameworkRetriever):
         return self._hits.read_langchain(document, score)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LlamaIndexOptions(FrameworkOptions):
     """Options of a retriever of LlamaIndex.
 

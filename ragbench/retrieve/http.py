@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters.http import EndpointOptions
@@ -16,7 +15,6 @@ from ragbench.types import Query, Retrieved, ScoredDocument
 _PLACEHOLDERS = ("question", "top_k", "query_id")
 
 
-@dataclass(frozen=True, kw_only=True)
 class HttpRetrieverOptions(EndpointOptions):
     """Options of the request to a search service, and JSON paths of the hits in its reply.
 

@@ -28,7 +28,7 @@ from ragbench.data.traces.roles import RoleRules, TraceRoles, UnclearTrace, read
 from ragbench.data.traces.spans import Json, Kind, TraceSpan, detect_format, read_time
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 
 # apart: each retrieval of a trace is a system as well; joined: it is not.
@@ -293,8 +293,7 @@ def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracesOptions:
+class TracesOptions(OptionSet):
     """Options of `type: traces` in the YAML; each has its description beside it."""
 
     path: Annotated[Path, Option("The .jsonl, .json, .csv or .parquet export.", refers_to="path")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +11,6 @@ from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 
 
-@dataclass(frozen=True, kw_only=True)
 class Zeros(MeasureGate):
     """At most a share of the queries scores 0."""
 
