@@ -14,5 +14,3 @@ LOADERS = Family(
         "trec": "ragbench.data.loaders.trec:Trec",
     },
 )
-
-__all__ = ["LOADERS"]

@@ -18,5 +18,3 @@ GATES = Family(
         "cheapest": "ragbench.gates.cheapest:Cheapest",
     },
 )
-
-__all__ = ["GATES"]

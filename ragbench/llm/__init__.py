@@ -22,48 +22,26 @@ A judge uses it as follows::
   server returns none.
 """
 
-from ragbench.llm.base import (
-    CallFailure,
-    ChatModel,
-    ChatReply,
-    ChatRequest,
-    Message,
-    TokenLogprob,
-)
-from ragbench.llm.calls import StructuredReply, ask_structured
-from ragbench.llm.engine import ChatEngine
-from ragbench.llm.json_reply import Unreadable
-from ragbench.llm.langchain import LangchainChat
-from ragbench.llm.limits import Limits
-from ragbench.llm.openai import OpenAIChat
-from ragbench.llm.replies import Replies
-from ragbench.llm.server import Connected
-from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
-from ragbench.store.sqlite_file import DamagedCache
-from ragbench.types import Usage
-
-__all__ = [
-    "Budget",
-    "ChatEngine",
-    "CallFailure",
-    "ChatModel",
-    "ChatReply",
-    "ChatRequest",
-    "Connected",
-    "Estimate",
-    "estimate",
-    "DamagedCache",
-    "LangchainChat",
-    "Limits",
-    "Message",
-    "OpenAIChat",
-    "Price",
-    "Prices",
-    "Replies",
-    "StructuredReply",
-    "TokenLogprob",
-    "Totals",
-    "Unreadable",
-    "Usage",
-    "ask_structured",
-]
+from ragbench.llm.base import CallFailure as CallFailure
+from ragbench.llm.base import ChatModel as ChatModel
+from ragbench.llm.base import ChatReply as ChatReply
+from ragbench.llm.base import ChatRequest as ChatRequest
+from ragbench.llm.base import Message as Message
+from ragbench.llm.base import TokenLogprob as TokenLogprob
+from ragbench.llm.calls import StructuredReply as StructuredReply
+from ragbench.llm.calls import ask_structured as ask_structured
+from ragbench.llm.engine import ChatEngine as ChatEngine
+from ragbench.llm.json_reply import Unreadable as Unreadable
+from ragbench.llm.langchain import LangchainChat as LangchainChat
+from ragbench.llm.limits import Limits as Limits
+from ragbench.llm.openai import OpenAIChat as OpenAIChat
+from ragbench.llm.replies import Replies as Replies
+from ragbench.llm.server import Connected as Connected
+from ragbench.llm.usage import Budget as Budget
+from ragbench.llm.usage import Estimate as Estimate
+from ragbench.llm.usage import Price as Price
+from ragbench.llm.usage import Prices as Prices
+from ragbench.llm.usage import Totals as Totals
+from ragbench.llm.usage import estimate as estimate
+from ragbench.store.sqlite_file import DamagedCache as DamagedCache
+from ragbench.types import Usage as Usage

@@ -8,24 +8,31 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ragbench.types.conversation import ToolCall, Turn
-from ragbench.types.records import (
-    Answered,
-    Collection,
-    Document,
-    Prediction,
-    Query,
-    Retrieved,
-    ScoredDocument,
-    Usage,
-)
-from ragbench.types.score_column import Aggregate, ScoreColumn
-from ragbench.types.scores import Cause, Direction, JudgedClaim, Score, Verdict
-from ragbench.types.spans import Span
+from ragbench.types.conversation import ToolCall as ToolCall
+from ragbench.types.conversation import Turn as Turn
+from ragbench.types.records import Answered as Answered
+from ragbench.types.records import Collection as Collection
+from ragbench.types.records import Document as Document
+from ragbench.types.records import Prediction as Prediction
+from ragbench.types.records import Query as Query
+from ragbench.types.records import Retrieved as Retrieved
+from ragbench.types.records import ScoredDocument as ScoredDocument
+from ragbench.types.records import Usage as Usage
+from ragbench.types.score_column import Aggregate as Aggregate
+from ragbench.types.score_column import ScoreColumn as ScoreColumn
+from ragbench.types.scores import Cause as Cause
+from ragbench.types.scores import Direction as Direction
+from ragbench.types.scores import JudgedClaim as JudgedClaim
+from ragbench.types.scores import Score as Score
+from ragbench.types.scores import Verdict as Verdict
+from ragbench.types.spans import Span as Span
 
 if TYPE_CHECKING:
-    from ragbench.types.columnar import Qrels, Run
-    from ragbench.types.rows import CauseArray, FloatArray, IntArray
+    from ragbench.types.columnar import Qrels as Qrels
+    from ragbench.types.columnar import Run as Run
+    from ragbench.types.rows import CauseArray as CauseArray
+    from ragbench.types.rows import FloatArray as FloatArray
+    from ragbench.types.rows import IntArray as IntArray
 
 _LAZY = {
     "CauseArray": "rows",
@@ -34,32 +41,6 @@ _LAZY = {
     "Qrels": "columnar",
     "Run": "columnar",
 }
-
-__all__ = [
-    "Aggregate",
-    "Answered",
-    "Cause",
-    "CauseArray",
-    "Collection",
-    "Direction",
-    "Document",
-    "FloatArray",
-    "IntArray",
-    "Prediction",
-    "Qrels",
-    "Query",
-    "Retrieved",
-    "Run",
-    "Score",
-    "ScoreColumn",
-    "JudgedClaim",
-    "ScoredDocument",
-    "Span",
-    "ToolCall",
-    "Turn",
-    "Usage",
-    "Verdict",
-]
 
 
 def __getattr__(name: str) -> Any:
