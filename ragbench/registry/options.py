@@ -23,7 +23,7 @@ from ragbench.errors import OptionError
 from ragbench.registry.family import nearest
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
+    from typing_extensions import dataclass_transform as dataclass_transform
 else:
 
     def dataclass_transform(**options: Any) -> Callable[[type], type]:
