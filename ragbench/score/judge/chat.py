@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
@@ -15,7 +15,6 @@ from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge, RepeatOp
 from ragbench.signature import fingerprint_json
 
 
-@dataclass(frozen=True, kw_only=True)
 class OpenAIJudgeOptions(
     server.ServerOptions,
     server.SamplingOptions,
@@ -103,7 +102,6 @@ def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
     return names
 
 
-@dataclass(frozen=True, kw_only=True)
 class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, server.PriceOptions):
     """Options of a judge by a chat model of LangChain.
 

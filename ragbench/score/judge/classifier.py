@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
@@ -64,7 +64,6 @@ PresetName = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
     """Options of the chat model that splits answers into claims.
 
@@ -75,7 +74,6 @@ class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
     model: Annotated[str, Option("The chat model, as the server calls it.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassifierOptions(CallOptions, PriceOptions):
     """Options of a judge by a classifier.
 

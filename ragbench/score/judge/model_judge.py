@@ -57,7 +57,6 @@ class Jury:
     samples: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class RepeatOptions(CallOptions):
     """Option for repeated verdicts of one model.
 

@@ -68,7 +68,6 @@ class PassageOptions:
     ] = 32_000
 
 
-@dataclass(frozen=True, kw_only=True)
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """Options of all requests of a judge, the same for all items, models and samples.
 
