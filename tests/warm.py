@@ -33,6 +33,19 @@ RUN = [
 PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"
 """What the program `ragbench` is."""
 
+_PYTHON = """
+import os, runpy, sys
+sys.executable = {path!r}
+_, *words = sys.argv
+if words[0] == "-m":
+    sys.argv = words[1:]
+    runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+else:
+    sys.argv = words
+    sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+    runpy.run_path(words[0], run_name="__main__")
+"""
+
 _CLIENT = """\
 #!{python} -IS
 import json, os, socket, sys
@@ -123,6 +136,10 @@ class Warm:
         client = _CLIENT.format(python=sys.executable, address=self._address, code=code)
         path.write_text(client, encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def write_python(self, path: Path) -> None:
+        """Write a program that runs a module (`-m NAME`) or a script as Python would."""
+        self.write_program(path, _PYTHON.format(path=str(path)))
 
     def popen(self, command: list[str], **options: Any) -> Process:
         """Start `[python, ..., "-c", CODE, ARGUMENTS...]`, as `subprocess.Popen` would."""

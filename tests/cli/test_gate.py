@@ -63,8 +63,7 @@ def quick_base(request, warm, tmp_path_factory):
         yield
         return
     program = tmp_path_factory.mktemp("python") / "python"
-    program.write_text(f'#!/bin/sh\nshift 2  # -m ragbench\nexec "{warm.folder}/ragbench" "$@"\n')
-    program.chmod(0o755)
+    warm.write_python(program)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(program))
         yield

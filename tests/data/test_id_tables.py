@@ -4,7 +4,6 @@ import json
 import math
 import re
 import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -90,17 +89,16 @@ def test_all_formats_give_the_numbers_of_evaluate_run(tmp_path, monkeypatch, suf
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_runs(repository, tmp_path):
+def test_the_example_of_the_page_runs(repository, warm, tmp_path):
     page = (repository / "docs" / "data.md").read_text(encoding="utf-8")
     section = page.partition("## A table of ids\n")[2].partition("\n## ")[0]
     (table,), (script,) = (blocks(section, language) for language in ("csv", "bash"))
     (tmp_path / "ids.csv").write_text(table, encoding="utf-8")
-    folder = sys.executable.rpartition("/")[0]
 
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
-        env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        env={"PATH": f"{warm.folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,

@@ -56,7 +56,7 @@ def source(tmp_path_factory):
         "dataset": {"type": "beir", "path": str(folder), "split": "test"},
         "retrievers": {"bm25": {"type": "bm25"}},
         "metrics": {"retrieval": {"measures": ["mrr"]}, "generation": ["rouge1"]},
-        "statistics": {"resamples": 2000},
+        "statistics": {"resamples": 200},
     }
 
 

@@ -49,7 +49,7 @@ def config(place):
         "dataset": {"type": "beir", "path": str(folder), "split": "test"},
         "retrievers": {"bm25": {"type": "bm25"}},
         "metrics": {"retrieval": {"measures": ["mrr"]}, "generation": ["exact_match"]},
-        "statistics": {"resamples": 1000},
+        "statistics": {"resamples": 200},
         "max_failed": 1.0,
         "cache": str(place / "cache"),
     }
