@@ -159,8 +159,8 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
         DataError: The sheet cannot be read, or the file exists and holds something else.
     """
     graded, n_empty = doubtful.read_graded(reviewed, collection)
-    text = doubtful.corrected_judgements(graded, collection.qrels)
     if target is not None:
+        text = doubtful.corrected_judgements(graded, collection.qrels)
         # never over judgements that were corrected by hand; a repeated command changes nothing
         if target.exists() and target.read_bytes() != text.encode():
             problem = "exists and holds something else"

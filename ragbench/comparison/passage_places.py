@@ -169,12 +169,12 @@ def _whole_words(text: str) -> str:
 def _positions(hit: ScoredDocument) -> tuple[int, int] | None:
     """Return start and end of a hit by its metadata; None if they are unknown or impossible.
 
-    Without an end it is the start and the length of the text.
+    Without an end it is the start and the length of the text; without both, None.
     """
     start = next((hit.metadata[key] for key in _STARTS if key in hit.metadata), None)
     end = next((hit.metadata[key] for key in _ENDS if key in hit.metadata), None)
-    if end is None and isinstance(start, int):
-        end = start + len(hit.text or "")
+    if end is None and isinstance(start, int) and hit.text:
+        end = start + len(hit.text)
     # `True` is an int, and LangChain writes -1 for a text that it did not find
     return (start, end) if type(start) is type(end) is int and 0 <= start <= end else None
 

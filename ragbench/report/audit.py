@@ -55,7 +55,9 @@ def repair_lines(repair: Repair) -> Iterator[str]:
         # those that a person has to correct are all listed
         n_listed = len(labels) if advice else _LISTED
         for label in labels[:n_listed]:
-            finding = f"{label.document}: {label.finding}: '{' '.join(label.quote.split())}'"
+            # ids have %20 for a blank of a file name, which people read as it is
+            where = f"{label.document}: {label.finding}".replace("%20", " ")
+            finding = f"{where}: '{' '.join(label.quote.split())}'"
             yield f"  {printable(label.place)}: query {printable(f'{label.query_id}: {finding}')}"
         if len(labels) > n_listed:
             yield f"  and {len(labels) - n_listed} more (--json has all)"

@@ -40,6 +40,11 @@ def level(text):
 def folder(tmp_path, monkeypatch):
     """A test set with one wrong and one missing label, its ranking, and a cache of its own."""
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    return write_set(tmp_path)
+
+
+def write_set(tmp_path):
+    """Write the test set and its ranking; return the folder."""
     (tmp_path / "data" / "qrels").mkdir(parents=True)
     for name, texts in (("corpus", DOCUMENTS), ("queries", QUERIES)):
         rows = "".join(json.dumps({"_id": n, "text": t}) + "\n" for n, t in texts.items())
@@ -84,7 +89,8 @@ def test_the_rules_of_fill_set_depth_and_the_relevant_level(folder):
     with ChatServer(Script(level=3), model="m-1") as server:
         rules = ("--set", "metrics.retrieval.fill={depth: 1, relevant_from: 4}")
         result = audit(folder, server, "--judge", "--json", *rules)
-        assert server.counters.requests == 4  # three of gold, and copy: titan is judged for q2
+        # three of gold, and the best unjudged hits: copy, and europa behind two judged ones
+        assert server.counters.requests == 5
     kinds = [(f["kind"], f["document_id"]) for f in json.loads(result.stdout)["findings"]]
     assert kinds == [("label_suspected_wrong", name) for name in ("europa", "titan", "io")]
 

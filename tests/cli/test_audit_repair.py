@@ -336,3 +336,25 @@ def test_a_data_set_without_a_table_is_refused(tmp_path):
     result = run_command("audit", "c.yaml", "-o", "x.csv", cwd=tmp_path)
     assert result.returncode == 2
     assert "-o goes with --repair, --judge or --reviewed" in result.stderr
+
+
+def test_grades_of_a_column_of_their_own_follow_documents_that_are_two_now(tmp_path):
+    """Two quotes of the old document, each in another file: both new documents have its grade."""
+    texts = {"a%20b": "one two three four", "b": "five six seven eight"}
+    spans = json.dumps([{"document": "old", "quote": text} for text in texts.values()])
+    row = {"id": "q1", "question": "?", "relevant": "old", "grades": "2", "reference_spans": spans}
+    with (tmp_path / "qa.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([[*row], [*row.values()]])
+    rows = [{"_id": name, "text": text} for name, text in texts.items()]
+    write_lines(tmp_path / "corpus.jsonl", rows)
+    (tmp_path / "c.yaml").write_text(CONFIG.format("qa.csv"))
+
+    done = run_command("audit", "c.yaml", "--repair", "-o", "new.csv", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "old: stands in a b: 'one two three four'" in done.stdout
+    (row,) = read_table(tmp_path / "new.csv")
+    assert (row["relevant"], row["grades"]) == ('["a%20b", "b"]', "[2, 2]")
+    (tmp_path / "c.yaml").write_text(CONFIG.format("new.csv"))
+    again = run_command("audit", "c.yaml", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr

@@ -110,3 +110,8 @@ def test_queries_without_gold_have_no_places_and_unplaced_passages_are_named():
 
     assert placed.spans.passages == [[], [Span("moons/io.md", 0, 51), None]]
     assert placed.unplaced == [(1, "x")]
+
+
+def test_a_start_alone_without_an_end_and_a_text_is_no_place():
+    assert place(hit("x", None, "moons/io.md", start=5), documents=None) is None
+    assert place(hit("x", "abc", "moons/io.md", start=5), documents=None) == ("moons/io.md", 5, 8)

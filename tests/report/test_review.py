@@ -9,9 +9,12 @@ from scipy.stats import binomtest
 
 from ragbench.data.runs.run_folder import csv_rows, to_csv
 from tests.calibration.trial import judged
+from tests.chat_server import ChatServer
+from tests.cli.test_audit_judge import DOCUMENTS, audit, level, write_set
 from tests.commands import run_command
 from tests.report.chromium import expect, looks, tab, violations
 from tests.report.strategies import HOSTILE
+from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds: a browser
 
@@ -218,6 +221,29 @@ def test_drawn_answers_are_labelled_with_keys_and_the_saved_sheet_is_read(sheet,
     done = run_command("calibrate", run, "--labels", "sheet.csv", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "4 answers to 4 queries, labels on 1..5" in done.stdout
+
+
+def test_doubtful_gold_is_graded_with_keys_saved_and_read_back(tmp_path, visit, monkeypatch):
+    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    write_set(tmp_path)
+    with ChatServer(Script(level=level), model="m-1") as server:
+        assert audit(tmp_path, server, "--judge", "-o", "doubtful.html").returncode == 0
+        page = visit(tmp_path / "doubtful.html")
+        for i, (name, grade) in enumerate((("titan", "0"), ("copy", "1"))):
+            status = f"answer {i + 1} of 3: not labelled; {i} labelled"
+            expect(page.locator("#status")).to_have_text(status)
+            expect(page.locator("#passages")).to_contain_text(DOCUMENTS[name])
+            page.keyboard.press("2")  # no grade of the judgements
+            page.keyboard.press(grade)
+        expect(page.locator("#status")).to_have_text("answer 3 of 3: not labelled; 2 labelled")
+        with page.expect_download() as download:
+            page.keyboard.press("s")
+        assert download.value.suggested_filename == "doubtful.csv"
+        download.value.save_as(tmp_path / "doubtful.csv")
+        done = audit(tmp_path, server, "--reviewed", "doubtful.csv", "-o", "corrected.tsv")
+    assert done.stdout.splitlines()[0] == "2 of 3 passages labelled"
+    corrected = (tmp_path / "corrected.tsv").read_text().splitlines()
+    assert {"q1\ttitan\t0", "q1\tcopy\t1"} <= {*corrected}
 
 
 @pytest.mark.parametrize("name", ["review.html", "sheet.html"])

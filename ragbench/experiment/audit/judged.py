@@ -129,8 +129,8 @@ def labelled_passages(
 ) -> Iterator[LabelledPassage]:
     """Yield the gold passages of each query, then its best unjudged hits, each passage once.
 
-    Hits are the first `depth` of each stored ranking. Passages without a text are left out, and so
-    are hits where judged ids need not be ids of the corpus.
+    Hits are the first `depth` of each stored ranking that nobody judged. Passages without a text
+    are left out, and so are hits where judged ids need not be ids of the corpus.
     """
     corpus = documents_by_id(audited.corpus or ())
     # records may have no corpus: then the texts of their own passages are judged
@@ -145,10 +145,11 @@ def labelled_passages(
         judged = audited.judged.get(query.id, {})
         for document in audited.gold_documents(query):
             yield LabelledPassage(query, document, judged[document.id])
-        # a hit of several rankings is one call; `depth` counts ranks, with judged hits among them
-        for name in dict.fromkeys(n for r in rankings for n in r.get(query.id, ())[:depth]):
+        candidates = ([n for n in r.get(query.id, ()) if n not in judged] for r in rankings)
+        # a hit of several rankings is one call
+        for name in dict.fromkeys(name for names in candidates for name in names[:depth]):
             hit = corpus.get(name) or recorded.get(name)
-            if name not in judged and hit is not None and hit.full_text.strip():
+            if hit is not None and hit.full_text.strip():
                 yield LabelledPassage(query, hit, None)
 
 

@@ -57,7 +57,7 @@ class _RowLabel:
         if self.is_clear or anchor.status != "moved":
             return anchor
         finding = f"{anchor.finding}, and in none of the documents of its row"
-        return replace(anchor, status="gone", finding=finding, span=None)
+        return replace(anchor, status="gone", finding=finding, documents=(), span=None)
 
     def record(self, anchor: QuoteAnchor) -> AnchoredLabel:
         """Return the label and its anchor as the record of the report."""
@@ -244,11 +244,13 @@ class _StaleTable:
     def _renamed(self, row: Entry, moves: Mapping[str, Iterable[str]]) -> dict[str, Any]:
         """Return the cell `relevant` of a row with the new names of documents; {} if none is new.
 
-        One document is a text; several are a list, or an object with their grades. Documents that
-        `moves` lacks stay.
+        One document is a text; several are a list, or an object with their grades. Beside a column
+        of grades, both cells are lists. Documents that `moves` lacks stay.
         """
-        column = self._columns["relevant"]
+        column, grade_column = self._columns["relevant"], self._columns.get("grades")
         gold, grades = self._ids.read(row, column), dict[str, int]()
+        if grade_column is not None:
+            gold = list(self._ids.grades(row, grade_column, gold).items())
         if not moves.keys() & {name for name, _ in gold}:
             return {}
         for name, optional_grade in gold:
@@ -256,6 +258,9 @@ class _StaleTable:
             for document in moves.get(name, (name,)):
                 # of two documents that are one now, the better grade counts
                 grades[document] = max(grades.get(document, grade), grade)
+        # as many grades as documents, whose number may have changed
+        if grade_column is not None:
+            return {column: [*grades], grade_column: [*grades.values()]}
         # one written grade is enough: a list would lose it
         if any(grade is not None for _, grade in gold):
             return {column: grades}
