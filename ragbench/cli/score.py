@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +28,32 @@ _LONG = {
     "Zscore": "zscores",
 }
 
-# Format of judgements that is not supported -> a way without it.
-_REL_FORMATS = {
-    "qrels_jg": "split the file by its second column, the judge, and score each part",
-    "prefs": "there is no measure of preferences between pairs; bpref needs grades alone",
-    "qrels_prefs": "there is no measure of preferences between pairs; bpref needs grades alone",
-}
-
-
+# Option that takes one format of trec_eval alone -> that format.
 _ONLY_FORMAT = {"-R": "qrels", "-T": "trec_results"}
-
-
-def _check_format(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    option = parameter.opts[0]
-    if value in (None, _ONLY_FORMAT[option]):
-        return
-    if option == "-R" and (instead := _REL_FORMATS.get(str(value))):
-        raise click.UsageError(f"-R {value} is not supported: {instead}")
-    raise click.UsageError(f"{option} {value}: no such format; allowed: {_ONLY_FORMAT[option]}")
-
-
-# Option that is not supported -> the reason, or another way.
+_NO_PREFERENCES = "there is no measure of preferences between pairs; bpref needs grades alone"
+# Option, or option and format, that is not supported -> the reason, or another way.
 _REFUSED = {
     "-D": "it prints the inner steps of trec_eval; ragbench list measures describes each measure",
     "-Z": "use --format csv -q and the means of your reference runs instead",
     "-o": "trec_eval dropped that page in version 9; leave it out",
+    "-R qrels_jg": "split the file by its second column, the judge, and score each part",
+    "-R prefs": _NO_PREFERENCES,
+    "-R qrels_prefs": _NO_PREFERENCES,
 }
 
 
 def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value and not context.resilient_parsing:
-        option = parameter.opts[0]
-        raise click.UsageError(f"{option} is not supported: {_REFUSED[option]}")
+    option = parameter.opts[0]
+    only = _ONLY_FORMAT.get(option)
+    if not value or value == only or context.resilient_parsing:
+        return
+    words = option if only is None else f"{option} {value}"
+    if words in _REFUSED:
+        raise click.UsageError(f"{words} is not supported: {_REFUSED[words]}")
+    raise click.UsageError(f"{words}: no such format; allowed: {only}")
+
+
+_unsupported = partial(click.option, callback=_refuse, expose_value=False)
 
 
 _FORMATS = ("table", "trec", "json", "csv")
@@ -93,13 +88,7 @@ _WORDS = ("zero", "skip")
     help="Count judged queries that a run lacks as 0 (--missing zero).",
 )
 @number_option(*("-l", "--level"), help="Smallest grade of a relevant document; default 1.")
-@click.option(
-    "-M",
-    "--depth",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Use only the first N documents of each ranking.",
-)
+@number_option("-M", "--depth", help="Use only the first N documents of each ranking.")
 @flag(
     *("-J", "--judged-only"),
     help="Remove unjudged documents from the runs before scoring.",
@@ -108,23 +97,19 @@ _WORDS = ("zero", "skip")
     *("-N", "--documents"),
     help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
 )
-@click.option(
+@_unsupported(
     *("-R", "--rel-format"),
     metavar="FORMAT",
-    callback=_check_format,
-    expose_value=False,
     help="Format of the judgements; only qrels is supported.",
 )
-@click.option(
+@_unsupported(
     *("-T", "--results-format"),
     metavar="FORMAT",
-    callback=_check_format,
-    expose_value=False,
     help="Format of the runs; only trec_results is supported.",
 )
-@click.option(*("-D", "--debug"), callback=_refuse, expose_value=False, hidden=True)
-@click.option(*("-Z", "--zscores"), callback=_refuse, expose_value=False, hidden=True)
-@click.option("-o", "old_page", is_flag=True, callback=_refuse, expose_value=False, hidden=True)
+@_unsupported("-D", "--debug", hidden=True)
+@_unsupported("-Z", "--zscores", hidden=True)
+@_unsupported("-o", "old_page", is_flag=True, hidden=True)
 @click.version_option(
     __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )

@@ -15,13 +15,7 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, RagbenchError, visible
-from ragbench.experiment.gates import (
-    GateLike,
-    decide_source,
-    explain_decision,
-    gated_run,
-    scored_without_controls,
-)
+from ragbench.experiment import gates as gating
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
@@ -183,14 +177,14 @@ def outcome_of(
         return "undecided", f"{system or 'the gate'} is undecided: this run has no decision", facts
     if all(decision.verdict == "pass" for decision in decisions):
         return "pass", "", facts
-    run = gated_run(scored_without_controls(experiment.path), [gate], None)
+    run = gating.gated_run(gating.scored_without_controls(experiment.path), [gate], None)
     decided = [(gate, decision) for decision in decisions]
     failed, undecided = _explained(decided, run, strict, has_title=True)
     return "fail" if failed else "undecided", "\n".join(failed or undecided), facts
 
 
 def decide_assertion(
-    run: Source, gates: Sequence[GateLike], baseline: Source | None, *, strict: bool
+    run: Source, gates: Sequence[gating.GateLike], baseline: Source | None, *, strict: bool
 ) -> tuple[list[str], list[str]]:
     """Return messages on (failed, undecided) gates of an assertion; strict: all of them as failed.
 
@@ -200,7 +194,7 @@ def decide_assertion(
         DataError: A comparison is refused, or no gate can be compared.
         RagbenchError: As `check_gates`.
     """
-    gated, decided = decide_source(run, gates, baseline)
+    gated, decided = gating.decide_source(run, gates, baseline)
     wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
     if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
@@ -226,7 +220,7 @@ def _explained(
         if decision.verdict == "pass":
             continue
         fails = decision.verdict == "fail" or decision.refused or strict
-        lines = explain_decision(gate, decision, run, has_title=has_title)
+        lines = gating.explain_decision(gate, decision, run, has_title=has_title)
         # pytest prints a message as it is
         text = visible("\n".join(lines if fails else lines[:1]))
         (failed if fails else undecided).append(text)

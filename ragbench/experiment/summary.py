@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,28 +31,15 @@ from ragbench.gates.cheapest import CostComparison, scored_by
 from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget
 from ragbench.llm.failures import one_line
+from ragbench.records import summary as records
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
-from ragbench.records.summary import (
-    FIRST_TO_FAIL,
-    AnswerCounts,
-    CheapestSystem,
-    CostTotal,
-    Dataset,
-    DeclaredJudge,
-    Latency,
-    Spending,
-    Summary,
-    SystemSummary,
-    SystemTiming,
-    Timing,
-)
 from ragbench.registry import PYTHON
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
 
-def make_summary(plan: Plan, results: Results, started: float) -> Summary:
+def make_summary(plan: Plan, results: Results, started: float) -> records.Summary:
     """Return the record of `summary.json` of a run that started at an epoch time, without gates.
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
@@ -66,7 +53,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
     # without failures there may be no values either: no share of 0 items
     within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
     spending = results.spending
-    return Summary(
+    return records.Summary(
         name=plan.config.name,
         complete=within and not (spending is not None and spending.reached),
         dataset=_describe_dataset(plan),
@@ -78,7 +65,9 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
         hits_read=plan.config.causes.read,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
-            name: DeclaredJudge(type=entry.type, model=entry.judge.model, label=entry.judge.label)
+            name: records.DeclaredJudge(
+                type=entry.type, model=entry.judge.model, label=entry.judge.label
+            )
             for name, entry in plan.all_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
@@ -92,7 +81,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> Summary:
         selected=plan.config.selected,
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=(*results.notes, *sweep_notes(plan.config)),
-        timing=Timing(
+        timing=records.Timing(
             run_id=new_run_id(started),
             systems={system.name: _timing(plan, results, system.name) for system in systems},
             cheapest=tuple(_cheapest_systems(plan, results)),
@@ -136,7 +125,7 @@ def _is_users(plan: Plan, retriever: str) -> bool:
     return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)
 
 
-def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
+def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
     """Return latency and throughput of a system; without values if no latency is known.
 
     Latencies of stored items count too: they are those of the run that made the calls. Latencies
@@ -145,7 +134,7 @@ def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     if not latencies:
-        return SystemTiming(latency_ms=Latency())
+        return records.SystemTiming(latency_ms=records.Latency())
     total_ms, n = math.fsum(latencies), len(latencies)
     p50, p95 = (round(float(np.percentile(latencies, p)), 3) for p in (50, 95))
     # calls of the component that answers run side by side, as many as its config allows
@@ -154,13 +143,13 @@ def _timing(plan: Plan, results: Results, name: str) -> SystemTiming:
     component = plan.component(noun, system.generator or name)
     # a live object has no entry in the config, and is called once at a time
     n_parallel = min(1 if component is None else component.concurrency, n)
-    return SystemTiming(
-        latency_ms=Latency(p50=p50, p95=p95),
+    return records.SystemTiming(
+        latency_ms=records.Latency(p50=p50, p95=p95),
         queries_per_second=round(n_parallel * 1000 * n / total_ms, 3) if total_ms else None,
     )
 
 
-def _cheapest_systems(plan: Plan, results: Results) -> Iterator[CheapestSystem]:
+def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
     """Yield the cheapest system that is surely not much worse, by the first measure of each kind.
 
     A measure that tells nothing, or a sum, is no first measure. Nothing is yielded for a measure
@@ -181,7 +170,7 @@ def _cheapest_systems(plan: Plan, results: Results) -> Iterator[CheapestSystem]:
 
 
 def _count_failures(
-    systems: Sequence[SystemSummary], pairs: Sequence[PreferredPair], results: Results
+    systems: Sequence[records.SystemSummary], pairs: Sequence[PreferredPair], results: Results
 ) -> Iterator[tuple[Mapping[str, int], int]]:
     """Yield (failures by cause, number of values) of each score of the run.
 
@@ -203,7 +192,7 @@ def _warnings(
     plan: Plan,
     results: Results,
     within: bool,
-    systems: Sequence[SystemSummary],
+    systems: Sequence[records.SystemSummary],
     pairs: Sequence[PreferredPair],
 ) -> Iterator[str]:
     """Yield sentences on what makes the numbers doubtful; a reached budget comes first.
@@ -234,7 +223,7 @@ def _warnings(
         yield f"nothing was scored: {reason}"
 
 
-def _describe_dataset(plan: Plan) -> Dataset:
+def _describe_dataset(plan: Plan) -> records.Dataset:
     """Return name, type and sizes of the data set; sizes are None without corpus or judgements."""
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one
@@ -244,7 +233,7 @@ def _describe_dataset(plan: Plan) -> Dataset:
     name = Path(path).stem if path is not None else "data of Python" if kind == PASSED else kind
     split = options.get("split")
 
-    return Dataset(
+    return records.Dataset(
         name=(f"{name}/{split}" if isinstance(split, str) else name),
         type=kind,
         queries=len(plan.queries),
@@ -270,10 +259,10 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
             if column.details[row] and Cause(int(column.causes[row])).failed
         )
         reasons.append(one_line(next(details, "")))
-    return [f"{FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
+    return [f"{records.FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
 
 
-def _summarize_systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:
+def _summarize_systems(plan: Plan, results: Results) -> Iterator[records.SystemSummary]:
     """Yield the summary of each system, with the baseline of each of its scores.
 
     In the order of `results.systems`.
@@ -303,7 +292,7 @@ def _summarize_system(
     system: SystemScores,
     scores: Mapping[str, SystemScore],
     baseline: str | None,
-) -> SystemSummary:
+) -> records.SystemSummary:
     """Return the summary of a system: scores, causes, answers, tokens and cost.
 
     Tokens and cost (USD) are None if they are not known for one of its answers; a retriever has
@@ -315,7 +304,7 @@ def _summarize_system(
     usage = add_usage(outcome.value.usage for outcome in outcomes if outcome.value is not None)
     uses = results.judge_uses.get(system.name, {})
     causes, planned = results.causes[system.name], plan.system(system.name)
-    return SystemSummary(
+    return records.SystemSummary(
         name=system.name,
         retriever=system.retriever,
         generator=system.generator,
@@ -336,7 +325,7 @@ def _summarize_system(
             }
             for slicing in plan.slicings
         },
-        answers=AnswerCounts(
+        answers=records.AnswerCounts(
             per_query=answers.samples,
             asked=len(outcomes),
             failed={name: counts for name, of in samples.items() if (counts := failed_answers(of))},
@@ -466,7 +455,7 @@ def _costs(outcome: Outcome[Any]) -> Iterator[float]:
 _OVER_BUDGET = Cause.OVER_BUDGET.word
 
 
-def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None:
+def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spending | None:
     """Return limits, costs so far and missing items of a run; None for a run without a budget.
 
     The cost to finish is an estimate: the missing items cost as much on average as the finished
@@ -477,10 +466,9 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None
     if limits == BudgetLimits():
         return None
     left_out = [entry for entry in _left_out(plan, results) if entry[1]]
-    by_key = {"usd": limits.usd, "tokens": limits.tokens, "minutes": limits.minutes}
-    return Spending(
-        limits={key: limit for key, limit in by_key.items() if limit is not None},
-        spent=CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
+    return records.Spending(
+        limits={key: limit for key, limit in asdict(limits).items() if limit is not None},
+        spent=records.CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
         reached=bool(left_out),
         missing={name: n_missing for name, n_missing, _ in left_out},
         to_finish=total_cost(usage for *_, usage in left_out),
@@ -525,7 +513,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         yield f"retrieve {name}", n_missing, Usage(0, 0, 0.0)
 
 
-def budget_warning(spending: Spending) -> str:
+def budget_warning(spending: records.Spending) -> str:
     """Return the warning of a reached budget: the missing items, and the cost to finish.
 
     `spending` has at least one kind of missing items.
@@ -569,7 +557,7 @@ def scale_usage(used: Sequence[Usage], n_missing: int, n: int | None = None) -> 
     )
 
 
-def total_cost(usages: Iterable[Usage | None]) -> CostTotal:
+def total_cost(usages: Iterable[Usage | None]) -> records.CostTotal:
     """Return dollars and tokens of all usages; each is None if it is not known for one of them.
 
     Dollars have six decimals. Without usages both are 0.
@@ -578,4 +566,4 @@ def total_cost(usages: Iterable[Usage | None]) -> CostTotal:
     has_tokens = total.input_tokens is not None and total.output_tokens is not None
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
-    return CostTotal(usd=usd, tokens=tokens if has_tokens else None)
+    return records.CostTotal(usd=usd, tokens=tokens if has_tokens else None)

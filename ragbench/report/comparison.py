@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ragbench.data.runs.run_folder import to_csv
-from ragbench.records.comparison import (
-    ComparedGate,
-    ComparedRuns,
-    ComparedSystem,
-    MeasureComparison,
-    MovedQueries,
-    MovedQuery,
-)
+from ragbench.records import comparison as records
 from ragbench.report import headline
 from ragbench.report import text as fmt
 from ragbench.report.base import GATE_HEADS
@@ -86,13 +79,13 @@ class Block:
         return zip(self.letters, self.systems, self.cells, strict=True)
 
 
-def gate_line(gate: ComparedGate) -> str:
+def gate_line(gate: records.ComparedGate) -> str:
     """Return a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
     system = f" ({printable(gate.system)})" if gate.system else ""
     return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
 
 
-def describe_subject(comparison: ComparedRuns) -> str:
+def describe_subject(comparison: records.ComparedRuns) -> str:
     """Return the names of the compared runs, and the number of queries of the comparison.
 
     With one source, it names that and its baseline. An unpaired comparison has a number of queries
@@ -113,13 +106,13 @@ def describe_subject(comparison: ComparedRuns) -> str:
     return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
 
 
-def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
+def _blocks(comparison: records.ComparedRuns) -> Iterator[Block]:
     """Yield a table for each set of systems that share measures, such as rankings and answers.
 
     In the order of the measures.
     """
     systems = {system.name: system for system in comparison.systems}
-    groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
+    groups: dict[tuple[str, ...], list[records.MeasureComparison]] = {}
     for family in comparison.measures:
         # systems with other measures, such as retrievers and generators, get tables of their own
         group = tuple(name for name, s in systems.items() if family.measure in s.scores)
@@ -139,7 +132,7 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
 
 
 def _cell(
-    systems: Mapping[str, ComparedSystem], name: str, family: MeasureComparison
+    systems: Mapping[str, records.ComparedSystem], name: str, family: records.MeasureComparison
 ) -> LetteredCell:
     """Return the cell of a system by a measure; `-` without a mean.
 
@@ -159,7 +152,7 @@ def _cell(
     )
 
 
-def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
+def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each comparison, under `DIFFERENCE_HEADS`.
 
     In the order of the measures; nothing without comparisons.
@@ -176,7 +169,7 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
             yield (*names, *change, *verdict, *counts)
 
 
-def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
+def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
     confidence = fmt.percent(comparison.confidence or 0.95)
     if any(any((family.better_than or {}).values()) for family in comparison.measures):
@@ -200,7 +193,7 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         yield headline.NOT_COMPARED
 
 
-def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
+def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
     """Return a comparison as aligned text: subject, changes and gates, then the tables.
 
     Measures that do not fit into `width`, the columns of the terminal, go into a further table. The
@@ -232,19 +225,19 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sorted_gates(comparison: ComparedRuns) -> list[ComparedGate]:
+def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate]:
     """Return the gates: undecided, failed, passed, each in their order; [] without gates."""
     order = ("undecided", "fail", "pass")
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
-def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
+def moved_cells(query: records.MovedQuery) -> tuple[str, str, str, str]:
     """Return (id, baseline score, score, signed difference) of a moved query as text."""
     scores = (fmt.significant(query.baseline_score), fmt.significant(query.score))
     return (printable(query.query_id), *scores, fmt.difference(query.difference, None)[0])
 
 
-def paired_rankings(query: MovedQuery) -> Iterator[tuple[str, str]]:
+def paired_rankings(query: records.MovedQuery) -> Iterator[tuple[str, str]]:
     """Yield for each rank the documents of baseline and system; nothing if neither is stored.
 
     The shorter ranking is filled up with empty texts; a missing or empty one has a remark.
@@ -258,7 +251,7 @@ def paired_rankings(query: MovedQuery) -> Iterator[tuple[str, str]]:
         yield printable(first), printable(second)
 
 
-def _moved(moved: MovedQueries, width: int) -> list[str]:
+def _moved(moved: records.MovedQueries, width: int) -> list[str]:
     """Return lines on the queries that moved, with questions and both rankings; empty for none."""
     if not moved.queries:
         return []
@@ -280,7 +273,7 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
     return lines
 
 
-def render_csv(comparison: ComparedRuns) -> str:
+def render_csv(comparison: records.ComparedRuns) -> str:
     """Return the differences as CSV with all digits, a row per comparison.
 
     Rows are in the order of the record, measure by measure. The header is `COLUMNS`; without
@@ -310,7 +303,7 @@ def render_csv(comparison: ComparedRuns) -> str:
     return to_csv(COLUMNS, rows)
 
 
-def render_markdown(comparison: ComparedRuns) -> str:
+def render_markdown(comparison: records.ComparedRuns) -> str:
     """Return a comparison as GitHub-flavoured Markdown; letters are in `<sup>`.
 
     Moved queries and causes are folded. The text ends with a line end.
@@ -357,7 +350,7 @@ def _markdown_cell(cell: LetteredCell) -> str:
     return Markdown(f"{value}{letters} {escape(cell.interval)}".rstrip())
 
 
-def _moved_table(moved: MovedQueries) -> list[str]:
+def _moved_table(moved: records.MovedQueries) -> list[str]:
     """Return a table of the queries that moved; all documents of a ranking are in one cell."""
     rows: list[Sequence[str]] = []
     for query in moved.queries:
@@ -395,7 +388,7 @@ def escape_latex(text: str) -> str:
     return "".join(_ESCAPES.get(sign, sign) for sign in text)
 
 
-def render_latex(comparison: ComparedRuns) -> str:
+def render_latex(comparison: records.ComparedRuns) -> str:
     """Return the scores as LaTeX tables with booktabs rules, one for each `Block`.
 
     Superscript letters are the systems that a value is significantly better than; the best value of

@@ -244,10 +244,10 @@ def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
-    config, given = inputs.config, inputs.collection.given
+    config, recorded = inputs.config, inputs.collection.given
     name = config.statistics.baseline
     if name is not None:
-        allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *given))
+        allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *recorded))
         check_allowed("statistics", "baseline", [name], [*allowed])
     return name if name in candidates else candidates[0]
 
