@@ -43,32 +43,25 @@ class RequestOptions(OptionSet):
     """Time limit, number of retries and connections of requests.
 
     Attributes:
-        timeout: Time limit of one reply in seconds, retries included; above 0.
-        retries: Number of further tries, 0 or more.
-        keep_alive: False to open a connection for each request.
+        timeout: Time limit of one reply, in seconds, retries included.
+        retries: Retries of errors that may be temporary.
+        keep_alive: Use a connection for several requests; false opens one for each request.
     """
 
-    timeout: Annotated[
-        float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
-    ] = 60.0
-    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 2
-    keep_alive: Annotated[
-        bool, Option("Use a connection for several requests; false opens one for each request.")
-    ] = True
+    timeout: Annotated[float, Option(gt=0)] = 60.0
+    retries: Annotated[int, Option(ge=0)] = 2
+    keep_alive: Annotated[bool, Option()] = True
 
 
 class EndpointOptions(RequestOptions):
     """Headers, limits and retries of requests to a URL of the user.
 
     Attributes:
-        headers: Header -> value; None for no further ones.
+        headers: Headers; `"Bearer ${TOKEN}"` reads the environment.
         url: URL that requests are posted to.
     """
 
-    headers: Annotated[
-        dict[str, str] | None,
-        Option('Headers; `"Bearer ${TOKEN}"` reads the environment.', secret=True),
-    ] = None
+    headers: Annotated[dict[str, str] | None, Option(secret=True)] = None
     url: Url
 
     def endpoint(self) -> Endpoint:

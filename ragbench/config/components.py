@@ -33,46 +33,50 @@ class Common(OptionSet):
     """Keys of every component: time limit, concurrency and version.
 
     Attributes:
-        timeout: Seconds of one call; None sets no limit, or 60 for foreign code.
-        concurrency: Number of calls side by side, from 1.
-        version: Word in the cache keys; None without one.
+        timeout: Time limit of one call, in seconds; null: none.
+        concurrency: Number of concurrent calls.
+        version: A word that you change when its answers change.
     """
 
-    timeout: Annotated[
-        float | None, Option("Time limit of one call, in seconds; null: none.", gt=0)
-    ] = None
-    concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
-    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
+    timeout: Annotated[float | None, Option(gt=0)] = None
+    concurrency: Annotated[int, Option(ge=1)] = 1
+    version: Annotated[str | None, Option()] = None
 
 
 class CodeCommon(OptionSet):
-    """Further key of components in the user's code: the number of retries."""
+    """Further key of components in the user's code: the number of retries.
 
-    retries: Annotated[
-        int, Option("Retries of errors that may be temporary, within `timeout`.", ge=0)
-    ] = 0
+    Attributes:
+        retries: Retries of errors that may be temporary, within `timeout`.
+    """
+
+    retries: Annotated[int, Option(ge=0)] = 0
 
 
 class RerankerCommon(OptionSet):
-    """Further keys of every reranker: the retriever and the depth."""
+    """Further keys of every reranker: the retriever and the depth.
 
-    retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
-    depth: Annotated[
-        int, Option("Number of hits that are reordered; the rest is left out.", ge=1)
-    ] = DEFAULT_DEPTH
+    Attributes:
+        retriever: Retriever whose hits are reordered.
+        depth: Number of hits that are reordered; the rest is left out.
+    """
+
+    retriever: Annotated[str, Option(refers_to="retriever")]
+    depth: Annotated[int, Option(ge=1)] = DEFAULT_DEPTH
 
 
 class GeneratorCommon(OptionSet):
-    """Further keys of every generator: retrievers, number of passages and samples."""
+    """Further keys of every generator: retrievers, number of passages and samples.
 
-    retrievers: Annotated[
-        list[str] | None,
-        Option("Retrievers that it is combined with; default: all.", refers_to="retriever"),
-    ] = None
-    passages: Annotated[int, Option("Number of passages that it gets.", ge=1)] = DEFAULT_PASSAGES
-    samples: Annotated[
-        int, Option("How often each query is answered; its score is the mean.", ge=1)
-    ] = 1
+    Attributes:
+        retrievers: Retrievers that it is combined with; default: all.
+        passages: Number of passages that it gets.
+        samples: How often each query is answered; its score is the mean.
+    """
+
+    retrievers: Annotated[list[str] | None, Option(refers_to="retriever")] = None
+    passages: Annotated[int, Option(ge=1)] = DEFAULT_PASSAGES
+    samples: Annotated[int, Option(ge=1)] = 1
 
 
 # Common keys that the caller applies even if a component declares them itself

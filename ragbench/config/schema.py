@@ -36,26 +36,16 @@ class Match(OptionSet):
     """Rules for hits: which retrieved passages count as relevant.
 
     Attributes:
-        level: Rule by which a hit meets a judgement.
-        id: Metadata key with the document of a passage; None without one.
-        separator: Text before the number of a part in ids; None without one.
+        level: `id`: a retrieved id is a judged one; `document`: passages are folded into their
+            document, so that k counts documents; `text`: gold passages are found by their words.
+        id: document: where a passage names its document: metadata.<key>.
+        separator: document: a passage's id is its document's, the last separator, and the rest.
         overlap: Share of words, above 0 up to 1; None takes the default.
     """
 
-    level: Annotated[
-        Literal["id", "document", "text"],
-        Option(
-            "`id`: a retrieved id is a judged one; `document`: passages are folded into their "
-            "document, so that k counts documents; `text`: gold passages are found by their words."
-        ),
-    ] = "id"
-    id: Annotated[
-        str | None, Option("document: where a passage names its document: metadata.<key>.")
-    ] = None
-    separator: Annotated[
-        str | None,
-        Option("document: a passage's id is its document's, the last separator, and the rest."),
-    ] = None
+    level: Annotated[Literal["id", "document", "text"], Option()] = "id"
+    id: Annotated[str | None, Option()] = None
+    separator: Annotated[str | None, Option()] = None
     overlap: Annotated[
         float | None,
         Option(
@@ -82,19 +72,19 @@ class Match(OptionSet):
 
 
 class Fill(OptionSet):
-    """Rules by which a judge grades passages without a judgement."""
+    """Rules by which a judge grades passages without a judgement.
 
-    judge: Annotated[
-        str | None, Option("Name of the judge that grades; default: the only one.")
-    ] = None
-    rubric: Annotated[
-        str | Path, Option("Rubric of passages, or its file: a level less one is a grade.")
-    ] = "passage_relevance"
-    depth: Annotated[int, Option("Best hits of each retriever that are graded.", ge=1)] = 10
-    relevant_from: Annotated[
-        int | None,
-        Option("Level from which a passage has grade 1, and 0 below; default: all grades.", ge=2),
-    ] = None
+    Attributes:
+        judge: Name of the judge that grades; default: the only one.
+        rubric: Rubric of passages, or its file: a level less one is a grade.
+        depth: Best hits of each retriever that are graded.
+        relevant_from: Level from which a passage has grade 1, and 0 below; default: all grades.
+    """
+
+    judge: Annotated[str | None, Option()] = None
+    rubric: Annotated[str | Path, Option()] = "passage_relevance"
+    depth: Annotated[int, Option(ge=1)] = 10
+    relevant_from: Annotated[int | None, Option(ge=2)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,24 +140,24 @@ PYTHON_TIMEOUT = 60.0
 
 
 class Top(OptionSet):
-    """A ragbench experiment: data, systems, what to score, and how to compare."""
+    """A ragbench experiment: data, systems, what to score, and how to compare.
 
-    name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
-    seed: Annotated[int, Option("Seed of all random choices.", ge=0)] = DEFAULT_SEED
-    max_failed: Annotated[
-        float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
-    ] = 0.0
-    output: Annotated[str, Option("Folder of the runs, relative to the working directory.")] = (
-        "runs"
-    )
-    controls: Annotated[
-        list[Control | Mapping[str, int]] | None,
-        Option(
-            "What generators answer from besides: gold_context (the relevant documents), "
-            "no_context, shuffled_context (the passages of another question), distractors: N (the "
-            "relevant documents and N others), injection (one passage orders to write a word)."
-        ),
-    ] = None
+    Attributes:
+        name: Name of the run folder; default: the file's stem.
+        seed: Seed of all random choices.
+        max_failed: Share of failed items above which a run is incomplete.
+        output: Folder of the runs, relative to the working directory.
+        controls: What generators answer from besides: gold_context (the relevant documents),
+            no_context, shuffled_context (the passages of another question), distractors: N (the
+            relevant documents and N others), injection (one passage orders to write a word).
+        cache_also: Further cache folders, which are only read.
+    """
+
+    name: Annotated[str | None, Option()] = None
+    seed: Annotated[int, Option(ge=0)] = DEFAULT_SEED
+    max_failed: Annotated[float, Option(ge=0, le=1)] = 0.0
+    output: Annotated[str, Option()] = "runs"
+    controls: Annotated[list[Control | Mapping[str, int]] | None, Option()] = None
     cache: Annotated[
         str | None,
         Option(
@@ -175,9 +165,7 @@ class Top(OptionSet):
             f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
         ),
     ] = None
-    cache_also: Annotated[
-        list[str] | None, Option("Further cache folders, which are only read.", refers_to="path")
-    ] = None
+    cache_also: Annotated[list[str] | None, Option(refers_to="path")] = None
 
 
 # Top-level keys with a mapping, or a list for `gates`; `Top` declares the other keys
@@ -198,23 +186,31 @@ BLOCKS: Mapping[str, str] = {
 
 
 class AuditRules(OptionSet):
-    """Options of `ragbench audit`: which questions need several documents, or none."""
+    """Options of `ragbench audit`: which questions need several documents, or none.
 
-    kind: Annotated[str, Option("metadata.<key> with the kind of a question.")] = "metadata.kind"
-    multi_document: Annotated[
-        tuple[str, ...], Option("Kinds of questions that need two gold documents or more.")
-    ] = ("multi_hop", "several_answers")
-    unanswerable: Annotated[
-        tuple[str, ...], Option("Kinds of questions that have no answer in the corpus.")
-    ] = ("unanswerable",)
+    Attributes:
+        kind: metadata.<key> with the kind of a question.
+        multi_document: Kinds of questions that need two gold documents or more.
+        unanswerable: Kinds of questions that have no answer in the corpus.
+    """
+
+    kind: Annotated[str, Option()] = "metadata.kind"
+    multi_document: Annotated[tuple[str, ...], Option()] = ("multi_hop", "several_answers")
+    unanswerable: Annotated[tuple[str, ...], Option()] = ("unanswerable",)
 
 
 class BudgetLimits(OptionSet):
-    """Limits on the cost of a run."""
+    """Limits on the cost of a run.
 
-    usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
-    tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
-    minutes: Annotated[float | None, Option("Time limit of the run, in minutes.", gt=0)] = None
+    Attributes:
+        usd: US dollars for models.
+        tokens: Tokens of models, sent plus received.
+        minutes: Time limit of the run, in minutes.
+    """
+
+    usd: Annotated[float | None, Option(ge=0)] = None
+    tokens: Annotated[int | None, Option(ge=0)] = None
+    minutes: Annotated[float | None, Option(gt=0)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,12 +316,15 @@ class Metrics:
 
 
 class Selection(OptionSet):
-    """Choice of the best combination of a sweep on one split of the data."""
+    """Choice of the best combination of a sweep on one split of the data.
 
-    on: Annotated[
-        str, Option("Split that decides: `train`; the run reports on the split of the data set.")
-    ]
-    measure: Annotated[str, Option("Retrieval measure that decides, such as ndcg@10.")]
+    Attributes:
+        on: Split that decides: `train`; the run reports on the split of the data set.
+        measure: Retrieval measure that decides, such as ndcg@10.
+    """
+
+    on: Annotated[str, Option()]
+    measure: Annotated[str, Option()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,25 +243,19 @@ class EmbedderOptions(OptionSet):
 
     Attributes:
         model: Folder, or name on the Hugging Face hub.
-        query_prompt: Text put before a query; None takes that of the model.
-        document_prompt: Text put before a document; None takes that of the model.
+        query_prompt: Text put before a query; null: the prompt of the model.
+        document_prompt: Text put before a document; null: the prompt of the model.
         device: `auto` takes a GPU if there is one.
         batch_tokens: Tokens per batch, padding included, 1 or more; None as in `Batches`.
-        cache: False stores and reads no vectors.
+        cache: Whether vectors are kept in .ragbench, so that no text is encoded twice.
     """
 
     model: embed.Model = sentence_transformers.DEFAULT_MODEL
-    query_prompt: Annotated[
-        str | None, Option("Text put before a query; null: the prompt of the model.")
-    ] = None
-    document_prompt: Annotated[
-        str | None, Option("Text put before a document; null: the prompt of the model.")
-    ] = None
+    query_prompt: Annotated[str | None, Option()] = None
+    document_prompt: Annotated[str | None, Option()] = None
     device: embed.ComputeDevice = "auto"
     batch_tokens: embed.BatchTokens = None
-    cache: Annotated[
-        bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
-    ] = True
+    cache: Annotated[bool, Option()] = True
 
     def open(
         self, owner: str, folders: Sequence[Path] = (), executor: Executor | None = None

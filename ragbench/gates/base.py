@@ -240,9 +240,8 @@ class Gate(OptionSet, ABC):
             one.
         file: File that the gate names; None without one.
         place: Where the gate stands, for later errors and decisions.
-        system: Names of systems, one or several; None takes all that have the value, of a
-            difference all but what it is compared with.
-        undecided: `fail` makes an undecided gate fail; `warn`, the default, leaves it undecided.
+        system: The systems; default: all, of a difference all but what it is compared with.
+        undecided: `fail`: an undecided gate counts as failed.
     """
 
     subject: ClassVar[str]
@@ -251,13 +250,8 @@ class Gate(OptionSet, ABC):
     conditions: ClassVar[tuple[str, ...]]
     file_key: ClassVar[str | None] = None
 
-    system: Annotated[
-        str | list[str] | None,
-        Option("The systems; default: all, of a difference all but what it is compared with."),
-    ] = None
-    undecided: Annotated[
-        Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
-    ] = "warn"
+    system: Annotated[str | list[str] | None, Option()] = None
+    undecided: Annotated[Literal["warn", "fail"], Option()] = "warn"
     file: Path | None = None
     place: Place = field(default_factory=Place, compare=False, repr=False)
 

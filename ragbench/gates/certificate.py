@@ -21,9 +21,9 @@ class Certificate(Gate):
     The gate names no systems, and yields one decision.
 
     Attributes:
-        certificate: The file, as the config names it.
-        rubric: Name of the rubric whose kappa is compared.
-        min_kappa: Smallest allowed kappa, from -1 to 1.
+        certificate: File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.
+        rubric: certificate: the rubric.
+        min_kappa: certificate: smallest allowed kappa of judge and people.
         decide: `interval` compares the lower end of kappa's interval; `mean` and None kappa itself.
     """
 
@@ -33,17 +33,9 @@ class Certificate(Gate):
     conditions = ("min_kappa",)
     file_key = "certificate"
 
-    certificate: Annotated[
-        str,
-        Option(
-            "File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.",
-            refers_to="path",
-        ),
-    ]
-    rubric: Annotated[str, Option("certificate: the rubric.")]
-    min_kappa: Annotated[
-        float, Option("certificate: smallest allowed kappa of judge and people.", ge=-1, le=1)
-    ]
+    certificate: Annotated[str, Option(refers_to="path")]
+    rubric: Annotated[str, Option()]
+    min_kappa: Annotated[float, Option(ge=-1, le=1)]
     decide: DecideBy = None
 
     @property

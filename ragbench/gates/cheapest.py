@@ -188,7 +188,7 @@ class Cheapest(base.SystemGate):
     differ, tokens, then milliseconds.
 
     Attributes:
-        cheapest_within: Largest loss, in the unit of the score, 0 or more.
+        cheapest_within: Largest loss against the best system; needs `system`.
         measure: Name of a score; None takes the first score of the system that is no sum.
     """
 
@@ -196,9 +196,7 @@ class Cheapest(base.SystemGate):
     score_key = "measure"
     conditions: ClassVar[tuple[str, ...]] = ()
 
-    cheapest_within: Annotated[
-        float, Option("Largest loss against the best system; needs `system`.", ge=0)
-    ]
+    cheapest_within: Annotated[float, Option(ge=0)]
     measure: base.Measure | None = None
 
     @property

@@ -63,21 +63,14 @@ class Change(base.MeasureGate):
 
     Attributes:
         margin_key: Key of a margin in the unit of the score; empty if the kind has none.
-        against: Baseline file, run folder or other system; None takes the system's baseline in the
-            run.
+        against: A baseline file, a run folder, or another system of the run; default: the system's
+            baseline in the run.
     """
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
 
-    against: Annotated[
-        str | None,
-        Option(
-            "A baseline file, a run folder, or another system of the run; default: the system's "
-            "baseline in the run.",
-            refers_to="path_or_system",
-        ),
-    ] = None
+    against: Annotated[str | None, Option(refers_to="path_or_system")] = None
 
     @property
     def margin(self) -> float:
@@ -398,7 +391,7 @@ class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
 
     Attributes:
-        max_drop: Largest allowed drop, in the unit of the score, 0 or more.
+        max_drop: Largest allowed drop of the mean paired difference.
         decide: `mean` decides for exactly the queries of the run; `interval` and None for all such
             queries, by the interval of the mean difference.
         identical: Verdict if nothing changed on any query: `pass`, or `undecided` unless so many
@@ -410,7 +403,7 @@ class Drop(Change):
     identical_advice: ClassVar[tuple[str, ...]] = ("identical: pass accepts them",)
     margin_key = "max_drop"
 
-    max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
+    max_drop: Annotated[float, Option(ge=0)]
     decide: base.DecideBy = None
     identical: Identical = "pass"
 
@@ -673,19 +666,15 @@ class QueriesWorse(Change):
     pass into a fail.
 
     Attributes:
-        max_queries_worse: Largest number of queries that may become worse, 0 or more.
-        by: Smallest drop that counts, in the unit of the score, above 0; None counts every drop.
+        max_queries_worse: Largest number of queries that may become worse.
+        by: max_queries_worse: smallest drop that counts; default: any.
     """
 
     conditions = ("max_queries_worse",)
     margin_key = "by"
 
-    max_queries_worse: Annotated[
-        int, Option("Largest number of queries that may become worse.", ge=0)
-    ]
-    by: Annotated[
-        float | None, Option("max_queries_worse: smallest drop that counts; default: any.", gt=0)
-    ] = None
+    max_queries_worse: Annotated[int, Option(ge=0)]
+    by: Annotated[float | None, Option(gt=0)] = None
 
     @property
     def text(self) -> str:

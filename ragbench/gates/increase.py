@@ -31,17 +31,14 @@ class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`.
 
     Attributes:
-        max_increase: Largest allowed increase as a share of the baseline's cost, 0 or more: 0.2
-            allows a fifth more.
+        max_increase: Largest allowed increase of a cost, as a share of the baseline.
         identical: Verdict if every query costs the same as before: `pass`, or `undecided`.
     """
 
     conditions = ("max_increase",)
     of = "cost"
 
-    max_increase: Annotated[
-        float, Option("Largest allowed increase of a cost, as a share of the baseline.", ge=0)
-    ]
+    max_increase: Annotated[float, Option(ge=0)]
     identical: Identical = "pass"
 
     @property

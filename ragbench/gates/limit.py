@@ -23,11 +23,14 @@ class Limit(base.MeasureGate):
     """The mean of a score reaches `min`, or where lower is better, is at most `max`.
 
     One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared.
+
+    Attributes:
+        min: The mean is at least this.
     """
 
     conditions = ("min", "max")
 
-    min: Annotated[float | None, Option("The mean is at least this.")] = None
+    min: Annotated[float | None, Option()] = None
     max: base.Most | None = None
     decide: base.DecideBy = None
 
@@ -220,14 +223,15 @@ class Failed(base.SystemGate):
     """At most a share of the items of a score failed.
 
     `max` is a share from 0 to 1; an item is a query, or an answer if queries have several.
+
+    Attributes:
+        failed: A score; `max` is the largest share of its items that may fail.
     """
 
     subject = "failed"
     conditions = ("max",)
 
-    failed: Annotated[
-        str, Option("A score; `max` is the largest share of its items that may fail.")
-    ]
+    failed: Annotated[str, Option()]
     max: base.Most
 
     @property

@@ -241,37 +241,25 @@ class PromptOptions(OptionSet):
     """Prompt of a generator.
 
     Attributes:
-        prompt: Built-in name, or path of a YAML file or a `.j2` template.
-        system: System message in place of that of the prompt; None keeps it.
+        prompt: A built-in prompt, a YAML file with system and user, or a .j2 template.
+        system: System text; default: the prompt's.
     """
 
-    prompt: Annotated[
-        str,
-        Option(
-            "A built-in prompt, a YAML file with system and user, or a .j2 template.",
-            refers_to="path_or_name",
-        ),
-    ] = "qa"
-    system: Annotated[str | None, Option("System text; default: the prompt's.")] = None
+    prompt: Annotated[str, Option(refers_to="path_or_name")] = "qa"
+    system: Annotated[str | None, Option()] = None
 
 
 class AnswerOptions(OptionSet):
     """End of answers, and token budget of the passages.
 
     Attributes:
-        stop: Texts that end an answer; None for none.
-        context_tokens: Largest number of tokens of all passages, 1 or more; None for no limit.
+        stop: Texts that end an answer.
+        context_tokens: Tokens of all passages: the first that does not fit is cut after a word, the
+            rest is left out; null: no limit.
     """
 
-    stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
-    context_tokens: Annotated[
-        int | None,
-        Option(
-            "Tokens of all passages: the first that does not fit is cut after a word, "
-            "the rest is left out; null: no limit.",
-            ge=1,
-        ),
-    ] = None
+    stop: Annotated[list[str] | None, Option()] = None
+    context_tokens: Annotated[int | None, Option(ge=1)] = None
 
 
 class ChatGenerator(llm.Connected, Generator):
@@ -394,10 +382,10 @@ class OpenAIGeneratorOptions(
     """Options of a generator on a chat server.
 
     Attributes:
-        model: Name of the model, as the server calls it.
+        model: The model, as the server calls it.
     """
 
-    model: Annotated[str, Option("The model, as the server calls it.")]
+    model: Annotated[str, Option()]
 
 
 class OpenAIGenerator(ChatGenerator):

@@ -126,56 +126,45 @@ class ReplyPathOptions(OptionSet):
     """Paths of the answer, its tokens and its cost in a reply.
 
     Attributes:
-        answer: JSON path to the answer.
-        input_tokens: JSON path to the number of tokens that were sent; None if unknown.
-        output_tokens: JSON path to the number of tokens of the answer; None if unknown.
-        usd: JSON path to the cost in US dollars; None if unknown.
+        answer: Path to the answer.
+        input_tokens: Path to the number of tokens that were sent.
+        output_tokens: Path to the number of tokens of the answer.
+        usd: Path to the cost in US dollars.
     """
 
-    answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
-    input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
-        None
-    )
-    output_tokens: Annotated[str | None, Option("Path to the number of tokens of the answer.")] = (
-        None
-    )
-    usd: Annotated[str | None, Option("Path to the cost in US dollars.")] = None
+    answer: Annotated[str, Option()] = "$.answer"
+    input_tokens: Annotated[str | None, Option()] = None
+    output_tokens: Annotated[str | None, Option()] = None
+    usd: Annotated[str | None, Option()] = None
 
 
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
     """Options of a generator behind a URL.
 
     Attributes:
-        body: Body of the request, with places in braces; None sends question and passages.
+        body: What is sent, with {question}, {context}, {texts} or {contexts}; default: `{question:
+            "{question}", contexts: "{contexts}"}`.
     """
 
-    body: Annotated[
-        dict[str, Any] | None,
-        Option(
-            "What is sent, with {question}, {context}, {texts} or {contexts}; default: "
-            '`{question: "{question}", contexts: "{contexts}"}`.'
-        ),
-    ] = None
+    body: Annotated[dict[str, Any] | None, Option()] = None
 
 
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
     """Options of an app behind a URL.
 
     Attributes:
-        body: Body of the request, with places in braces; None sends the question.
-        texts: JSON path to the texts of the passages, with `[*]`; None without passages.
-        ids: JSON path to their ids; None without.
-        titles: JSON path to their titles; None without.
-        queries: JSON path to the queries that the app formulated; None without.
+        body: What is sent; default: `{question: "{question}"}`.
+        texts: Path to the texts of the passages.
+        ids: Path to the ids of the passages.
+        titles: Path to the titles of the passages.
+        queries: Path to queries that it formulated.
     """
 
-    body: Annotated[
-        dict[str, Any] | None, Option('What is sent; default: `{question: "{question}"}`.')
-    ] = None
-    texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None
-    ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None
-    titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None
-    queries: Annotated[str | None, Option("Path to queries that it formulated.")] = None
+    body: Annotated[dict[str, Any] | None, Option()] = None
+    texts: Annotated[str | None, Option()] = None
+    ids: Annotated[str | None, Option()] = None
+    titles: Annotated[str | None, Option()] = None
+    queries: Annotated[str | None, Option()] = None
 
 
 class HttpGenerator(HttpService, Generator):

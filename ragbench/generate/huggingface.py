@@ -24,20 +24,18 @@ class HuggingfaceOptions(PromptOptions, AnswerOptions):
     """Options of a generator with a model on this machine.
 
     Attributes:
-        model: Folder, or name on the Hugging Face hub.
-        temperature: Randomness of answers, 0 to 2; 0 always takes the most likely token.
-        max_tokens: Largest number of tokens of an answer, 1 or more.
-        seed: Seed of the sampling, 0 or more.
-        device: `auto` takes a GPU if there is one.
+        model: A folder, or a name on the Hugging Face hub.
+        temperature: Randomness of answers; 0 always takes the most likely token.
+        max_tokens: Longest answer.
+        seed: Seed of the sampling, set again for each question.
+        device: The device.
     """
 
-    model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
-    temperature: Annotated[
-        float, Option("Randomness of answers; 0 always takes the most likely token.", ge=0, le=2)
-    ] = 0.0
-    max_tokens: Annotated[int, Option("Longest answer.", ge=1)] = 128
-    seed: Annotated[int, Option("Seed of the sampling, set again for each question.", ge=0)] = 13
-    device: Annotated[Device, Option("The device.")] = "auto"
+    model: Annotated[str, Option()]
+    temperature: Annotated[float, Option(ge=0, le=2)] = 0.0
+    max_tokens: Annotated[int, Option(ge=1)] = 128
+    seed: Annotated[int, Option(ge=0)] = 13
+    device: Annotated[Device, Option()] = "auto"
 
 
 class HuggingfaceGenerator(Generator):

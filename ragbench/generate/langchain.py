@@ -185,24 +185,15 @@ class ChainOptions(OptionSet):
     """Input of a chain, and path of the answer in its output.
 
     Attributes:
-        input: Input with places in braces, a text or a mapping; None sends question and context.
-        answer: Path to the answer in the output; None tries the usual keys.
-        id_field: Metadata key with the ids of passages; None takes those of the documents.
+        input: What a chain gets, with {question}, {context}, {texts} or {contexts}; default:
+            `{question: "{question}", context: "{context}"}`.
+        answer: Path to the answer in what a chain returns; default: the usual.
+        id_field: Metadata key with the ids of the passages of a chain.
     """
 
-    input: Annotated[
-        str | dict[str, Any] | None,
-        Option(
-            "What a chain gets, with {question}, {context}, {texts} or {contexts}; default: "
-            '`{question: "{question}", context: "{context}"}`.'
-        ),
-    ] = None
-    answer: Annotated[
-        str | None, Option("Path to the answer in what a chain returns; default: the usual.")
-    ] = None
-    id_field: Annotated[
-        str | None, Option("Metadata key with the ids of the passages of a chain.")
-    ] = None
+    input: Annotated[str | dict[str, Any] | None, Option()] = None
+    answer: Annotated[str | None, Option()] = None
+    id_field: Annotated[str | None, Option()] = None
 
 
 class Chain:
@@ -357,16 +348,14 @@ class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Call
     Attributes:
         factory: `module:name` of the object or of a function that creates it; None with a client.
         args: Its keyword arguments; None without.
-        version: Word that changes when the answers change; None without.
-        retries: Further tries of a chat model, 0 or more.
+        version: A word that you change when its answers change.
+        retries: Retries of a chat model, for errors that may be temporary.
     """
 
     factory: Factory = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
-    retries: Annotated[
-        int, Option("Retries of a chat model, for errors that may be temporary.", ge=0)
-    ] = 6
+    version: Annotated[str | None, Option()] = None
+    retries: Annotated[int, Option(ge=0)] = 6
 
 
 class LangchainGenerator(ChatGenerator):

@@ -36,23 +36,21 @@ _BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a 
 
 
 class ServerOptions(OptionSet):
-    """Address and key of a server with the OpenAI protocol."""
+    """Address and key of a server with the OpenAI protocol.
 
-    base_url: Annotated[
-        str | None, Option("URL of the server, up to and including `/v1`; default: OpenAI's.")
-    ] = None
-    api_key_env: Annotated[
-        str, Option("Environment variable with the key; your own server needs none.")
-    ] = "OPENAI_API_KEY"
-    azure_endpoint: Annotated[
-        str | None, Option("Azure resource, `https://NAME.openai.azure.com`; not with `base_url`.")
-    ] = None
-    azure_deployment: Annotated[
-        str | None, Option("Deployment in `azure_endpoint`; default: the name of the model.")
-    ] = None
-    api_version: Annotated[
-        str | None, Option("Version of the interface of `azure_endpoint`, such as `2024-10-21`.")
-    ] = None
+    Attributes:
+        base_url: URL of the server, up to and including `/v1`; default: OpenAI's.
+        api_key_env: Environment variable with the key; your own server needs none.
+        azure_endpoint: Azure resource, `https://NAME.openai.azure.com`; not with `base_url`.
+        azure_deployment: Deployment in `azure_endpoint`; default: the name of the model.
+        api_version: Version of the interface of `azure_endpoint`, such as `2024-10-21`.
+    """
+
+    base_url: Annotated[str | None, Option()] = None
+    api_key_env: Annotated[str, Option()] = "OPENAI_API_KEY"
+    azure_endpoint: Annotated[str | None, Option()] = None
+    azure_deployment: Annotated[str | None, Option()] = None
+    api_version: Annotated[str | None, Option()] = None
 
     def server(
         self,
@@ -92,19 +90,19 @@ class ServerOptions(OptionSet):
 
 
 class SamplingOptions(OptionSet):
-    """Sampling parameters of replies."""
+    """Sampling parameters of replies.
 
-    temperature: Annotated[
-        float | None,
-        Option("Randomness of replies; null is the default of the server.", ge=0, le=2),
-    ] = 0.0
-    max_tokens: Annotated[
-        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
-    ] = None
-    seed: Annotated[int | None, Option("Seed of the sampling by the server.", ge=0)] = None
-    reasoning_effort: Annotated[
-        Effort | None, Option("How long a reasoning model thinks; null is its default.")
-    ] = None
+    Attributes:
+        temperature: Randomness of replies; null is the default of the server.
+        max_tokens: Length limit of a reply with its reasoning, in tokens.
+        seed: Seed of the sampling by the server.
+        reasoning_effort: How long a reasoning model thinks; null is its default.
+    """
+
+    temperature: Annotated[float | None, Option(ge=0, le=2)] = 0.0
+    max_tokens: Annotated[int | None, Option(ge=1)] = None
+    seed: Annotated[int | None, Option(ge=0)] = None
+    reasoning_effort: Annotated[Effort | None, Option()] = None
 
     def base_request(self, model: str, extra: Mapping[str, Any] | None) -> ChatRequest:
         """Return a request to a model without messages; `extra` is further parameters or None."""
@@ -120,19 +118,17 @@ class SamplingOptions(OptionSet):
 
 
 class CallOptions(OptionSet):
-    """Concurrency, time limit and retries of calls."""
+    """Concurrency, time limit and retries of calls.
 
-    concurrency: Annotated[
-        int,
-        Option(
-            "Largest number of concurrent calls; lowered while the server reports overload.", ge=1
-        ),
-    ] = 16
-    timeout: Annotated[
-        float | None,
-        Option("Time limit of one reply, in seconds, retries included; null: none.", gt=0),
-    ] = 60.0
-    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 6
+    Attributes:
+        concurrency: Largest number of concurrent calls; lowered while the server reports overload.
+        timeout: Time limit of one reply, in seconds, retries included; null: none.
+        retries: Retries of errors that may be temporary.
+    """
+
+    concurrency: Annotated[int, Option(ge=1)] = 16
+    timeout: Annotated[float | None, Option(gt=0)] = 60.0
+    retries: Annotated[int, Option(ge=0)] = 6
 
     @property
     def limits(self) -> Limits:
@@ -141,27 +137,28 @@ class CallOptions(OptionSet):
 
 
 class ReplyOptions(OptionSet):
-    """Streaming of replies, connections, and further parameters of requests."""
+    """Streaming of replies, connections, and further parameters of requests.
 
-    stream: Annotated[bool, Option("Receive replies as a stream.")] = False
-    keep_alive: Annotated[
-        bool, Option("Use a connection for several requests; false opens one for each request.")
-    ] = True
-    extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
-        None
-    )
+    Attributes:
+        stream: Receive replies as a stream.
+        keep_alive: Use a connection for several requests; false opens one for each request.
+        extra: Further parameters that the server knows.
+    """
+
+    stream: Annotated[bool, Option()] = False
+    keep_alive: Annotated[bool, Option()] = True
+    extra: Annotated[dict[str, Any] | None, Option()] = None
 
 
 class BatchOptions(OptionSet):
-    """Mode of calls: one by one, or in files of the batch API at half the price."""
+    """Mode of calls: one by one, or in files of the batch API at half the price.
 
-    mode: Annotated[
-        Mode,
-        Option(
-            "`batch` sends all calls in files of OpenAI's batch API, at half the price, answered "
-            "within a day; `concurrency` and `timeout` do not apply then."
-        ),
-    ] = "live"
+    Attributes:
+        mode: `batch` sends all calls in files of OpenAI's batch API, at half the price, answered
+            within a day; `concurrency` and `timeout` do not apply then.
+    """
+
+    mode: Annotated[Mode, Option()] = "live"
 
     def in_batches(self, limits: Limits) -> Limits:
         """Return the limits, for a batch without time limit and with all calls at once."""
@@ -171,11 +168,13 @@ class BatchOptions(OptionSet):
 
 
 class PriceOptions(OptionSet):
-    """Price table of calls."""
+    """Price table of calls.
 
-    prices: Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")] = (
-        None
-    )
+    Attributes:
+        prices: YAML file with prices of models.
+    """
+
+    prices: Annotated[str | None, Option(refers_to="path")] = None
 
     def load_prices(self) -> Prices:
         """Return the built-in prices, overridden by those of the file.

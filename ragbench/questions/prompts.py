@@ -37,14 +37,12 @@ class QuestionModelOptions(
     """Options of the model that writes and answers questions.
 
     Attributes:
-        model: Name of the model, as the server calls it.
-        max_tokens: Token limit of a reply, which bounds the cost of all calls; None for no limit.
+        model: The model, as the server calls it.
+        max_tokens: Length limit of a reply with its reasoning, in tokens.
     """
 
-    model: Annotated[str, Option("The model, as the server calls it.")]
-    max_tokens: Annotated[
-        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
-    ] = 1024
+    model: Annotated[str, Option()]
+    max_tokens: Annotated[int | None, Option(ge=1)] = 1024
 
 
 class QuestionPrompts:

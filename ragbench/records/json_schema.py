@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import types
 from collections.abc import Mapping
@@ -10,13 +9,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ragbench.records import codec
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
-from ragbench.registry import summary_line
+from ragbench.registry import attribute_texts, summary_line
 
 Schema = dict[str, Any]
 
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-# An entry of `Attributes:`, whose further lines are indented once more.
-_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
 _NONE = re.compile(r"\bNone\b")
 
 
@@ -40,13 +37,8 @@ def field_texts(record: Any) -> dict[str, str]:
     A field without a text is absent. `None` is written as `null`. Under Python's `-OO`, which drops
     docstrings, the result is empty.
     """
-    texts: dict[str, str] = {}
-    for cls in reversed(record.__mro__):
-        _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
-        for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
-            # JSON has null where Python has None
-            texts[match["name"]] = _NONE.sub("null", " ".join(match["text"].split()))
-    return texts
+    # JSON has null where Python has None
+    return {name: _NONE.sub("null", text) for name, text in attribute_texts(record).items()}
 
 
 def _object(record: Any, definitions: dict[str, Schema]) -> Schema:

@@ -37,6 +37,7 @@ from ragbench.registry.options import (
     DeclaredOption as DeclaredOption,
     Option as Option,
     OptionSet as OptionSet,
+    attribute_texts as attribute_texts,
     check_values as check_values,
     checked as checked,
     dataclass_transform as dataclass_transform,

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import re
 import sys
 import types
 import typing
@@ -37,6 +38,8 @@ C = TypeVar("C", bound="Configured")
 
 _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
+# An entry of `Attributes:`, whose further lines are indented once more.
+_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 # Default of a required option
@@ -53,7 +56,8 @@ class Option:
     """Meaning and bounds of an option, as `Annotated[type, Option(...)]`.
 
     Attributes:
-        help: One sentence for `list`, the schema and the docs.
+        help: One sentence for `list`, the schema and the docs; if empty, a field of an
+            `OptionSet` has its text under `Attributes:`.
         ge: Smallest allowed number.
         gt: The number must be greater than this.
         le: Largest allowed number.
@@ -66,7 +70,7 @@ class Option:
         secret: Whether its value is a secret, which is sent and written nowhere.
     """
 
-    help: str
+    help: str = ""
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
@@ -173,7 +177,8 @@ class Mismatch:
 class OptionSet:
     """Options of a component, of a gate, or of a block of a config.
 
-    A subclass only lists its options: it is a frozen dataclass with keyword-only fields.
+    A subclass only lists its options: it is a frozen dataclass with keyword-only fields. The
+    help of an option is its text under `Attributes:` in the docstring, if `Option` has none.
     """
 
     def __init_subclass__(cls) -> None:
@@ -227,10 +232,13 @@ def options_of(component: Configured) -> dict[str, Any]:
 
 def _read_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a component by name; empty if it declares none."""
-    options = {}
+    options, texts = {}, dict[str, str]()
     for name, annotation, default in _parameters(component):
         option = option_in(annotation)
         if option is not None:
+            if not option.help:
+                texts = texts or attribute_texts(getattr(component, "declares", component))
+                option = replace(option, help=texts.get(name, ""))
             options[name] = DeclaredOption(name, _without_annotated(annotation), default, option)
     return options
 
@@ -291,6 +299,19 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **options)
 
     return checked_function
+
+
+def attribute_texts(record: type) -> dict[str, str]:
+    """Return field -> its text under `Attributes:` in the docstring of a dataclass or of its bases.
+
+    A text is on one line; fields without a text are left out.
+    """
+    texts: dict[str, str] = {}
+    for cls in reversed(record.__mro__):
+        _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
+        for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
+            texts[match["name"]] = " ".join(match["text"].split())
+    return texts
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -20,17 +20,13 @@ class HttpRerankerOptions(RequestOptions):
 
     Attributes:
         url: URL that requests are posted to.
-        model: Name of the model; None sends none.
-        api_key_env: Environment variable with the key; None sends none.
+        model: The model, if the server has several; null sends none.
+        api_key_env: The environment variable with the key; null sends none.
     """
 
     url: Url
-    model: Annotated[
-        str | None, Option("The model, if the server has several; null sends none.")
-    ] = None
-    api_key_env: Annotated[
-        str | None, Option("The environment variable with the key; null sends none.")
-    ] = None
+    model: Annotated[str | None, Option()] = None
+    api_key_env: Annotated[str | None, Option()] = None
 
 
 class HttpReranker(Reranker):

@@ -22,19 +22,12 @@ class MMROptions(EmbedderOptions):
     """Options of the model, and the weight of relevance against diversity.
 
     Attributes:
-        lambda_mult: Weight of relevance, 0 to 1; diversity has the rest.
-        relevance: `similarity` to the query, or `scores` of the retriever, scaled to 0..1 per
-            query.
+        lambda_mult: Weight of relevance: 1 ranks by relevance only, 0 by diversity only.
+        relevance: similarity: to the query; scores: the retriever's, scaled to 0..1 per query.
     """
 
-    lambda_mult: Annotated[
-        float,
-        Option("Weight of relevance: 1 ranks by relevance only, 0 by diversity only.", ge=0, le=1),
-    ] = 0.5
-    relevance: Annotated[
-        Literal["similarity", "scores"],
-        Option("similarity: to the query; scores: the retriever's, scaled to 0..1 per query."),
-    ] = "similarity"
+    lambda_mult: Annotated[float, Option(ge=0, le=1)] = 0.5
+    relevance: Annotated[Literal["similarity", "scores"], Option()] = "similarity"
 
 
 class MMR(Reranker):

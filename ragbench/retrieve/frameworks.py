@@ -116,17 +116,11 @@ class HaystackOptions(FrameworkOptions):
     """Options of a component or pipeline of Haystack.
 
     Attributes:
-        inputs: Component -> its inputs, with `{question}` and `{top_k}`; None fills the open
-            sockets `query`, `question` and `text` of a pipeline.
+        inputs: Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`. Default:
+            the question in its open sockets `query`, `question` and `text`.
     """
 
-    inputs: Annotated[
-        dict[str, Any] | None,
-        Option(
-            'Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`. Default: '
-            "the question in its open sockets `query`, `question` and `text`."
-        ),
-    ] = None
+    inputs: Annotated[dict[str, Any] | None, Option()] = None
 
 
 class HaystackRetriever(FrameworkRetriever):

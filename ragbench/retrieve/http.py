@@ -19,23 +19,20 @@ class HttpRetrieverOptions(EndpointOptions):
     """Options of the request to a search service, and JSON paths of the hits in its reply.
 
     Attributes:
-        body: Body of the request, with placeholders; None sends query and `top_k`.
-        ids: JSON path to the ids, with `[*]`.
-        scores: JSON path to the scores; None without.
-        texts: JSON path to the texts; None takes those of the corpus.
-        titles: JSON path to the titles; None without.
-        queries: JSON path to the queries that the server formulated; None without.
+        body: Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.
+        ids: Path to the ids.
+        scores: Path to the scores.
+        texts: Path to the texts; default: those of the corpus.
+        titles: Path to the titles.
+        queries: Path to the queries that the server formulated.
     """
 
-    body: Annotated[
-        dict[str, Any] | None,
-        Option('Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.'),
-    ] = None
-    ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id"
-    scores: Annotated[str | None, Option("Path to the scores.")] = None
-    texts: Annotated[str | None, Option("Path to the texts; default: those of the corpus.")] = None
-    titles: Annotated[str | None, Option("Path to the titles.")] = None
-    queries: Annotated[str | None, Option("Path to the queries that the server formulated.")] = None
+    body: Annotated[dict[str, Any] | None, Option()] = None
+    ids: Annotated[str, Option()] = "$.hits[*].id"
+    scores: Annotated[str | None, Option()] = None
+    texts: Annotated[str | None, Option()] = None
+    titles: Annotated[str | None, Option()] = None
+    queries: Annotated[str | None, Option()] = None
 
 
 class HttpRetriever(Retriever):
