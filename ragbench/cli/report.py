@@ -77,6 +77,10 @@ def command(
         ),
         (to in ("mlflow", "otel") and target, "-o goes with --to every_eval_ever alone"),
         (
+            to and target and target.suffix != ".json",
+            f"-o {target}: a file of --to every_eval_ever ends in .json",
+        ),
+        (
             is_table and kinds not in RENDERERS,
             f"--format {kinds}: allowed: {', '.join(RENDERERS)}; with --figures FOLDER: "
             f"{', '.join(FIGURES)}, with commas",

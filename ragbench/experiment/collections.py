@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import fsum
 from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.collections import CollectionScores, compare_collections
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.runs.run_folder import COLLECTIONS, read_record, to_json, write_run_folder
 from ragbench.errors import OptionError
 from ragbench.experiment.gates import scored_without_controls
@@ -97,7 +98,8 @@ def run_collections(
 
     The run on a collection is an experiment in `<output>/<name>/<collection>`, with the gates of
     the config; the summary is a folder beside them, to which `latest` points. The collections
-    share the cache, and the same command resumes a stopped run.
+    share the cache and the budget, of which each has the rest. The same command resumes a stopped
+    run.
 
     Args:
         source: A YAML file, the same as a mapping, or a checked config.
@@ -125,7 +127,7 @@ def run_collections(
     for name, part in config.collections.items():
         tell(f"collection {name}")
         experiments[name] = run_experiment(
-            part,
+            replace(part, budget=_rest(config.budget, experiments.values(), started)),
             retrievers=live.retrievers,
             generators=live.generators,
             apps=live.apps,
@@ -143,6 +145,20 @@ def run_collections(
 
     folder = write_run_folder(home, record.run_id, contents, finish=finish)
     return CollectionRuns(folder, record, experiments)
+
+
+def _rest(budget: BudgetLimits, experiments: Iterable[Experiment], started: float) -> BudgetLimits:
+    """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
+    spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
+    limits = (
+        (budget.usd, fsum(cost.usd or 0.0 for cost in spent)),
+        (budget.tokens, sum(cost.tokens or 0 for cost in spent)),
+        (budget.minutes, (time.time() - started) / 60),
+    )
+    usd, tokens, minutes = (
+        None if limit is None else max(limit - used, 0) for limit, used in limits
+    )
+    return BudgetLimits(usd=usd, tokens=None if tokens is None else int(tokens), minutes=minutes)
 
 
 def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None:
@@ -167,7 +183,7 @@ def _summarize(
         collections.append(CollectionScores(name, scored, experiment.compared, labels))
     measures = compare_collections(collections, method)
     names = dict.fromkeys(name for c in collections for name, _ in c.scores)
-    absent = [name for name in names if name not in {measure.measure for measure in measures}]
+    absent = names.keys() - {measure.measure for measure in measures}
     return CollectionsSummary(
         name=config.name,
         run_id=run_id,
@@ -187,10 +203,18 @@ def _summarize(
         ),
         measures=measures,
         notes=(
-            *(f"{name} is not scored on every collection" for name in absent),
+            *(_absence(name, collections) for name in names if name in absent),
             *_partial_systems(collections),
         ),
     )
+
+
+def _absence(measure: str, collections: Sequence[CollectionScores]) -> str:
+    """Return the note on a measure that no system has on every collection."""
+    having = [c.name for c in collections if any(name == measure for name, _ in c.scores)]
+    if len(having) < len(collections):
+        return f"{measure} is left out: it is scored on {', '.join(having)} alone"
+    return f"{measure} is left out: no system has it on every collection"
 
 
 def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:

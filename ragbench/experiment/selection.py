@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -54,7 +53,12 @@ def choose_combinations(
         if config.reload is not None:  # every config with sweeps has it
             again, gates = config.reload(chosen), config.gates
             # a caller may have taken the gates away, as `ragbench gate` does
-            config = replace(again, gates=again.gates if gates else (), selected=tuple(selected))
+            config = replace(
+                again,
+                gates=again.gates if gates else (),
+                budget=config.budget,  # the rest of it, after other collections
+                selected=tuple(selected),
+            )
     return config
 
 
@@ -62,8 +66,7 @@ def _deciding(config: ExperimentConfig, name: str, select: Selection) -> Experim
     """Return the config of the run that decides: the retrievers on one split, by one measure."""
     # `fill` asks a judge about passages: without it the choice costs no calls
     retrieval = replace(config.metrics.retrieval, measures=(select.measure,), fill=None)
-    # a name of a system may have characters that are not allowed in a file name
-    folder = "select-" + re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+    folder = f"select-{name}"  # names of swept systems have no other characters than file names
     output = f"{config.output}/{config.name}"
     # the stored config has to match the fields below: `reproduce` reads it, not the objects
     resolved = {key: value for key, value in config.resolved.items() if key not in _LEFT_OUT}

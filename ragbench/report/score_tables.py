@@ -13,6 +13,7 @@ from ragbench.report.comparison import LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import escape, join_blocks, list_lines, section_blocks
 
+_LATEX_MEASURES = 3  # columns of a mean and an interval beside the systems on a page
 COLUMNS = (
     *("system", "score", "mean", "low", "high", "n", "n_failed", "not_applicable"),
     *("bound_low", "bound_high", "kind", "direction", "aggregate", "signature"),
@@ -51,8 +52,9 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
 
 
 def render_latex(summary: Summary, comparisons: Comparisons) -> str:
-    """Return the scores as LaTeX tables with booktabs rules, one for each kind and judge.
+    """Return the scores as LaTeX tables with booktabs rules, for each kind and judge.
 
+    A table has at most 3 measures, which fit the page of the class `article` beside the systems.
     The best value of a measure is bold; intervals are small. Without scores it is the comment on
     booktabs alone.
     """
@@ -64,10 +66,12 @@ def render_latex(summary: Summary, comparisons: Comparisons) -> str:
             f"{section.title}: {page.subject}.",
             *(f"{line}." for line in (*section.labels, *section.counts)),
         )
-        columns = (map(_latex_cell, measure.scores) for measure in section.measures)
-        rows = zip(map(escape_latex, section.systems), *columns, strict=True)
-        heads = ["System", *(measure.title for measure in section.measures)]
-        tables.append(latex_table(heads, rows, " ".join([*caption, *legend])))
+        for start in range(0, len(section.measures), _LATEX_MEASURES):
+            measures = section.measures[start : start + _LATEX_MEASURES]
+            columns = (map(_latex_cell, measure.scores) for measure in measures)
+            rows = zip(map(escape_latex, section.systems), *columns, strict=True)
+            heads = ["System", *(measure.title for measure in measures)]
+            tables.append(latex_table(heads, rows, " ".join([*caption, *legend])))
     return "\n".join([LATEX_PACKAGES, *tables])
 
 

@@ -4,6 +4,9 @@ import csv
 import io
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,9 @@ from ragbench.cli.run import plan
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.pages import write_pages
+from ragbench.records.manifest import Choices
+from tests.chat_server import ChatServer
+from tests.commands import run_command
 from tests.experiment.splits import write_splits
 
 
@@ -143,6 +149,93 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     planned = CliRunner().invoke(plan, [str(config), "--json"], catch_exceptions=False)
     names = [part["name"] for part in json.loads(planned.stdout)["collections"]]
     assert names == ["many", "few"]
+
+
+def _judged(several, server, **more):
+    """Thirteen paid calls: one for each recorded answer of the two collections."""
+    for name, n in (("many", 7), ("few", 6)):
+        rows = [
+            {
+                "id": f"{name}{i}",
+                "question": f"{name} {i}?",
+                "contexts": ["Io."],
+                "answer": f"{name} {i}.",
+            }
+            for i in range(n)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        Path(f"{name}.jsonl").write_text(text, encoding="utf-8")
+    judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+    return {
+        "name": "paid",
+        "datasets": {n: {"type": "records", "path": f"{n}.jsonl"} for n in ("many", "few")},
+        "metrics": {"judge": judge | {"concurrency": 1, "max_tokens": 50}},
+        **more,
+    }
+
+
+@pytest.mark.slow
+def test_a_budget_holds_for_all_collections_together(several):
+    """A call takes about 1,140 tokens: seven of the first collection, three of the second."""
+    with ChatServer('{"reasoning": "short", "level": 5}') as server:
+        runs = rb.run_collections(_judged(several, server, budget={"tokens": 12_000}))
+
+    many, few = (e.record.budget for e in runs.experiments.values())
+    assert (many.reached, few.reached) == (False, True)
+    assert few.limits == {"tokens": 12_000 - many.spent.tokens}
+    assert 0 < few.spent.tokens <= 12_000 - many.spent.tokens
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_pays_no_answer_twice(several):
+    """It is killed by the tenth request, in the middle of the second collection."""
+    children = []
+
+    def script(body, times_asked):
+        if server.counters.requests == 10:
+            children[0].kill()
+        return '{"reasoning": "short", "level": 5}'
+
+    with ChatServer(script) as server:
+        text = json.dumps(_judged(several, server))
+        Path("c.json").write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "ragbench", "run", "c.json", "--quiet"]
+        children.append(subprocess.Popen(command))
+        assert children[0].wait(timeout=120) == -signal.SIGKILL
+        stopped = server.counters.requests
+
+        runs = rb.run_collections("c.json")
+
+    # the tenth reply reached no one, and is the only one that is asked for again
+    assert (stopped, server.counters.requests, server.counters.most_asked) == (10, 14, 2)
+    scores = [e.record.systems[0].scores["fluency"] for e in runs.experiments.values()]
+    assert [score.n for score in scores] == [7, 6]
+
+
+@pytest.mark.slow
+def test_two_real_collections_have_one_table(several, lent_data, tmp_path):
+    """nDCG@10 of BM25 by the runs on each; the table has two systems and two collections."""
+    datasets = {
+        name: {"type": "beir", "path": str(lent_data / name), "split": "test"}
+        for name in ("scifact", "cranfield")
+    }
+    config = {**several, "datasets": datasets, "metrics": {"retrieval": {"measures": ["ndcg@10"]}}}
+
+    runs = rb.run_collections(config, choices=Choices(limit=100))
+
+    [measure] = runs.record.measures
+    for row in measure.systems:
+        assert row.mean == pytest.approx(sum(row.means.values()) / 2, abs=1e-12)
+    assert (measure.systems[0].system, measure.comparisons[0].n) == ("bm25", 200)
+    assert 0.55 < measure.systems[0].means["scifact"] < 0.8
+    assert 0.25 < measure.systems[0].means["cranfield"] < 0.5
+    for form, line in (
+        ("latex", r"system & scifact & cranfield & macro mean & vs bm25 & p & verdict \\"),
+        ("markdown", "| system | scifact | cranfield | macro mean | vs bm25 | p | verdict |"),
+        ("csv", "ndcg@10,bm25,scifact,"),
+    ):
+        table = run_command("report", tmp_path / "runs" / "sets", "--format", form)
+        assert line in table.stdout
 
 
 @pytest.mark.parametrize(

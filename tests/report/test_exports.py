@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections import Counter
+from dataclasses import replace
 from math import isnan
 
 import pytest
@@ -130,6 +131,20 @@ def test_markdown_and_latex_have_mean_and_interval_of_each_cell(run, summary, tm
         assert all(line.endswith(r" \\") for line in lines)
 
 
+def test_a_latex_table_has_at_most_three_measures(summary, run):
+    """Five scores of one kind are in two tables, each with the systems."""
+    given = summary.systems[0]
+    score = given.scores["mrr"]
+    scores = {f"mrr@{k}": score for k in range(1, 6)}
+    wide = replace(summary, systems=(replace(given, scores=scores),))
+
+    latex = render_latex(wide, replace(read_comparisons(run), measures=()))
+
+    columns = re.findall(r"\\begin{tabular}{(l+)}", latex)
+    assert columns == ["llll", "lll"]
+    assert [f"mrr@{k}" in latex for k in range(1, 6)] == [True] * 5
+
+
 def test_the_best_value_is_bold(run, summary):
     """bm25 finds each gold document first; three questions cannot show that this is better."""
     latex = render_latex(summary, read_comparisons(run))
@@ -163,6 +178,7 @@ def test_a_run_without_scores(render, run, summary):
         (["--to", "otel", "--format", "csv"], "--to takes one RUN, without --brief, --figures"),
         (["--to", "mlflow", "."], "--to takes one RUN"),
         (["--to", "otel", "-o", "x.json"], "-o goes with --to every_eval_ever alone"),
+        (["--to", "every_eval_ever", "-o", "x.txt"], "-o x.txt: a file of --to every_eval_ever"),
     ],
 )
 def test_options_that_do_not_go_together(run, arguments, message):
@@ -378,11 +394,18 @@ def test_a_collector_that_refuses_is_an_error(run, collector, reply, problem):
 
 def test_scores_that_were_taken_before_an_error_are_counted(run, collector, monkeypatch):
     monkeypatch.setattr("ragbench.report.export.otel._BATCH", 4)
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+    shutdown, closed = OTLPLogExporter.shutdown, []
+    monkeypatch.setattr(
+        OTLPLogExporter, "shutdown", lambda self: (closed.append(True), shutdown(self))
+    )
     taken = (200, "application/json", b"{}")
     with collector(taken, taken, (400, "text/plain", b"")) as server:
         _, err = send(run, server.url, code=2)
 
     assert "answered 400 Bad Request; 8 of " in err
+    assert closed == [True]
     assert "a second export repeats them" in err
 
 
@@ -401,6 +424,21 @@ def test_another_protocol_is_refused(run, collector):
     _, err = send(run, "http://127.0.0.1:9", code=2, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
 
     assert "OTEL_EXPORTER_OTLP_PROTOCOL: found 'grpc', allowed: http/protobuf" in err
+
+
+@pytest.mark.parametrize(
+    ("of_logs", "of_all", "code"),
+    [("http/protobuf", "grpc", 0), ("", "http/protobuf", 0), ("", "", 0), ("", "grpc", 2)],
+)
+def test_the_protocol_of_logs_comes_first_and_an_empty_one_is_none(
+    run, collector, of_logs, of_all, code
+):
+    protocols = {
+        "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": of_logs,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": of_all,
+    }
+    with collector() as server:
+        send(run, server.url, code=code, **protocols)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,9 +67,10 @@ def send_scores(run: str | Path) -> str:
         MissingExtra: The exporter is not installed.
         OptionError: A variable asks for another protocol than `http/protobuf`.
     """
-    for variable in _PROTOCOLS:
-        if os.environ.get(variable, _PROTOCOL) != _PROTOCOL:
-            raise OptionError("--to otel", variable, os.environ[variable], _PROTOCOL)
+    # the variable for logs comes first; an empty one counts as unset, as OpenTelemetry says
+    variable = next((name for name in _PROTOCOLS if os.environ.get(name)), "")
+    if os.environ.get(variable, _PROTOCOL) != _PROTOCOL:
+        raise OptionError("--to otel", variable, os.environ[variable], _PROTOCOL)
     try:
         import requests
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -80,7 +81,7 @@ def send_scores(run: str | Path) -> str:
         ) from error
     # the exporter logs each failure, which the error below tells once
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-    with closing(QueryViews(run, bare=True)) as views:
+    with closing(QueryViews(run, bare=True)) as views, ExitStack() as stack:
         make_record = _record_maker(views)
         total = sum(
             len(views.columns.get(system.name, {}).keys() & system.scores) * len(views)
@@ -90,6 +91,7 @@ def send_scores(run: str | Path) -> str:
         session, last = requests.Session(), LastRequest()
         last.observe(session)
         exporter = OTLPLogExporter(session=session)
+        stack.callback(exporter.shutdown)
         while batch := list(islice(events, _BATCH)):
             result = None
             # older exporters raise errors of the connection, and newer ones return a failure
@@ -102,7 +104,6 @@ def send_scores(run: str | Path) -> str:
                 raise ExportError(f"the exporter of OpenTelemetry dropped a request; {progress}")
             sent += len(batch)
             on_traces += sum(event.trace > 0 for event in batch)
-        exporter.shutdown()
     traces = f", {on_traces} of them on the traces that were scored" if on_traces else ""
     target = f" to {mask_secrets(last.url)}" if sent else ""
     return f"sent {sent} scores of {len(views)} questions{target}{traces}"
