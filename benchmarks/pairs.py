@@ -324,7 +324,7 @@ def main() -> int:
         shares["real"] = cover.share()
     else:
         print(f"no real generators: {XQUAD} is absent")
-    n_group_runs = 10 * options.runs
+    n_group_runs = 100 * options.runs
     false, planted = simulate_groups(n_group_runs)
     print(f"groups of lost questions, {n_group_runs} runs of 78 questions")
     print(f"  any group named by chance: {false:.1%} (bar {GROUP_BAR:.0%})")

@@ -44,7 +44,7 @@ def write_best(
     fusion, retriever = change.fusion, change.retriever or fixes.system
     if fusion is not None:
         retriever = _add_fusion(best.setdefault("retrievers", {}), fusion)
-    for generator in best.get("generators", {}).values():
+    for generator in (best.get("generators") or {}).values():
         names = generator.get("retrievers")
         # Without a list, a generator is crossed with all retrievers, so also with the new one.
         if isinstance(names, list) and fixes.system in names and retriever not in names:
@@ -52,7 +52,7 @@ def write_best(
         if change.passages != fixes.read:
             generator["passages"] = change.passages
     if change.passages != fixes.read:
-        best.setdefault("causes", {})["read"] = change.passages
+        best["causes"] = {**(best.get("causes") or {}), "read": change.passages}
     promise = f"{retriever} finds {change.right} of {change.of} at {change.passages}"
     old = f"{fixes.system} finds {fixes.right} at {fixes.read}"
     head = f"# {change.text}: {promise}; {old}. {_MARK}\n"

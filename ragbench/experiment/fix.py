@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
+from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
@@ -28,7 +29,7 @@ from ragbench.records.causes import CAUSE_CHANGES, AnswerCause
 from ragbench.records.fixes import FixList, RemainingLoss
 from ragbench.records.manifest import QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.registry import nearest, shown
+from ragbench.registry import check_values, declared_options, nearest, shown
 from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query
 from ragbench.types.rows import BoolArray
@@ -71,9 +72,9 @@ class RunReader:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
         except (YamlError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", file=path) from error
-        retrievers = (config.get("retrievers") or {}) if isinstance(config, dict) else None
-        if not (isinstance(config, dict) and isinstance(retrievers, dict)) or not all(
-            isinstance(entry, dict) for entry in retrievers.values()
+        if not isinstance(config, dict) or not all(
+            isinstance(block, dict) and all(isinstance(entry, dict) for entry in block.values())
+            for block in (config.get(name) or {} for name in ("retrievers", "generators"))
         ):
             raise DataError("no mapping", file=path, allowed="the config of a run")
         return config
@@ -84,6 +85,19 @@ class RunReader:
         for key in keys:
             block = block.get(key) if isinstance(block, dict) else None
         return block if isinstance(block, dict) else {}
+
+    def options(self, record: type, *keys: str) -> dict[str, Any]:
+        """Return the values of a block that the options of a record name; empty without any.
+
+        DataError for a value that is not allowed.
+        """
+        block, declared = self.block(*keys), declared_options(record)
+        values = {name: block[name] for name in declared if name in block}
+        try:
+            check_values(".".join(keys), declared, values)
+        except OptionError as error:
+            raise DataError(str(error), file=self.folder / "config.yaml") from error
+        return values
 
     @cached_property
     def base(self) -> SystemSummary:
@@ -155,10 +169,8 @@ class RunReader:
 
     @cached_property
     def rules(self) -> CauseRules:
-        """Rules by which the run counts a question as right."""
-        block = self.block("causes")
-        names = ("read", "relevant", "need")
-        return CauseRules(**{name: block[name] for name in names if name in block})
+        """Rules by which the run counts a question as right; DataError for a wrong value."""
+        return CauseRules(**self.options(CauseRules, "causes"))
 
     @cached_property
     def passages(self) -> Mapping[str, int]:
@@ -195,7 +207,7 @@ class RunReader:
                 for row in self.questions
             }
         )
-        rules = self.block("metrics", "retrieval")
+        rules = self.options(RetrievalMetrics, "metrics", "retrieval")
         top_k = rules.get("top_k", 100)
         if reads is not None and reads > top_k:
             allowed = f"an integer from 1 to {top_k}, the stored hits of a question"
@@ -218,9 +230,9 @@ class RunReader:
             self.rules.read,
             reads or self.rules.read,
             top_k,
-            seed=self.config.get("seed", 0),
+            seed=self.options(Top).get("seed", 0),
             confidence=self.summary.confidence,
-            clusters=self._clusters(ids),
+            clusters=self.clusters(ids),
             sources={
                 name: entry["retriever"]
                 for name, entry in retrievers.items()
@@ -260,7 +272,7 @@ class RunReader:
         rows = run_folder.read_records(path, TextRow, "a text")
         return {row.id: row.text or "" for _, row in rows if row.system is None}
 
-    def _clusters(self, ids: Sequence[str]) -> list[str] | None:
+    def clusters(self, ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query; None if the run has no clusters."""
         if (path := self.summary.cluster) is None:
             return None
@@ -300,11 +312,12 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
     priced = reader.priced_run(reads)
     changes, best = price_changes(priced)
     generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
-    texts = reader.texts
+    texts, unanswerable = reader.texts, reader.unanswerable
+    query_ids = [*priced.query_ids, *unanswerable]
     further = (
         drop_near_duplicates(priced, texts) if texts else None,
         join_neighbours(priced),
-        refuse_low_scores(priced, reader.unanswerable),
+        refuse_low_scores(priced, unanswerable, reader.clusters(query_ids)),
     )
     # The other changes alter the passages themselves or decline questions: the contract of the
     # generator, which is about gold in whole passages, says nothing about them.

@@ -63,9 +63,10 @@ def answers_by_generator(
 
 
 def _right(rows: Mapping[str, CauseRow], query_ids: Sequence[str]) -> FloatArray:
-    """Return 1 for each right answer, 0 for any other, NaN for a failed one and for none."""
-    causes = [rows[query].cause if query in rows else "failed" for query in query_ids]
-    values = [np.nan if cause == "failed" else float(cause == "right") for cause in causes]
+    """Return 1 for each right answer, 0 for a wrong one, NaN if it failed, is unknown or absent."""
+    causes = [rows[query].cause if query in rows else "unknown" for query in query_ids]
+    absent = {"failed": np.nan, "unknown": np.nan}
+    values = [absent.get(cause, float(cause == "right")) for cause in causes]
     return np.array(values, np.float64)
 
 
@@ -75,7 +76,8 @@ def with_answers(
     """Return the changes, in their order, with the gain in right answers of each generator.
 
     Generators that read another number of passages than the list counts, or that the run has not
-    paired with the retriever, are left out.
+    paired with the retriever, are left out. A bound has no gain, and neither has a change of the
+    number of passages: the answers tell nothing about other numbers.
     """
     row_of = {query: row for row, query in enumerate(run.query_ids)}
     fitting = {
@@ -88,7 +90,8 @@ def with_answers(
         rescued, lost = np.zeros((2, len(row_of)), np.bool_)
         rescued[[row_of[query] for query in change.rescued]] = True
         lost[[row_of[query] for query in change.lost]] = True
-        for name, answers in fitting.items():
+        is_priced = not change.is_bound and change.passages == run.read
+        for name, answers in fitting.items() if is_priced else ():
             gain = answers.predict_gain(run.base, rescued, lost, confidence=run.confidence)
             yield AnswerGain(generator=name, gain=gain.mean, interval=(gain.lower, gain.upper))
 

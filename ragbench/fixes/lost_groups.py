@@ -6,6 +6,7 @@ named if Fisher's exact test, adjusted for all groups, finds too many lost quest
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -24,6 +25,10 @@ from ragbench.text.tokenize import words
 
 # Questions of a group; what fewer questions share is a list of questions, and costs the others.
 FEWEST = 5
+# Fields of groups beside metadata and counts, in the order of the tests
+_FIELDS = ("language", "document", "file", "word", "number")
+# An adjusted p-value is at least 1 / (permutations + 1), so a small alpha needs many.
+_FEWEST_RESAMPLES, _MOST_RESAMPLES = 999, 99_999
 # Stop words of one language that a question has, so that it counts as written in that language.
 _STOP_WORDS = 2
 
@@ -50,7 +55,7 @@ def find_lost_groups(
         metadata: Query id -> plain metadata; a missing one has none.
         causes: Query id -> cause of one system.
         relevant: Smallest grade of a gold document.
-        alpha: Chance of naming any group if there is none.
+        alpha: Chance of naming any group if there is none; below 1e-5 no group is named.
         seed: Equal seeds give equal p-values.
     """
     rows = [row for row in rows if row.query_id in causes]
@@ -66,7 +71,8 @@ def find_lost_groups(
                 members.setdefault(column.tobytes(), (slicing.field, value, column))
     groups = list(members.values())
     table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
-    test = overrepresentation(is_lost, table, seed=seed)
+    resamples = max(_FEWEST_RESAMPLES, min(math.ceil(1 / alpha), _MOST_RESAMPLES))
+    test = overrepresentation(is_lost, table, resamples=resamples, seed=seed)
     significant = [
         LostGroup(
             field=field,
@@ -91,8 +97,9 @@ def find_lost_groups(
 def _slicings(
     rows: Sequence[QuestionRow], metadata: Mapping[str, Mapping[str, Any]], relevant: int
 ) -> Iterator[Slicing]:
-    """Yield the groups of the questions by each field; slices of few questions are left out.
+    """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts.
 
+    Values that few questions have are left out.
     Raises IndexError without questions.
     """
     labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
@@ -110,7 +117,9 @@ def _slicings(
             values.append(("number", "a number"))
         for field, value in values:
             labels[field][place] += (value,)
-    for field, of_rows in labels.items():
+    # Metadata that the first questions lack must still precede the other fields.
+    for field in sorted(labels, key=lambda name: _FIELDS.index(name) if name in _FIELDS else -1):
+        of_rows = labels[field]
         counts = Counter(value for values_of_row in of_rows for value in values_of_row)
         of_rows = [tuple(v for v in values if counts[v] >= FEWEST) for values in of_rows]
         yield Slicing(field, tuple(v for v in counts if counts[v] >= FEWEST), of_rows)

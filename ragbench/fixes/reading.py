@@ -76,11 +76,19 @@ def join_neighbours(run: PricedRun) -> PricedChange | None:
     return run.price("neighbours", text, np.array(hits), passages=3 * run.read)
 
 
-def refuse_low_scores(run: PricedRun, unanswerable: Sequence[str]) -> PricedChange | None:
+def refuse_low_scores(
+    run: PricedRun, unanswerable: Sequence[str], clusters: Sequence[str] | None = None
+) -> PricedChange | None:
     """Return the change that questions are declined if their best score is below a threshold.
 
     Unanswerable questions count here as well, and are right if they are declined. None without
     such questions, or without a score.
+
+    Args:
+        run: Stored rankings.
+        unanswerable: Ids of the questions without an answer.
+        clusters: Cluster of each question of the run, then of each unanswerable one; None if
+            questions are units.
     """
     answered, declined = _best_scores(run, run.query_ids), _best_scores(run, unanswerable)
     scores = np.concatenate((answered, declined))
@@ -94,8 +102,8 @@ def refuse_low_scores(run: PricedRun, unanswerable: Sequence[str]) -> PricedChan
     )
     # Today nothing is declined, so unanswerable questions start as wrong.
     right = np.concatenate((run.right, np.zeros(len(declined), bool)))
-    best, confirmed = choose(hits, right, parts_of(len(right), run.seed))
-    gain = gain_of(confirmed, run.confidence)
+    best, confirmed = choose(hits, right, parts_of(len(right), run.seed, clusters))
+    gain = gain_of(confirmed, run.confidence, clusters)
     ids = np.array([*run.query_ids, *unanswerable], object)
     return PricedChange(
         kind="refusal",

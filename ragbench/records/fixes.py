@@ -60,7 +60,8 @@ class PricedChange(Record):
         is_bound: True if no change is known that gives it: the most that such a change can give.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
-        answers: Gain in right answers of each generator with controls; not for a bound.
+        answers: Gain in right answers of each generator with controls; empty for a bound, and if
+            the number of passages changes.
     """
 
     kind: ChangeKind
@@ -143,7 +144,7 @@ class FixList(Record):
         of: Questions that count: judged ones that have an answer.
         right: Questions of these whose gold is read now.
         confidence: Level of the intervals.
-        changes: Changes, the most gain first within each kind.
+        changes: Changes, the largest number of questions rescued minus lost first.
         best: The change that `--write` writes; None if the run has one ranking alone.
         remaining: Losses that no change of the retriever rescues.
         groups: What the lost questions of the selected system have in common.

@@ -6,7 +6,12 @@ import shutil
 import pytest
 
 import ragbench as rb
+from ragbench.comparison.cause_rules import CauseRules
+from ragbench.config.schema import RetrievalMetrics, Top
+from ragbench.experiment.best_config import write_best
 from ragbench.experiment.fix import RunReader
+from ragbench.json_yaml import load_yaml
+from ragbench.records.fixes import FixList, PricedChange
 from tests.commands import run_command
 
 
@@ -166,7 +171,7 @@ def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path):
     assert run_command(*command, cwd=quickstart).returncode == 0  # its own file
 
 
-@pytest.mark.parametrize("text", ["- a\n", "retrievers: {bm25: 3}\n", "retrievers: 1\n", None])
+@pytest.mark.parametrize("text", ["- a\n", "retrievers: {bm25: 3}\n", "generators: [a]\n", None])
 def test_a_damaged_config_is_named(tmp_path, text):
     path = tmp_path / "config.yaml"
     if text is not None:
@@ -177,6 +182,50 @@ def test_a_damaged_config_is_named(tmp_path, text):
 
     problem = "cannot be read: No such file or directory" if text is None else "no mapping"
     assert str(error.value).startswith(f"{path}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("causes: {read: many}", "causes: read: found 'many', allowed: an integer >= 1"),
+        ("metrics: {retrieval: {ties: luck}}", "metrics.retrieval: ties: found 'luck', allowed: "),
+        ("metrics: {retrieval: {top_k: 0}}", "metrics.retrieval: top_k: found 0, allowed: "),
+        ("seed: -1", "seed: found -1, allowed: "),
+    ],
+)
+def test_a_wrong_value_of_the_config_is_named_with_its_file(tmp_path, text, problem):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    records = {"causes": CauseRules, "metrics": RetrievalMetrics, "seed": Top}
+    key = text.partition(":")[0]
+    block = {"causes": ("causes",), "metrics": ("metrics", "retrieval"), "seed": ()}[key]
+
+    with pytest.raises(rb.DataError) as error:
+        RunReader(tmp_path).options(records[key], *block)
+
+    assert str(error.value).startswith(f"{path}: {problem}")
+
+
+def test_a_config_without_generators_is_written(tmp_path):
+    fixes = FixList(
+        name="e", run_id="r", system="bm25", read=5, of=2, right=1, confidence=0.95, changes=()
+    )
+    change = PricedChange(
+        kind="passages",
+        text="read 10 passages",
+        passages=10,
+        right=2,
+        of=2,
+        rescued=("q1",),
+        lost=(),
+        gain=1.0,
+        interval=(0.5, 1.5),
+    )
+    config = {"generators": None, "causes": None, "retrievers": {"bm25": {"type": "bm25"}}}
+
+    write_best(config, tmp_path, fixes, change, tmp_path / "best.yaml")
+
+    assert load_yaml((tmp_path / "best.yaml").read_text(), typed=True)["causes"] == {"read": 10}
 
 
 @pytest.mark.costly

@@ -4,12 +4,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ragbench as rb
 from ragbench.data.runs.run_folder import resolve_run_folder
 from ragbench.errors import DataError
 from ragbench.experiment.fix import RunReader, list_fixes
+from ragbench.experiment.fix_answers import _right
+from ragbench.records.causes import CauseRow
 from ragbench.records.codec import to_json
 from ragbench.report.fixes import fix_chapter, fix_lines
 from tests.experiment.moons import write_jsonl
@@ -201,3 +204,19 @@ def test_passages_of_an_edited_config_that_are_no_number_are_named(folder):
 
     with pytest.raises(DataError, match=r"generators.open.passages: 'many'; allowed: a whole"):
         list_fixes(reader)
+
+
+def test_bounds_and_other_numbers_of_passages_have_no_gain_in_answers(fixes):
+    priced = {c.kind for c in fixes.changes if c.answers}
+
+    assert {"retriever", "rrf"} <= priced
+    assert not {"perfect_reranker", "passages"} & priced
+
+
+def test_an_unknown_cause_is_no_wrong_answer():
+    causes = {"q1": "right", "q2": "unknown", "q3": "failed", "q4": "not_used"}
+    rows = {q: CauseRow(system="s", query_id=q, cause=c, why="") for q, c in causes.items()}
+
+    values = _right(rows, ["q1", "q2", "q3", "q4", "q5"])
+
+    assert np.array_equal(values, [1, np.nan, np.nan, 0, np.nan], equal_nan=True)

@@ -159,3 +159,24 @@ def test_few_random_losses_name_any_group():
 
     # more than 2 of 8 have a chance of 0.6 %
     assert n_named <= 2
+
+
+def test_a_high_confidence_still_names_a_group():
+    rows = rows_of(QUESTIONS)
+    metadata = {q: {"kind": "dates"} for q in GROUP}
+
+    groups = find_lost_groups(rows, metadata, causes_of(rows, ALL_LOST), alpha=1 - 0.9995)
+
+    assert groups.groups[0].p_adjusted <= 1 - 0.9995
+
+
+def test_metadata_of_later_questions_come_before_the_language():
+    questions = in_group(("What is the name of x", "bridge x there"))[::-1]
+    rows = rows_of(questions)
+    group = [row.query_id for row in rows if row.question == "What is the name of x"]
+    metadata = {q: {"kind": "dates"} for q in group}
+    lost = {*group[:11], "q0", "q1"}
+
+    groups = find_lost_groups(rows, metadata, causes_of(rows, lost)).groups
+
+    assert groups[0].field == "metadata.kind"

@@ -63,3 +63,18 @@ def test_a_threshold_declines_what_has_no_answer():
     assert set(change.rescued) == {"n1", "n2", "n3"}
     assert (change.right, change.of) == (23, 23)
     assert refuse_low_scores(run, []) is None
+
+
+def test_questions_of_a_cluster_are_one_unit_of_the_threshold():
+    names = [f"q{n}" for n in range(20)]
+    scores = {query: {"gold": 10.0 + n} for n, query in enumerate(names)}
+    scores |= {f"n{n}": {"other": 1.0} for n in range(10)}
+    gold = Qrels.from_dict({query: {"gold": 1} for query in names})
+    run = PricedRun(StoredRankings(gold, {"r": Run.from_dict(scores)}), "r", 5, 5, 100)
+    unanswerable = [f"n{n}" for n in range(10)]
+
+    alone = refuse_low_scores(run, unanswerable)
+    clustered = refuse_low_scores(run, unanswerable, [*names, *["one"] * 10])
+
+    assert alone.rescued == clustered.rescued == tuple(unanswerable)
+    assert alone.interval[0] > 0 > clustered.interval[0]

@@ -60,7 +60,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     except ValueError:
         return None
     # a span with a blank in it is two fields; Python alone reads 1_000 as a number
-    is_whole = len(fields) == len(starts) and not any(b"_" in field for field in fields)
+    is_whole = len(fields) == len(starts) and b"_" not in b"".join(fields)
     return values if is_whole and not np.isnan(values).any() else None
 
 
