@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
-from ragbench.calibration.sheet import LabelScale, draw_again
+from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
 from ragbench.errors import DataError, OptionError
 from ragbench.records import certificate
 from ragbench.records.codec import from_json
@@ -29,6 +30,7 @@ from ragbench.stats.agreement import (
 )
 from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
 from ragbench.stats.resampling import Statistic
+from ragbench.stats.stratified import stratified_ppi_difference, stratified_ppi_mean
 from ragbench.types import FloatArray
 
 
@@ -69,7 +71,8 @@ def certify(
         Rubrics are in the order of `scores`; without labels for any, the certificate has none.
 
     Raises:
-        DataError: No labelled answer has a verdict.
+        DataError: No labelled answer has a verdict, or a sheet drawn where the judge is unsure
+            lacks labels or rows, has other probabilities, or comes from another run.
         OptionError: `good` is not on the scale, or confidence is outside (0, 1).
     """
     return certificate.JudgeCertificate(
@@ -129,7 +132,7 @@ def _certify_score(
     """Return agreement, correlations and corrected means of one score.
 
     Raises:
-        DataError: No labelled answer has a verdict.
+        DataError: No labelled answer has a verdict, or as `_unsure_draw`.
         OptionError: `good` is not on the scale, or confidence is outside (0, 1).
     """
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
@@ -142,7 +145,10 @@ def _certify_score(
         if not scale.holds(calibration.good):
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
-    random, why = _sampling(run, score, labels, vouched=calibration.random)
+    design = _unsure_draw(run, score, labels)
+    random, why = True, f"{certificate.DRAWN_UNSURE}; the draw was repeated, and is the same"
+    if design is None:
+        random, why = _sampling(run, score, labels, vouched=calibration.random)
     facts = certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
@@ -161,7 +167,8 @@ def _certify_score(
         why=why,
     )
     mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
-    corrector = _Corrector(score.scores, mean_labels, facts, confidence)
+    corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
+    corrected = {system: corrector.mean(system) for system in run.systems}
     return certificate.CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
@@ -172,11 +179,55 @@ def _certify_score(
         correlations=correlations(ratings, confidence=confidence),
         confusion=confusion(ratings),
         probes=calibration.probes.get(score.name, {}),
-        corrected={system: corrector.mean(system) for system in run.systems},
+        corrected=corrected,
         corrected_differences={
             system: corrector.difference(system, against) for system, against in run.against.items()
         },
+        corrected_order=corrector.order(corrected),
     )
+
+
+def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | None:
+    """Return the draw of a sheet that was drawn where the judge is unsure; None for other labels.
+
+    Raises:
+        DataError: The draw cannot be repeated on this run, other sheets are mixed in, a row or a
+            label is missing, or a probability was edited.
+    """
+    signatures = set(labels.rows.values())
+    if not any(map(is_unsure_draw, signatures)):
+        return None
+    allowed = "the sheet as `calibrate --draw N --where unsure` wrote it, with all labels"
+    if len(signatures) > 1:
+        problem = (
+            f"the labels come from {len(signatures)} draws, one of them where the judge is unsure"
+        )
+        raise DataError(problem, file=run.folder, allowed=allowed)
+    design = _repeat_draw(run, score, signatures.pop())
+    if design is None:
+        problem = "the sheet was not drawn from the judgements of this run"
+        raise DataError(problem, file=run.folder, allowed=allowed)
+    if missing := len(design.keys) - len(labels.labelled.intersection(design.keys)):
+        problem = f"{missing} of {len(design.keys)} answers of the sheet have no label"
+        raise DataError(problem, file=run.folder, allowed=allowed)
+    for key in design.keys:
+        cell, probability = labels.probabilities.get(key, ""), design.probability_of(key)
+        try:
+            is_same = math.isclose(float(cell), probability, rel_tol=1e-3)
+        except ValueError:  # an empty cell, or no number
+            is_same = False
+        if not is_same:
+            problem = f"the sheet has the probability {cell or 'none'} for an answer to query "
+            problem += f"'{key[1]}', which was drawn with {probability:.4g}"
+            raise DataError(problem, file=run.folder, allowed=allowed)
+    return design
+
+
+def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
+    # one sheet serves all judges of a rubric, but was stratified by the scores of one of them
+    alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
+    alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
+    return next(filter(None, (draw_again(run, other, signature) for other in alike)), None)
 
 
 def _sampling(
@@ -194,11 +245,7 @@ def _sampling(
         return False, "the labels do not come from a drawn sheet"
     if len(signatures) > 1:
         return False, f"the labels come from {len(signatures)} draws"
-    signature = signatures.pop()
-    # one sheet serves all judges of a rubric, but was stratified by the scores of one of them
-    alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
-    alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
-    again = next(filter(None, (draw_again(run, other, signature) for other in alike)), None)
+    again = _repeat_draw(run, score, signatures.pop())
     if again is None:
         return False, "the sheet was not drawn from these judgements"
     if set(again.keys) != set(labels.rows):
@@ -221,12 +268,14 @@ class _Corrector:
         labels: Mean label of each labelled answer, 0 to 1.
         facts: Facts about the labels, such as whether they are a random draw.
         confidence: Confidence of the intervals.
+        design: Draw with unequal probabilities; None if all answers had the same.
     """
 
     scores: Mapping[Key, float]
     labels: Mapping[Key, float]
     facts: certificate.LabelsRead
     confidence: float
+    design: Draw | None
 
     def mean(self, system: str) -> certificate.Correction:
         """Return the corrected mean of a system; `not available` with the reason if impossible.
@@ -234,6 +283,8 @@ class _Corrector:
         It is impossible below 20 labelled or two unlabelled answers, and if the labels are no
         random draw.
         """
+        if self.design is not None:
+            return self._designed(self.design, system)
         # sorted: the order of summation decides the last digits
         keys = [key for key in sorted(self.scores) if key[0] == system]
         labelled = [key for key in keys if key in self.labels]
@@ -256,6 +307,8 @@ class _Corrector:
         The reasons are those of `mean`, counted in queries that both systems have, and queries with
         a label for only one of them.
         """
+        if self.design is not None:
+            return self._designed(self.design, system, against)
         pairs = [
             ((system, query), (against, query))
             for name, query in sorted(self.scores)
@@ -279,6 +332,51 @@ class _Corrector:
             confidence=self.confidence,
         )
         values = {"status": "corrected", "against": against, **corrected.to_dict()}
+        return from_json(certificate.Correction, values)
+
+    def order(
+        self, corrected: Mapping[str, certificate.Correction]
+    ) -> tuple[certificate.Correction, ...]:
+        """Return the corrected differences of all pairs of corrected systems, best system first.
+
+        The confidence is that of all pairs together. Pairs without a correction are left out.
+        """
+        means = {name: of.mean for name, of in corrected.items() if of.mean is not None}
+        names = sorted(means, key=lambda name: (-means[name], name))
+        pairs = list(itertools.combinations(names, 2))
+        joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))
+        differences = {pair: joint.difference(*pair) for pair in pairs}
+        return tuple(
+            replace(of, system=pair[0], shown=bool(of.interval and (of.interval[0] or 0.0) > 0))
+            for pair, of in differences.items()
+            if of.status == "corrected"
+        )
+
+    def _designed(self, design: Draw, system: str, against: str = "") -> certificate.Correction:
+        """Return the corrected mean of a system, or its difference from another one.
+
+        They are those of the answers that could be drawn; `not available` for a system of which
+        none could.
+        """
+        names = [system, against] if against else [system]
+        queries = sorted(query for name, query in design.strata if name == system)
+        keys = [[(name, query) for query in queries] for name in names]
+        extra = {"against": against} if against else {}
+        if not queries or any(side[0] not in design.strata for side in keys):
+            reason = "no answer of the system was drawn (--system)"
+            return certificate.Correction(**extra, status="not available", reason=reason)
+        labels, scores, strata = (
+            tuple(np.array([values.get(key, np.nan) for key in side]) for side in keys)
+            for values in (self.labels, self.scores, design.strata)
+        )
+        options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
+        if against:
+            result = stratified_ppi_difference(
+                (labels[0], labels[1]), (scores[0], scores[1]), (strata[0], strata[1]), **options
+            )
+        else:
+            result = stratified_ppi_mean(labels[0], scores[0], strata[0], **options)
+        values = {**extra, "status": "corrected", **result.to_dict()}
         return from_json(certificate.Correction, values)
 
     def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:

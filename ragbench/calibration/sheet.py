@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -15,6 +15,8 @@ from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint
+from ragbench.stats.mean import FEWEST_LABELS
+from ragbench.stats.stratified import Strata, allocate_labels
 from ragbench.types import FloatArray
 from ragbench.types.conversation import Turn
 
@@ -115,7 +117,14 @@ Unit = Literal["answer", "query"]
 # Version of the draw; change it when equal seeds draw other answers.
 VERSION = 1
 
+# Where answers are drawn: everywhere alike, or more often where the judge is unsure.
+Where = Literal["everywhere", "unsure"]
+
 _BANDS = 5  # of scores: the levels of a five-level rubric
+
+_SURE = 0.1  # a judge is sure of scores this close to 0 or 1
+_LEAST_SURE = 1 / 3  # a judge that is sure of fewer answers has one stratum: more would not pay
+_LEAST_STRATUM = 0.1  # smallest share of the answers of a stratum: smaller ones cost more than help
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +133,22 @@ class Draw:
 
     Attributes:
         keys: Drawn answers in the random order of the sheet, so that any first part is random too.
-        probability: Probability of each answer to be drawn, above 0, at most 1.
+        probability: Share of the answers, or queries, that is drawn; above 0, at most 1.
         signature: Number, seed, unit, systems and a fingerprint of the population.
+        strata: Answer -> stratum of its system, for all answers that can be drawn; empty if all
+            have the same probability.
+        probabilities: Drawn answer -> its probability to be drawn; empty if all have the same.
     """
 
     keys: tuple[Key, ...]
     probability: float
     signature: str
+    strata: Mapping[Key, int] = field(default_factory=dict)
+    probabilities: Mapping[Key, float] = field(default_factory=dict)
+
+    def probability_of(self, key: Key) -> float:
+        """Return the probability of a drawn answer to be drawn, above 0, at most 1."""
+        return self.probabilities.get(key, self.probability)
 
 
 def draw(
@@ -141,28 +159,37 @@ def draw(
     seed: int,
     unit: Unit = "answer",
     systems: Sequence[str] = (),
+    where: Where = "everywhere",
 ) -> Draw:
-    """Draw answers at random with equal probability, stratified by system and score.
+    """Draw answers at random with known probabilities, stratified by system and score.
 
     Systematic sampling: the scored answers are sorted by system and band of score, in random order
     within a band, and every (N / n)th is drawn from a random start. Each stratum gets its share of
     the sheet to within one answer, without weights. With `unit="query"`, queries are drawn likewise
     over the bands of their mean score, with the answers of all systems.
 
+    With `where="unsure"`, each system gets n / systems of the answers, among the queries that all
+    systems answered. A stratum is a system's answers of which the judge is sure (scores up to 0.1,
+    or from 0.9) or unsure. Strata where the scores imply a larger spread are drawn more often, and
+    none has the probability 0. Queries have one random number for all systems, so that most of the
+    drawn queries have labels for several systems.
+
     Args:
         run: Run with the judged systems.
         score: Score whose answers are drawn.
         n: Number of answers, or of queries.
         seed: Equal seeds give equal draws.
-        unit: `answer` or `query`.
+        unit: `answer` or `query`; `where="unsure"` draws answers.
         systems: Systems to draw from; empty: all of them.
+        where: `everywhere` gives all answers the same probability.
 
     Returns:
-        The drawn answers in random order; with `unit="query"`, the answers to one query follow each
-        other.
+        The drawn answers in random order; with `unit="query"` or `where="unsure"`, the answers to
+        one query follow each other.
 
     Raises:
-        OptionError: n is below 1 or above the number of units, or the run has no such system.
+        OptionError: n is below 1 (20 a system for `where="unsure"`) or above the number of units,
+            or the run has no such system.
         ValueError: The seed is negative.
     """
     names = {name: run.find_system(name) for name in systems}
@@ -171,13 +198,14 @@ def draw(
             allowed, near = ", ".join(run.systems), nearest(name, run.systems)
             raise OptionError("--system", "", name, allowed, near)
     chosen = [name for name in run.systems if not names or name in names.values()]
+    if where == "unsure":
+        return _draw_unsure(run, score, n, seed=seed, systems=chosen)
     units = _units(score, chosen, unit)
     if not 1 <= n <= len(units):
         noun = "answers" if unit == "answer" else "queries that all systems answered"
         allowed = f"1 to {len(units)}, the {noun} with a verdict on {score.name}"
         raise OptionError("--draw", "", n, allowed)
-    # one random stream per rubric, so that a further rubric does not change the other draws
-    rng = np.random.default_rng([seed, int(fingerprint([score.rubric.name], 8), 16)])
+    rng = _random_stream(score, seed)
     # the last key sorts first: by band, at random within a band
     order = np.lexsort((rng.random(len(units)), np.array([band for band, _ in units])))
     places = np.floor((rng.random() + np.arange(n)) * len(units) / n).astype(np.int64)
@@ -196,6 +224,84 @@ def draw(
     return Draw(tuple(keys), n / len(units), str(signature))
 
 
+def _random_stream(score: JudgedScore, seed: int) -> np.random.Generator:
+    # one random stream per rubric, so that a further rubric does not change the other draws
+    return np.random.default_rng([seed, int(fingerprint([score.rubric.name], 8), 16)])
+
+
+def _draw_unsure(
+    run: JudgedRun, score: JudgedScore, n: int, *, seed: int, systems: Sequence[str]
+) -> Draw:
+    """Draw answers more often where the judge is unsure: see `draw`.
+
+    Raises:
+        OptionError: There are fewer than 20 answers a system, or more than there are.
+        ValueError: The seed is negative.
+    """
+    queries = [keys[0][1] for _, keys in _units(score, systems, "query")]
+    least, most = FEWEST_LABELS * len(systems), len(queries) * len(systems)
+    if not least <= n <= most:
+        allowed = f"{least} to {most}: {FEWEST_LABELS} answers of each system or more, up to all "
+        allowed += f"answers to queries that all systems answered, with a verdict on {score.name}"
+        raise OptionError("--draw", "", n, allowed)
+    rng = _random_stream(score, seed)
+    # one number per query: the systems' answers to a query are drawn together where possible
+    numbers = rng.random(len(queries))
+    strata: dict[Key, int] = {}
+    probabilities: dict[Key, float] = {}
+    for place, system in enumerate(systems):
+        scores = np.array([score.scores[system, query] for query in queries])
+        codes = _sureness(scores)
+        levels, sizes = np.unique(codes, return_counts=True)
+        parts = [np.flatnonzero(codes == level) for level in levels]
+        spreads = [math.sqrt(float((scores[part] * (1 - scores[part])).mean())) for part in parts]
+        quota = n // len(systems) + (place < n % len(systems))
+        strata |= {(system, query): int(code) for query, code in zip(queries, codes, strict=True)}
+        for part, count in zip(parts, allocate_labels(sizes, spreads, quota), strict=True):
+            for item in part[np.argsort(numbers[part])][:count]:
+                probabilities[system, queries[item]] = int(count) / len(part)
+    by_query: dict[str, list[Key]] = {}
+    for key in sorted(probabilities):
+        by_query.setdefault(key[1], []).append(key)
+    groups = list(by_query.values())
+    keys = [
+        groups[place][item]
+        for place in rng.permutation(len(groups))
+        for item in rng.permutation(len(groups[place]))
+    ]
+    signature = Signature.of(
+        "draw",
+        n=n,
+        seed=seed,
+        where="unsure",
+        systems=".".join(str(run.systems.index(name)) for name in systems),
+        population=fingerprint(
+            piece for key, code in sorted(strata.items()) for piece in (str(code), *key)
+        ),
+        v=VERSION,
+    )
+    return Draw(tuple(keys), n / most, str(signature), strata, probabilities)
+
+
+def _sureness(scores: FloatArray) -> Strata:
+    """Return the stratum of each score: 0 for a sure 0, 1 for unsure, 2 for a sure 1.
+
+    A stratum with less than a tenth of the scores joins its neighbour. All scores are unsure if
+    the judge is sure of less than a third of them.
+    """
+    codes = np.where(scores <= _SURE + 1e-9, 0, np.where(scores >= 1 - _SURE - 1e-9, 2, 1))
+    if np.mean(codes != 1) < _LEAST_SURE:
+        codes[:] = 1
+    for sure in (0, 2):
+        if np.mean(codes == sure) < _LEAST_STRATUM:
+            codes[codes == sure] = 1
+    is_unsure = codes == 1
+    ends = np.unique(codes[~is_unsure])
+    if len(ends) and is_unsure.mean() < _LEAST_STRATUM:
+        codes[is_unsure] = ends[np.round(scores[is_unsure] * (len(ends) - 1)).astype(np.int64)]
+    return codes.astype(np.int64)
+
+
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
     """Repeat a draw from the signature on a sheet.
 
@@ -204,13 +310,19 @@ def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | Non
     """
     part = Signature.parse(signature).part
     unit: Unit = "query" if part("unit") == "query" else "answer"
+    where: Where = "unsure" if is_unsure_draw(signature) else "everywhere"
     try:
         n, seed = int(part("n") or ""), int(part("seed") or "")
         systems = [run.systems[int(place)] for place in (part("systems") or "").split(".")]
-        again = draw(run, score, n, seed=seed, unit=unit, systems=systems)
+        again = draw(run, score, n, seed=seed, unit=unit, systems=systems, where=where)
     except (ValueError, IndexError):  # somebody edited the cell of the sheet
         return None
     return again if again.signature == signature else None
+
+
+def is_unsure_draw(signature: str) -> bool:
+    """Return True if the signature is that of a draw where the judge is unsure."""
+    return Signature.parse(signature).part("where") == "unsure"
 
 
 def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
@@ -301,7 +413,7 @@ def sheet_rows(
             cells = [parts[need] if need in rubric.needs else "" for need in parts]
             head = [item_id(run, rubric.name, key), rubric.name, *cells, answer.answer or ""]
             # the cells of label and comment stay empty
-            tail = [None, None, drawn.probability, drawn.signature]
+            tail = [None, None, drawn.probability_of(key), drawn.signature]
             rows.append([*head, scale_text(rubric), *tail])
     return rows
 

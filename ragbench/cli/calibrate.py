@@ -20,7 +20,7 @@ from ragbench.cli.output import (
 _SAMPLE = 50  # answers that a probe judges again
 # Parameters that only some uses of the command accept -> these uses.
 _USES = {
-    ("systems", "unit"): {"--draw"},
+    ("systems", "unit", "where"): {"--draw"},
     ("seed",): {"--draw", "--probe"},
     ("sample", "trusted"): {"--probe"},
     ("scale", "confidence", "as_json"): {"--labels", "--probe", "--ratings"},
@@ -78,6 +78,12 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     "--unit",
     type=click.Choice(["answer", "query"]),
     help="Draw single answers (default), or queries with the answers of all systems.",
+)
+@click.option(
+    "--where",
+    type=click.Choice(["unsure"]),
+    help="Draw more often where the judge is unsure, N answers in all, the same number of each "
+    "system. All rows of the sheet need a label. Default: all answers alike.",
 )
 @seed_option(help="Equal seeds draw the same answers; default: the seed of the run.")
 @click.option(
@@ -144,6 +150,13 @@ def command(
         "--probe": probe is not None,
     }
     _check_uses(is_used, run, choices)
+    refuse(
+        (
+            "where" in choices and "unit" in choices,
+            "--unit is for a draw of all answers alike: --where unsure draws the answers of all "
+            "systems to a query together where it can",
+        )
+    )
     from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.sheet import LabelScale
     from ragbench.cli import certificate

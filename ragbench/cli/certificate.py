@@ -92,10 +92,10 @@ def _write(
     write_notes(notes)
 
 
-def draw_sheet(
-    request: Request, n: int, *, systems: Sequence[str] = (), unit: sheet.Unit = "answer"
-) -> None:
+def draw_sheet(request: Request, n: int, **options: Any) -> None:
     """Draw n answers per rubric at random, and write the sheet to label; .html is a page for it.
+
+    A .json file is a list of rows, all other files are CSV. `options` are those of `sheet.draw`.
 
     Raises:
         UsageError: The file exists: it may hold labels.
@@ -110,7 +110,7 @@ def draw_sheet(
     draws = {}
     for score in run.select_scores(request.rubrics):
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
-            drawn = sheet.draw(run, score, n, seed=request.seed, unit=unit, systems=systems)
+            drawn = sheet.draw(run, score, n, seed=request.seed, **options)
             draws[score.rubric.name] = (drawn, score.rubric)
     rows = sheet.sheet_rows(run, draws.values(), _read_questions(run))
     text = to_csv(sheet.COLUMNS, rows)
@@ -120,6 +120,8 @@ def draw_sheet(
         scales = {name: sheet.LabelScale.of_rubric(rubric) for name, (_, rubric) in draws.items()}
         with naming_unwritable(output):
             write_label_page(output, rows, scales)
+    elif output.suffix == ".json":
+        write_file(output, to_json([dict(zip(sheet.COLUMNS, row, strict=True)) for row in rows]))
     else:
         write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())

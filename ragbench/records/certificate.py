@@ -12,6 +12,9 @@ from ragbench.types.json_fields import optional
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
 
+# Start of `LabelsRead.why` for a sheet with unequal probabilities.
+DRAWN_UNSURE = "drawn where the judge is unsure"
+
 
 class AgreementFound(Record):
     """A statistic of agreement with its interval.
@@ -113,7 +116,9 @@ class Correction(Record):
     A field that has its default, as all numbers without a correction have, is left out of the file.
 
     Attributes:
+        system: For a pair of the order: the system with the larger corrected mean.
         against: For a difference: the system that is compared with.
+        shown: For a pair of the order: True if the interval is above 0.
         status: `corrected` or `not available`.
         reason: Why it is not available.
         mean: Estimated mean label of all answers.
@@ -127,7 +132,9 @@ class Correction(Record):
         labels_interval: Confidence limits from the labels alone.
     """
 
+    system: str | None = optional()
     against: str | None = optional()
+    shown: bool | None = optional()
     status: str
     reason: str = optional("")
     mean: float | None = optional()
@@ -226,6 +233,8 @@ class CertifiedRubric(JudgedRubric):
         probes: Probe -> its result; empty if the judge was not asked again.
         corrected: System -> its corrected mean.
         corrected_differences: System -> its corrected difference from its baseline.
+        corrected_order: Corrected differences of all pairs, by falling corrected mean. Their
+            intervals hold for all pairs together (Bonferroni).
     """
 
     scale: tuple[float, float]
@@ -238,6 +247,7 @@ class CertifiedRubric(JudgedRubric):
     probes: Mapping[str, ProbeFound]
     corrected: Mapping[str, Correction]
     corrected_differences: Mapping[str, Correction]
+    corrected_order: tuple[Correction, ...] = optional(())
 
 
 class JudgeCertificate(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.records.certificate import (
+    DRAWN_UNSURE,
     AgreementFound,
     CertifiedRubric,
     Correction,
@@ -203,6 +204,7 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
             value, ends = difference(correction.mean or 0.0, correction.interval)
             pair = f"{printable(name)} - {printable(correction.against)}"
             yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(correction)}"
+    yield from _order(rubric)
     groups = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
     reasons = {
         f"{noun}, {name}": correction.reason
@@ -217,6 +219,29 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
             f"not corrected ({len(names)}: {printable(names[0])}{', ...' * (len(names) > 1)}): "
             + reason
         )
+
+
+def _order(rubric: CertifiedRubric) -> Iterator[str]:
+    """Yield the order of the systems, and the pairs whose difference is shown and not shown.
+
+    Nothing without corrected pairs.
+    """
+    pairs = rubric.corrected_order
+    if not pairs:
+        return
+    means = {name: of.mean for name, of in rubric.corrected.items() if of.mean is not None}
+    names = sorted(means, key=lambda name: (-means[name], name))
+    yield f"order by corrected mean: {', '.join(map(printable, names))}"
+    for text, is_shown in (("shown", True), ("not shown", False)):
+        of_kind = [
+            f"{printable(pair.system)} above {printable(pair.against)} ("
+            + " ".join(difference(pair.mean or 0.0, pair.interval))
+            + ")"
+            for pair in pairs
+            if pair.shown is is_shown
+        ]
+        if of_kind:
+            yield f"{text}, all pairs together: {'; '.join(of_kind)}"
 
 
 def _ratio(correction: Correction) -> str:
@@ -234,6 +259,8 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.confusion.levels:
         yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
+    if labels.why.startswith(DRAWN_UNSURE):
+        yield "drawn where the judge is unsure: it agrees better with people on other answers"
     # one rater needs no explanation of means over raters
     if len(labels.raters) > 1:
         yield "judge and people: mean over the raters; people and people: mean over their pairs"

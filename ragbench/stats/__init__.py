@@ -10,7 +10,8 @@ items with too many marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `queries_to_exclude`. Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
-labels correct a judge's mean by `ppi_mean`.
+labels correct a judge's mean by `ppi_mean`, or by `stratified_ppi_mean` if strata of
+`allocate_labels` have labels with other probabilities.
 """
 
 # ruff: noqa: F403 - for type checkers alone: what runs reads the table
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ragbench.stats.power import *
     from ragbench.stats.resampling import *
     from ragbench.stats.score_intervals import *
+    from ragbench.stats.stratified import *
     from ragbench.stats.student import *
     from ragbench.stats.unpaired import *
 
@@ -56,6 +58,7 @@ _HOMES = {
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
+    "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
     "student": "t_cdf t_quantile t_sf",
     "unpaired": "UnpairedInterval unpaired_interval",
 }

@@ -42,6 +42,36 @@ def test_draw_label_certify(calibrate, tmp_path):
         assert part in tables
 
 
+@pytest.mark.parametrize("name", ["sheet.csv", "sheet.json"])
+def test_draw_where_the_judge_is_unsure(calibrate, tmp_path, name):
+    arguments = ("--draw", 50, "--where", "unsure", "--rubric", "faithfulness", "-o", name)
+    code, _, notes = calibrate(*arguments)
+    assert code == 0, notes
+
+    path, done = tmp_path / name, tmp_path / f"done{name[5:]}"
+    if name == "sheet.csv":
+        rows = label(path, done, truth)
+    else:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        done.write_text(json.dumps([{**row, "label": truth(row)} for row in rows]))
+    assert all(0 < float(row["probability"]) <= 1 for row in rows)
+    code, tables, notes = calibrate("--labels", done.name, "-o", "judge.json")
+
+    assert code == 0, notes
+    assert "order by corrected mean: good, bad" in tables
+    certificate = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
+    found = certificate["rubrics"]["faithfulness"]
+    assert found["corrected"]["good"]["interval"][0] > 0.8
+    assert found["corrected_order"][0]["shown"] is True
+
+
+def test_a_unit_is_for_a_draw_of_all_answers_alike(calibrate):
+    code, _, problem = calibrate("--draw", 50, "--where", "unsure", "--unit", "query")
+
+    assert code == 2
+    assert "--unit is for a draw of all answers alike" in problem
+
+
 def test_a_seed_of_0_is_a_seed(calibrate):
     _, _, notes = calibrate("--draw", 20, "--seed", 0)
 

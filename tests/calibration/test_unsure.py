@@ -1,0 +1,151 @@
+"""Sheets drawn where the judge is unsure: probabilities, corrected means, refused sheets."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ragbench.calibration.certificate import Calibration, certify
+from ragbench.calibration.labels import Labels
+from ragbench.calibration.sheet import draw, draw_again
+from ragbench.errors import DataError, OptionError
+from ragbench.report.calibration import render_certificate
+from tests.calibration.runs import RUBRIC, planted, score_of
+
+
+def _truth(key):
+    system, query = key
+    return float(int(query[1:]) % 10 < (9 if system == "a" else 3))
+
+
+def _run(size=100, shift=0.0):
+    """The judge is right and sure of three quarters of the questions, and says .5 elsewhere."""
+    return planted(
+        {
+            (system, f"q{number}"): (
+                0.5 + shift if number % 4 == 0 else 0.99 * _truth((system, f"q{number}"))
+            )
+            for system in "ab"
+            for number in range(size)
+        },
+        against={"b": "a"},
+    )
+
+
+RUN = _run()
+
+
+def _labels(design):
+    labels = {key: 1 + 4 * _truth(key) for key in design.keys}
+    cells = {key: str(design.probability_of(key)) for key in design.keys}
+    return Labels({"label": labels}, dict.fromkeys(design.keys, design.signature), cells)
+
+
+def _certify(labels, run=RUN):
+    return certify(run, run.scores, {RUBRIC.name: labels}, Calibration())
+
+
+def test_unsure_answers_are_drawn_more_often_and_none_never():
+    design = draw(RUN, score_of(RUN), 60, seed=2, where="unsure")
+
+    shares = {
+        (key[0], score_of(RUN).scores[key] == 0.5): chance
+        for key, chance in design.probabilities.items()
+    }
+    assert len(design.keys) == 60
+    assert {system for system, _ in design.keys} == {"a", "b"}
+    assert shares["a", True] > 2 * shares["a", False] > 0
+    assert len({query for _, query in design.keys}) < 45, "most queries have both labels"
+    strata = {(key[0], code) for key, code in design.strata.items()}
+    for system, stratum in strata:
+        items = [key for key, code in design.strata.items() if (key[0], code) == (system, stratum)]
+        chances = [design.probabilities[key] for key in items if key in design.probabilities]
+        assert set(chances) == {len(chances) / len(items)}
+
+
+def test_the_draw_is_repeated_from_its_signature():
+    design = draw(RUN, score_of(RUN), 60, seed=2, where="unsure", systems=["b", "a"])
+
+    assert draw_again(RUN, score_of(RUN), design.signature) == design
+    assert draw(RUN, score_of(RUN), 60, seed=3, where="unsure").keys != design.keys
+
+
+def test_every_answer_is_drawn_with_its_probability():
+    run = _run(40)
+    designs = [draw(run, score_of(run), 44, seed=seed, where="unsure") for seed in range(150)]
+
+    drawn = np.mean([[key in of.probabilities for key in of.strata] for of in designs], axis=0)
+    chances = {(key[0], of.strata[key]): p for of in designs for key, p in of.probabilities.items()}
+    expected = [chances[key[0], code] for key, code in designs[0].strata.items()]
+    assert np.abs(drawn - expected).max() < 4.5 * (0.25 / 150) ** 0.5
+    assert min(expected) > 0
+
+
+def test_means_difference_and_order_come_corrected():
+    rubric = _certify(_labels(draw(RUN, score_of(RUN), 80, seed=2, where="unsure"))).rubrics[
+        RUBRIC.name
+    ]
+
+    low, high = rubric.corrected["a"].interval
+    assert low <= 0.9 <= high
+    difference = rubric.corrected_differences["b"]
+    assert difference.interval[0] <= -0.6 <= difference.interval[1] < 0
+    [pair] = rubric.corrected_order
+    assert (pair.system, pair.against, pair.shown) == ("a", "b", True)
+    assert pair.mean == pytest.approx(-difference.mean)
+
+
+def test_the_text_says_the_order():
+    text = render_certificate(
+        _certify(_labels(draw(RUN, score_of(RUN), 80, seed=2, where="unsure")))
+    )
+
+    assert "order by corrected mean: a, b" in text
+    assert "\nshown, all pairs together: a above b (+0.6" in text
+    assert "drawn where the judge is unsure" in text
+
+
+def _without_one(labels):
+    del labels.by_rater["label"][next(iter(labels.rows))]
+
+
+def _edited(labels):
+    labels.probabilities[next(iter(labels.rows))] = "0.9"
+
+
+def _removed(labels):
+    labels.probabilities.clear()
+
+
+def _mixed(labels):
+    labels.rows[next(iter(labels.rows))] = ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_without_one, "1 of 60 answers of the sheet have no label"),
+        (_edited, "the sheet has the probability 0.9 for an answer to query"),
+        (_removed, "the sheet has the probability none"),
+        (_mixed, "the labels come from 2 draws"),
+    ],
+)
+def test_a_changed_sheet_is_refused(change, message):
+    labels = _labels(draw(RUN, score_of(RUN), 60, seed=2, where="unsure"))
+    change(labels)
+
+    with pytest.raises(DataError, match=message):
+        _certify(labels)
+
+
+def test_a_sheet_of_another_run_is_refused():
+    labels = _labels(draw(RUN, score_of(RUN), 60, seed=2, where="unsure"))
+
+    with pytest.raises(DataError, match="not drawn from the judgements of this run"):
+        _certify(labels, dataclasses.replace(_run(shift=0.45), name="other"))
+
+
+@pytest.mark.parametrize("n", [39, 201])
+def test_each_system_needs_twenty_answers(n):
+    with pytest.raises(OptionError, match="allowed: 40 to 200: 20 answers of each system"):
+        draw(RUN, score_of(RUN), n, seed=1, where="unsure")
