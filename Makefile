@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-core fix lint types imports deps house words check test fast fuzz torture doctest golden generated conformance \
-  docs quickstart bench wheel release pythons lowest lock audit offline ci
+  docs quickstart bench peers wheel release pythons lowest lock audit offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -85,8 +85,11 @@ quickstart:  ## run the example experiment
 	$(BIN)/ragbench run configs/quickstart.yaml
 
 bench:  ## measure against the peers and print ratios
-	failed=; for file in benchmarks/*.py; do $(BIN)/python $$file || failed="$$failed $$file"; done; \
+	failed=; for file in $(filter-out benchmarks/peer%,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || failed="$$failed $$file"; done; \
 	  test -z "$$failed" || { echo "failed, or missed a bar:$$failed"; exit 1; }
+
+peers:  ## measure the peers, each in an environment of its own, and write the tables of docs/against.md
+	nice $(BIN)/python benchmarks/peers.py
 
 wheel:  ## build the wheel and run the quickstart from it alone in a fresh environment
 	rm -rf build/wheel && mkdir -p build/wheel
