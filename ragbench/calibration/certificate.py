@@ -347,7 +347,7 @@ class _Corrector:
         joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))
         differences = {pair: joint.difference(*pair) for pair in pairs}
         return tuple(
-            replace(of, system=pair[0], shown=bool(of.interval and (of.interval[0] or 0.0) > 0))
+            replace(of, system=pair[0], differs=bool(of.interval and (of.interval[0] or 0.0) > 0))
             for pair, of in differences.items()
             if of.status == "corrected"
         )
@@ -361,7 +361,7 @@ class _Corrector:
         names = [system, against] if against else [system]
         queries = sorted(query for name, query in design.strata if name == system)
         keys = [[(name, query) for query in queries] for name in names]
-        extra = {"against": against} if against else {}
+        extra: dict[str, Any] = {"against": against} if against else {}
         if not queries or any(side[0] not in design.strata for side in keys):
             reason = "no answer of the system was drawn (--system)"
             return certificate.Correction(**extra, status="not available", reason=reason)

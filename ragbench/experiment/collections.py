@@ -127,7 +127,7 @@ def run_collections(
     for name, part in config.collections.items():
         tell(f"collection {name}")
         experiments[name] = run_experiment(
-            replace(part, budget=_rest(config.budget, experiments.values(), started)),
+            replace(part, budget=_remaining_limits(config.budget, experiments.values(), started)),
             retrievers=live.retrievers,
             generators=live.generators,
             apps=live.apps,
@@ -147,7 +147,9 @@ def run_collections(
     return CollectionRuns(folder, record, experiments)
 
 
-def _rest(budget: BudgetLimits, experiments: Iterable[Experiment], started: float) -> BudgetLimits:
+def _remaining_limits(
+    budget: BudgetLimits, experiments: Iterable[Experiment], started: float
+) -> BudgetLimits:
     """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
     spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
     limits = (

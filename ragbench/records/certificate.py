@@ -118,7 +118,7 @@ class Correction(Record):
     Attributes:
         system: For a pair of the order: the system with the larger corrected mean.
         against: For a difference: the system that is compared with.
-        shown: For a pair of the order: True if the interval is above 0.
+        differs: For a pair of the order: True if the interval is above 0.
         status: `corrected` or `not available`.
         reason: Why it is not available.
         mean: Estimated mean label of all answers.
@@ -134,7 +134,7 @@ class Correction(Record):
 
     system: str | None = optional()
     against: str | None = optional()
-    shown: bool | None = optional()
+    differs: bool | None = optional()
     status: str
     reason: str = optional("")
     mean: float | None = optional()

@@ -232,13 +232,13 @@ def _order(rubric: CertifiedRubric) -> Iterator[str]:
     means = {name: of.mean for name, of in rubric.corrected.items() if of.mean is not None}
     names = sorted(means, key=lambda name: (-means[name], name))
     yield f"order by corrected mean: {', '.join(map(printable, names))}"
-    for text, is_shown in (("shown", True), ("not shown", False)):
+    for text, differs in (("shown", True), ("not shown", False)):
         of_kind = [
             f"{printable(pair.system)} above {printable(pair.against)} ("
             + " ".join(difference(pair.mean or 0.0, pair.interval))
             + ")"
             for pair in pairs
-            if pair.shown is is_shown
+            if pair.differs is differs
         ]
         if of_kind:
             yield f"{text}, all pairs together: {'; '.join(of_kind)}"

@@ -72,7 +72,8 @@ def allocate_labels(sizes: ArrayLike, spreads: ArrayLike, n: int) -> Strata:
         is_free = counts < size if step > 0 else counts > least
         gap = np.where(is_free, step * (share * n - counts), -math.inf)
         counts[gap.argmax()] += step
-    return counts.astype(np.int64)
+    whole: Strata = counts.astype(np.int64)
+    return whole
 
 
 def stratified_ppi_mean(
@@ -227,8 +228,8 @@ class _Side:
             items = np.flatnonzero(h == stratum)
             chosen = items[is_labelled[items]]
             if len(chosen) < min(2, len(items)):
-                found = f"{len(chosen)} in stratum {stratum}"
-                raise OptionError(owner, "labels", found, "two or more in every stratum")
+                value = f"{len(chosen)} in stratum {stratum}"
+                raise OptionError(owner, "labels", value, "two or more in every stratum")
             factor = (len(items) / n_all) ** 2 * (1 / len(chosen) - 1 / len(items))
             parts.append(_Stratum(items, chosen, factor))
         return cls(y, f, parts)

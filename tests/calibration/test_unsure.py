@@ -91,7 +91,7 @@ def test_means_difference_and_order_come_corrected():
     difference = rubric.corrected_differences["b"]
     assert difference.interval[0] <= -0.6 <= difference.interval[1] < 0
     [pair] = rubric.corrected_order
-    assert (pair.system, pair.against, pair.shown) == ("a", "b", True)
+    assert (pair.system, pair.against, pair.differs) == ("a", "b", True)
     assert pair.mean == pytest.approx(-difference.mean)
 
 

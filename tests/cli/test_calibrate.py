@@ -62,7 +62,7 @@ def test_draw_where_the_judge_is_unsure(calibrate, tmp_path, name):
     certificate = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
     found = certificate["rubrics"]["faithfulness"]
     assert found["corrected"]["good"]["interval"][0] > 0.8
-    assert found["corrected_order"][0]["shown"] is True
+    assert found["corrected_order"][0]["differs"] is True
 
 
 def test_a_unit_is_for_a_draw_of_all_answers_alike(calibrate):
