@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import importlib
 import json
+import re
 import resource
 import sys
 import time
@@ -30,7 +31,9 @@ PASSED, FAILED, UNDECIDED = "pass", "fail", "undecided"
 def reason(error: Exception) -> str:
     """Return the type of an error and the first line that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" *")]
-    return f"{type(error).__name__}: {(lines or [''])[0]}"[:120]
+    # colours of terminals, and addresses, which differ from run to run
+    line = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", (lines or [""])[0])
+    return f"{type(error).__name__}: {line}"[:120]
 
 
 def rank_pytrec_eval(data: Any) -> Any:
