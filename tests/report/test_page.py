@@ -337,14 +337,8 @@ def test_the_policy_forbids_what_is_not_the_script_of_the_page(made, browser):
     page.context.close()
 
 
-@pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
-def test_accessible_at_every_width_in_light_and_dark(made, browser, fragment):
+def assert_accessible(page):
     """axe-core finds nothing, and nothing sticks out of the window."""
-    page = tab(browser, bypass_csp=True)
-    load(page, made, fragment)
-    if "q1" in fragment:
-        title(page, 1)
-
     for _ in looks(page):
         assert not page.locator(".picture:visible").evaluate_all(
             "all => all.filter(e => e.parentElement.scrollWidth > e.parentElement.clientWidth)"
@@ -352,6 +346,45 @@ def test_accessible_at_every_width_in_light_and_dark(made, browser, fragment):
         ), "no picture scrolls sideways"
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
+def test_accessible_at_every_width_in_light_and_dark(made, browser, fragment):
+    page = tab(browser, bypass_csp=True)
+    load(page, made, fragment)
+    if "q1" in fragment:
+        title(page, 1)
+
+    assert_accessible(page)
+    page.context.close()
+
+
+def test_what_to_change_leads_to_its_questions_and_is_accessible(finished_quickstart, browser):
+    """The change that the command names, on the page of a real run."""
+    [path] = (finished_quickstart.folder / "runs/quickstart").glob("2*/report.html")
+    page = tab(browser, bypass_csp=True)
+    load(page, path)
+    heading = page.get_by_role("heading", name="what to change", exact=True)
+    chapter = page.locator("section", has=heading)
+
+    expect(chapter).to_be_visible()
+    expect(chapter).to_contain_text("next: fuse with minilm (weighted 0.5 : 0.5)")
+    first = chapter.get_by_role("table", name="changes").locator("tbody tr").first
+    cells = ["fuse with minilm (weighted 0.5 : 0.5)", "+7", "-0", "64 of 70"]
+    expect(first.locator("th, td")).to_contain_text([*cells, "better: +7 ["])
+    assert_accessible(page)
+
+    questions = chapter.get_by_role("table", name="questions", exact=True).locator("tbody tr")
+    expect(questions.filter(has_text="fuse with minilm (weighted 0.5 : 0.5)")).to_have_count(7)
+    links = questions.get_by_role("link")
+    assert links.count() == questions.count()
+    query = links.first.inner_text()
+    links.first.click()
+    expect(page.locator("#results")).to_be_hidden()
+    expect(page).to_have_url(re.compile(f"#queries&q={query}(&|$)"))
+    expect(page.locator("#list li", has=page.locator("[aria-current]")).locator("b")).to_have_text(
+        query
+    )
     page.context.close()
 
 
