@@ -146,9 +146,11 @@ def _certify_score(
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
     design = _unsure_draw(run, score, labels)
-    random, why = True, f"{certificate.DRAWN_UNSURE}; the draw was repeated, and is the same"
+    random, why = True, "the draw was repeated, and is the same"
     if design is None:
         random, why = _sampling(run, score, labels, vouched=calibration.random)
+    elif any(design.strata.values()):
+        why = f"{certificate.DRAWN_UNSURE}; {why}"
     facts = certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.errors import OptionError
@@ -123,8 +124,10 @@ Where = Literal["everywhere", "unsure"]
 _BANDS = 5  # of scores: the levels of a five-level rubric
 
 _SURE = 0.1  # a judge is sure of scores this close to 0 or 1
-_LEAST_SURE = 1 / 3  # a judge that is sure of fewer answers has one stratum: more would not pay
 _LEAST_STRATUM = 0.1  # smallest share of the answers of a stratum: smaller ones cost more than help
+# Largest design effect that pays: a smaller gain is lost again in a difference, since fewer queries
+# have labels for both systems.
+_MOST_EFFECT = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ class Draw:
         keys: Drawn answers in the random order of the sheet, so that any first part is random too.
         probability: Share of the answers, or queries, that is drawn; above 0, at most 1.
         signature: Number, seed, unit, systems and a fingerprint of the population.
-        strata: Answer -> stratum of its system, for all answers that can be drawn; empty if all
-            have the same probability.
+        strata: Answer -> stratum of its system, for all answers that can be drawn; 0 for all with
+            `where="unsure"` if the answers of a system have the same probability, empty without it.
         probabilities: Drawn answer -> its probability to be drawn; empty if all have the same.
     """
 
@@ -172,7 +175,8 @@ def draw(
     systems answered. A stratum is a system's answers of which the judge is sure (scores up to 0.1,
     or from 0.9) or unsure. Strata where the scores imply a larger spread are drawn more often, and
     none has the probability 0. Queries have one random number for all systems, so that most of the
-    drawn queries have labels for several systems.
+    drawn queries have labels for several systems. Where the expected variance is not below 0.9 of
+    that of equal probabilities (the design effect), all answers of a system have the same.
 
     Args:
         run: Run with the judged systems.
@@ -249,17 +253,19 @@ def _draw_unsure(
     numbers = rng.random(len(queries))
     strata: dict[Key, int] = {}
     probabilities: dict[Key, float] = {}
-    for place, system in enumerate(systems):
-        scores = np.array([score.scores[system, query] for query in queries])
-        codes = _sureness(scores)
-        levels, sizes = np.unique(codes, return_counts=True)
-        parts = [np.flatnonzero(codes == level) for level in levels]
-        spreads = [math.sqrt(float((scores[part] * (1 - scores[part])).mean())) for part in parts]
-        quota = n // len(systems) + (place < n % len(systems))
-        strata |= {(system, query): int(code) for query, code in zip(queries, codes, strict=True)}
-        for part, count in zip(parts, allocate_labels(sizes, spreads, quota), strict=True):
+    scores = [np.array([score.scores[name, query] for query in queries]) for name in systems]
+    quotas = [n // len(systems) + (place < n % len(systems)) for place in range(len(systems))]
+    unequal, equal = (
+        [_allocation(of, codes(of), quota) for of, quota in zip(scores, quotas, strict=True)]
+        for codes in (_sureness, np.zeros_like)
+    )
+    variances = [sum(variance for variance, _ in plan) for plan in (unequal, equal)]
+    plan = unequal if variances[0] < _MOST_EFFECT * variances[1] else equal
+    for system, (_, parts) in zip(systems, plan, strict=True):
+        for code, (part, count) in enumerate(parts):
+            strata |= {(system, queries[item]): code for item in part}
             for item in part[np.argsort(numbers[part])][:count]:
-                probabilities[system, queries[item]] = int(count) / len(part)
+                probabilities[system, queries[item]] = count / len(part)
     by_query: dict[str, list[Key]] = {}
     for key in sorted(probabilities):
         by_query.setdefault(key[1], []).append(key)
@@ -283,15 +289,27 @@ def _draw_unsure(
     return Draw(tuple(keys), n / most, str(signature), strata, probabilities)
 
 
+def _allocation(
+    scores: FloatArray, codes: Strata, n: int
+) -> tuple[float, list[tuple[NDArray[np.intp], int]]]:
+    """Return the variance of the mean of n labels, and the places and labels of each stratum.
+
+    The variance is that which the scores imply if each is the probability of the label 1.
+    """
+    parts = [np.flatnonzero(codes == level) for level in np.unique(codes)]
+    sizes = np.array([len(part) for part in parts])
+    variances = np.array([(scores[part] * (1 - scores[part])).mean() for part in parts])
+    counts = allocate_labels(sizes, np.sqrt(variances), n)
+    variance = float((sizes / len(scores)) ** 2 @ (variances / counts))
+    return variance, list(zip(parts, counts.tolist(), strict=True))
+
+
 def _sureness(scores: FloatArray) -> Strata:
     """Return the stratum of each score: 0 for a sure 0, 1 for unsure, 2 for a sure 1.
 
-    A stratum with less than a tenth of the scores joins its neighbour. All scores are unsure if
-    the judge is sure of less than a third of them.
+    A stratum with less than a tenth of the scores joins its neighbour.
     """
     codes = np.where(scores <= _SURE + 1e-9, 0, np.where(scores >= 1 - _SURE - 1e-9, 2, 1))
-    if np.mean(codes != 1) < _LEAST_SURE:
-        codes[:] = 1
     for sure in (0, 2):
         if np.mean(codes == sure) < _LEAST_STRATUM:
             codes[codes == sure] = 1

@@ -126,6 +126,9 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
         write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
     write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
+    if equal := [name for name, (of, _) in draws.items() if {*of.strata.values()} == {0}]:
+        note = f"{', '.join(equal)}: all answers are drawn with the same probability, since the "
+        write_notes([note + "scores of the judge promise no gain from drawing unsure ones more"])
     longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
     if longest > sheet.LONGEST_CELL:
         note = f"a cell has {longest} characters; spreadsheets cut cells at {sheet.LONGEST_CELL}"

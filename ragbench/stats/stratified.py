@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,6 @@ _UNIFORM_PART = 0.2
 # Fewest labels of a stratum: the spread of two labels says little.
 _FEWEST_IN_STRATUM = 3
 
-# Labels as many as which the spread counts that the judge itself expects: errors of a sure judge
-# are often in none of the few labels of its stratum, whose spread is then zero.
-_EXPECTED_COUNT = 1
 # A judge that claims to be certain is expected to err in 2 % of its verdicts.
 _LEAST_SPREAD = 0.02
 
@@ -142,7 +139,8 @@ def stratified_ppi_difference(
 
     Each system has strata of its own, and a query may have a label for one system only. Queries
     with both labels lower the variance if the systems fail on the same queries. Both systems share
-    one lambda.
+    one lambda, which makes the variance of the difference smallest: it counts the covariance of
+    labels and scores of both systems on the queries with both labels.
 
     Args:
         labels: Labels of n queries for the system, and for the baseline; NaN without a label.
@@ -180,13 +178,12 @@ class _Stratum:
     Attributes:
         items: Places of its answers.
         labelled: Places of its answers with a label.
-        variance_factor: (N_h / N)^2 (1 / n_h - 1 / N_h): the variance of the estimate by that of a
-            label.
+        expansion: Answers that a labelled one stands for, N_h / n_h.
     """
 
     items: NDArray[np.intp]
     labelled: NDArray[np.intp]
-    variance_factor: float
+    expansion: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +216,7 @@ class _Side:
             sizes = f"{y.size} labels, {f.size} scores, {h.size} strata"
             raise OptionError(owner, "labels", sizes, "one of each for every item")
         is_labelled = ~np.isnan(y)
-        n, n_all = int(is_labelled.sum()), len(y)
+        n = int(is_labelled.sum())
         if n < FEWEST_LABELS:
             raise OptionError(owner, "labels", n, f"{FEWEST_LABELS} labels or more")
         arguments.within(owner, "labels", y[is_labelled], *ends)
@@ -230,29 +227,19 @@ class _Side:
             if len(chosen) < min(2, len(items)):
                 value = f"{len(chosen)} in stratum {stratum}"
                 raise OptionError(owner, "labels", value, "two or more in every stratum")
-            factor = (len(items) / n_all) ** 2 * (1 / len(chosen) - 1 / len(items))
-            parts.append(_Stratum(items, chosen, factor))
+            parts.append(_Stratum(items, chosen, len(items) / len(chosen)))
         return cls(y, f, parts)
-
-    def judge_weight_terms(self) -> tuple[float, float]:
-        """Return numerator and denominator of the lambda with the smallest variance."""
-        covariance = spread = 0.0
-        for part in self.strata:
-            if len(part.labelled) > 1:
-                y, f = self.labels[part.labelled], self.judged[part.labelled]
-                covariance += part.variance_factor * float(np.cov(y, f, ddof=1)[0, 1])
-                # of all items: they are more than the labelled ones
-                spread += part.variance_factor * float(self.judged[part.items].var(ddof=1))
-        return covariance, spread
 
     def contributions(
         self, weight: float
-    ) -> tuple[FloatArray, FloatArray, list[tuple[float, int]]]:
+    ) -> tuple[FloatArray, FloatArray, list[tuple[float, float, int]]]:
         """Return the predictions of all items, their corrections, and the variance by stratum.
 
         The mean of the predictions is the estimate. Corrections are weighted residuals of labels
         from predictions, 0 without a label, and sum to 0 in a stratum. A stratum has the variance
-        that it adds and its degrees of freedom.
+        that it adds (times N^2), the sum of the squares that its corrections lack, and its degrees
+        of freedom. Corrections lack the errors that the judge expects beyond the spread of the
+        labels: those errors belong to no query, so that they never cancel in a difference.
         """
         predictions, corrections = weight * self.judged, np.zeros(len(self.judged))
         variances = []
@@ -264,19 +251,15 @@ class _Side:
             if n == size:  # all are labelled: nothing is estimated
                 corrections[part.labelled] = residuals
                 continue
-            squares = float(residuals @ residuals)
+            spread = float(residuals.var(ddof=1))
             scores = self.judged[part.items].clip(0.0, 1.0)
             expected = max(float((scores * (1 - scores)).mean()), _LEAST_SPREAD)
-            variance = max(
-                squares / (n - 1),
-                (squares + _EXPECTED_COUNT * expected) / (n - 1 + _EXPECTED_COUNT),
-            )
-            # labels that are all alike have no residuals to scale
-            if squares <= 1e-18:
-                residuals, squares = np.resize([1.0, -1.0], n), float(n)
-            scale = math.sqrt(variance * n / squares)
-            corrections[part.labelled] = residuals * scale * size / n
-            variances.append((part.variance_factor * variance, n - 1))
+            # the expected spread counts as much as one label: errors of a sure judge are often in
+            # none of the few labels of its stratum, whose spread is then zero
+            extra = max(expected - spread, 0.0) / n
+            corrections[part.labelled] = residuals * math.sqrt(n / (n - 1)) * part.expansion
+            variance = size * (part.expansion - 1) * (spread + extra)
+            variances.append((variance, size * part.expansion * extra, n - 1))
         return predictions, corrections, variances
 
 
@@ -285,9 +268,7 @@ def _corrected(
 ) -> CorrectedMean:
     """Return the estimate of the first side, less that of the second if there is one."""
     arguments.probability("stratified_ppi", "confidence", confidence)
-    terms = np.array([side.judge_weight_terms() for side in sides]).sum(axis=0)
-    # scores that differ within strata by a rounding error alone say nothing there
-    weight = float(terms[0] / terms[1]) if terms[1] > _ROUNDING else 0.0
+    weight = _judge_weight(sides)
     mean, lower, upper = _limits(sides, weight, ends, confidence)
     alone, alone_lower, alone_upper = _limits(sides, 0.0, ends, confidence)
     judge_means = [float(side.judged.mean()) for side in sides]
@@ -305,24 +286,46 @@ def _corrected(
     )
 
 
+def _judge_weight(sides: Sequence[_Side]) -> float:
+    """Return the lambda with the smallest variance; 0 if scores do not differ within strata.
+
+    Covariance of labels and scores over variance of scores, summed over all pairs of strata, also
+    those of the two systems, which have the opposite sign. The factor of a pair is 0 if its labels
+    are drawn independently, and (N_h / N)^2 (1 / n_h - 1 / N_h) for a stratum with itself.
+    """
+    covariance = spread = 0.0
+    strata = [(side, part) for side in sides for part in side.strata]
+    for (one, part), (other, against) in itertools.product(strata, repeat=2):
+        items = np.intersect1d(part.items, against.items)
+        labelled = np.intersect1d(part.labelled, against.labelled)
+        if len(labelled) > 1:
+            factor = len(labelled) * part.expansion * against.expansion - len(items)
+            factor *= (1 if one is other else -1) / len(one.judged) ** 2
+            covariance += factor * np.cov(one.labels[labelled], other.judged[labelled])[0, 1]
+            # of all items: they are more than the labelled ones
+            spread += factor * np.cov(one.judged[items], other.judged[items])[0, 1]
+    # scores that differ within strata by a rounding error alone say nothing there
+    return float(covariance / spread) if spread > _ROUNDING else 0.0
+
+
 def _limits(
     sides: Sequence[_Side], weight: float, ends: tuple[float, float], confidence: float
 ) -> tuple[float, float, float]:
     """Return estimate, lower and upper limit with this weight of the judge, inside `ends`."""
-    totals: list[Any] = []
-    variances: list[tuple[float, int]] = []
-    mean = 0.0
-    for side, sign in zip(sides, (1, -1), strict=False):
-        predictions, corrections, by_stratum = side.contributions(weight)
-        mean += sign * float(predictions.mean())
-        totals.append(sign * (predictions + corrections))
-        variances += by_stratum
+    n = len(sides[0].judged)
     # a total per query: labels of both systems on one query are not independent
-    total = np.sum(totals, axis=0)
-    error = math.sqrt(float(total.var(ddof=1)) / len(total))
-    drawn = sum(variance for variance, _ in variances)
-    below = sum(variance**2 / df for variance, df in variances)
-    df = drawn**2 / below if below > 0 else len(total) - 1
+    total = np.zeros(n)
+    mean = expected = drawn = deviation = 0.0
+    for side, sign in zip(sides, (1, -1), strict=False):
+        predictions, corrections, variances = side.contributions(weight)
+        mean += sign * float(predictions.mean())
+        total += sign * (predictions + corrections)
+        drawn += sum(variance for variance, _, _ in variances)
+        expected += sum(squares for _, squares, _ in variances)
+        # two systems with labels on the same queries have the degrees of freedom of one
+        deviation += math.sqrt(sum(variance**2 / df for variance, _, df in variances))
+    error = math.sqrt((float(total.var(ddof=1)) + expected / (n - 1)) / n)
+    df = (drawn / deviation) ** 2 if deviation > 0 else n - 1
     half = t_quantile((1 + confidence) / 2, max(df, 1.0)) * error
     low, high = ends
     mean = min(max(mean, low), high)

@@ -70,6 +70,31 @@ def test_the_draw_is_repeated_from_its_signature():
     assert draw(RUN, score_of(RUN), 60, seed=3, where="unsure").keys != design.keys
 
 
+@pytest.mark.parametrize("scores", [(0.0, 1.0), (0.3, 0.7), (0.05, 0.5, 0.6, 0.7, 0.95)])
+def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores):
+    """Always sure, never sure, and sure of two fifths: design effects 1, 1 and, by hand, .91.
+
+    Of 100 answers 20 have each score; the spreads are .218 (score .05 or .95) and .483 (.5 to .7).
+    20 labels, by .2 size and .8 size times spread: 20 x .2 x .2 + 20 x .8 x 4.36 / 37.7 = 2.7 for
+    each sure stratum, so 3, and 14. Variance 2 x .04 x .0475 / 3 + .36 x .2333 / 14 = .00727
+    beside (.4 x .0475 + .6 x .2333) / 20 = .00795.
+    """
+    judged = {
+        (system, f"q{number}"): scores[number % len(scores)]
+        for system in "ab"
+        for number in range(100)
+    }
+    run = planted(judged, against={"b": "a"})
+    design = draw(run, score_of(run), 40, seed=2, where="unsure")
+
+    assert set(design.strata.values()) == {0}
+    assert set(design.probabilities.values()) == {0.2}
+    assert len({query for _, query in design.keys}) == 20, "all have both labels"
+    text = render_certificate(_certify(_labels(design), run))
+    assert "order by corrected mean: a, b" in text
+    assert "drawn where the judge is unsure" not in text
+
+
 def test_every_answer_is_drawn_with_its_probability():
     run = _run(40)
     designs = [draw(run, score_of(run), 44, seed=seed, where="unsure") for seed in range(150)]

@@ -47,6 +47,7 @@ def test_draw_where_the_judge_is_unsure(calibrate, tmp_path, name):
     arguments = ("--draw", 50, "--where", "unsure", "--rubric", "faithfulness", "-o", name)
     code, _, notes = calibrate(*arguments)
     assert code == 0, notes
+    assert "faithfulness: all answers are drawn with the same probability" in notes
 
     path, done = tmp_path / name, tmp_path / f"done{name[5:]}"
     if name == "sheet.csv":

@@ -8,6 +8,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.stats import (
     allocate_labels,
+    ppi_difference,
     ppi_mean,
     stratified_ppi_difference,
     stratified_ppi_mean,
@@ -93,6 +94,41 @@ def test_the_difference_uses_both_labels_of_a_query():
 
     assert (paired.mean, paired.lower, paired.upper) == (0.0, 0.0, 0.0)
     assert apart.upper - apart.lower > 0.3
+
+
+def test_a_difference_of_random_questions_is_the_classical_estimate():
+    """Lambda and mean of PPI++ for differences: labels and scores of both systems go together."""
+    rng = np.random.default_rng(3)
+    quality = rng.random(120)
+    labels = (quality[:, None] + rng.normal(0, 0.3, (120, 2))).clip(0, 1)
+    judged = (labels + quality[:, None] + rng.normal(0, 0.4, (120, 2))) / 2
+    drawn = np.where(np.arange(120)[:, None] < 40, labels, NO_LABEL)
+
+    classical = ppi_difference(
+        tuple(labels[:40].T), tuple(judged[:40].T), tuple(judged[40:].T), random=True
+    )
+    uniform = stratified_ppi_difference(tuple(drawn.T), tuple(judged.T), ([0] * 120, [0] * 120))
+
+    assert uniform.mean == pytest.approx(classical.mean, abs=1e-12)
+    assert uniform.weight == pytest.approx(classical.weight * (1 + 40 / 80), abs=1e-12)
+    assert uniform.upper - uniform.lower == pytest.approx(
+        classical.upper - classical.lower, rel=0.1
+    )
+
+
+def test_expected_errors_of_two_systems_do_not_cancel():
+    """Labels that are all right say nothing about errors on other questions, of neither system.
+
+    The spread of a stratum is .02 / 20 labels, times (1 / 20 - 1 / 100) and twice for two systems;
+    as for one system below, the total counts 1 / 20 in place of it.
+    """
+    labels, judged = [1.0] * 20 + [NO_LABEL] * 80, [1.0] * 100
+
+    one = stratified_ppi_mean(labels, judged, [0] * 100)
+    two = stratified_ppi_difference((labels, labels), (judged, judged), ([0] * 100, [0] * 100))
+
+    assert two.upper - two.lower == pytest.approx(2**0.5 * (one.upper - one.lower))
+    assert one.upper - one.lower > 0.02
 
 
 def test_labels_that_never_differ_do_not_make_certain():
