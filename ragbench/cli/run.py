@@ -152,9 +152,10 @@ def _run_collections(
         text = render_terminal(runs.record, verbose=options["verbose"])
         pages = [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
         pages.append(f"report: {runs.path / 'report.html'}")
-        output.write_result("" if quiet else text + "\n".join(["", *pages, ""]))
         if quiet:
-            output.echo(pages[-1])
+            # the first paragraph has the gates that did not pass, and the best systems
+            text, pages = text.partition("\n\n")[0], pages[-1:]
+        output.write_result(text + "\n".join(["", *pages, ""]))
     page = partial(render_markdown, runs.record)
     output.report_gates(page, runs.gated, config, junit, strict=strict)
     return runs.gated.exit_code(strict=strict)

@@ -16,6 +16,7 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_MEANINGS, EXIT_OK, EXIT_UNDECIDED, DataError
+from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
 from ragbench.files import cache_folder
 
@@ -34,8 +35,10 @@ def load_for_gate(
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
+        DataError: The config has several data sets.
     """
     config = load_config(path, overrides=overrides)
+    check_single(config)
     judges = config.metrics.judges or {}
     judges = {name: replace(judge, when="available") for name, judge in judges.items()}
     metrics = replace(config.metrics, judges=judges or None)

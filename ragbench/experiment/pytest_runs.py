@@ -16,6 +16,7 @@ from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, RagbenchError, visible
 from ragbench.experiment import gates as gating
+from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.files import locked, write_atomically
@@ -102,6 +103,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
 
     Raises:
         ConfigError: The file is wrong; all its problems at once.
+        DataError: The config has several data sets.
     """
     gates = written_gates(path)
     # position of a gate -> the baseline file that it names; `against` may also be a system
@@ -121,6 +123,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         baseline_path = str(Path(baseline).absolute())
         overrides = {f"gates.{index}.against": baseline_path for index in baseline_of}
     config = load_config(path, overrides=overrides)
+    check_single(config)
     idle = ""
     if not config.gates and not files:
         idle = f"{path.name} has no gates, so that there is nothing to test"
@@ -134,7 +137,12 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     """Return the systems that a gate will be decided on; [None] if the config does not tell them.
 
     A gate that names none is asked with the systems of the config, whose scores are unknown yet.
+    Of a sweep with `select` the run has one combination, which is unknown yet, too.
     """
+    open_members = {m for sweep in config.sweeps.values() if sweep.is_open for m in sweep.members}
+    candidates = gate.systems or config.retrievers
+    if any(name.partition("/")[0] in open_members for name in candidates):
+        return [None]
     if gate.systems:
         return gate.systems
     if not isinstance(gate, SystemGate) or brings_systems(config.dataset.type):

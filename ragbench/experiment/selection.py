@@ -52,10 +52,13 @@ def choose_combinations(
         chosen[name] = selected[-1].system
         if config.reload is not None:  # every config with sweeps has it
             again, gates = config.reload(chosen), config.gates
-            # a caller may have taken the gates away, as `ragbench gate` does
+            # a caller may have changed these fields: `ragbench gate` takes the gates away, skips
+            # judges without a key, and runs a base in a folder of its own
             config = replace(
                 again,
                 gates=again.gates if gates else (),
+                metrics=config.metrics,
+                output=config.output,
                 budget=config.budget,  # the rest of it, after other collections
                 selected=tuple(selected),
             )

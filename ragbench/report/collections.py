@@ -8,7 +8,7 @@ from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.collections import CollectionsSummary, MacroMeasure
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout
-from ragbench.report.comparison import LATEX_PACKAGES, escape_latex, latex_table
+from ragbench.report.comparison import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import render_chapter
 from ragbench.types.display import printable
@@ -146,14 +146,22 @@ def render_csv(summary: CollectionsSummary) -> str:
 
 
 def render_latex(summary: CollectionsSummary) -> str:
-    """Return a LaTeX table for each measure, with booktabs rules."""
+    """Return LaTeX tables for each measure, with booktabs rules.
+
+    A table has at most 3 columns of scores, which fit the page of the class `article` beside the
+    systems. The comparison with the baseline is the last table of a measure.
+    """
     about = f"{fmt.counted(len(summary.runs), 'collections')}, {summary.confidence:.0%} intervals."
-    tables = [
-        latex_table(
-            grid.heads, (map(escape_latex, row) for row in grid.rows), f"{grid.caption}: {about}"
-        )
-        for grid in _lay_out(summary).grids
-    ]
+    n_scores = len(summary.runs) + 1  # the macro mean stands behind the collections
+    tables = []
+    for grid in _lay_out(summary).grids:
+        systems, *columns = zip(grid.heads, *grid.rows, strict=True)
+        scores, tests = columns[:n_scores], columns[n_scores:]
+        parts = [scores[n : n + LATEX_COLUMNS] for n in range(0, len(scores), LATEX_COLUMNS)]
+        for part in [*parts, tests] if tests else parts:
+            heads, *rows = zip(systems, *part, strict=True)
+            cells = (map(escape_latex, row) for row in rows)
+            tables.append(latex_table(heads, cells, f"{grid.caption}: {about}"))
     return "\n".join([LATEX_PACKAGES, *tables])
 
 

@@ -28,6 +28,8 @@ _NO_RANKING = "(ranking not stored)"
 _EMPTY_RANKING = "(nothing retrieved)"
 # First line of tables in LaTeX.
 LATEX_PACKAGES = "% needs \\usepackage{booktabs}"
+# Columns of a mean and an interval that fit a page of the class `article` beside the systems.
+LATEX_COLUMNS = 3
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),

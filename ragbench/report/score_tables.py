@@ -9,11 +9,10 @@ from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Layout, ScoreCell
-from ragbench.report.comparison import LATEX_PACKAGES, escape_latex, latex_table
+from ragbench.report.comparison import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import escape, join_blocks, list_lines, section_blocks
 
-_LATEX_MEASURES = 3  # columns of a mean and an interval beside the systems on a page
 COLUMNS = (
     *("system", "score", "mean", "low", "high", "n", "n_failed", "not_applicable"),
     *("bound_low", "bound_high", "kind", "direction", "aggregate", "signature"),
@@ -66,8 +65,8 @@ def render_latex(summary: Summary, comparisons: Comparisons) -> str:
             f"{section.title}: {page.subject}.",
             *(f"{line}." for line in (*section.labels, *section.counts)),
         )
-        for start in range(0, len(section.measures), _LATEX_MEASURES):
-            measures = section.measures[start : start + _LATEX_MEASURES]
+        for start in range(0, len(section.measures), LATEX_COLUMNS):
+            measures = section.measures[start : start + LATEX_COLUMNS]
             columns = (map(_latex_cell, measure.scores) for measure in measures)
             rows = zip(map(escape_latex, section.systems), *columns, strict=True)
             heads = ["System", *(measure.title for measure in measures)]

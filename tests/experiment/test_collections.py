@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,18 @@ from ragbench.cli.run import command as run
 from ragbench.cli.run import plan
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError, DataError, OptionError
+from ragbench.experiment.base_run import load_for_gate
 from ragbench.experiment.pages import write_pages
+from ragbench.experiment.pytest_runs import collect_gates
+from ragbench.records.collections import (
+    CollectionRun,
+    CollectionsSummary,
+    MacroMeasure,
+    MacroScore,
+)
+from ragbench.records.comparison import Difference
 from ragbench.records.manifest import Choices
+from ragbench.report.collections import RENDERERS
 from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.experiment.splits import write_splits
@@ -127,8 +138,9 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     assert [float(row["mean"]) for row in macro] == [row["mean"] for row in stored["systems"]]
     assert float(macro[1]["p"]) == stored["comparisons"][0]["p"]
     latex = CliRunner().invoke(report, [str(folder), "--format", "latex"], catch_exceptions=False)
-    assert r"system & many & few & macro mean & vs bm25 & p & verdict \\" in latex.stdout
-    assert latex.stdout.count(r"\begin{table}") == 2
+    assert r"system & many & few & macro mean \\" in latex.stdout
+    assert latex.stdout.count(r"system & vs bm25 & p & verdict \\") == 2
+    assert latex.stdout.count(r"\begin{table}") == 4
     # a run over several data sets is read as the runs on each
     with pytest.raises(
         DataError, match=r"several data sets; allowed: the run on one of them: .*few"
@@ -145,6 +157,11 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     verdicts = [r["gates"][0]["verdict"] for r in json.loads(failed.stdout)["runs"]]
     assert "fail" in verdicts
     assert "many: weak" in (tmp_path / "junit.xml").read_text()
+    quiet = CliRunner().invoke(run, [str(config), "--quiet"], catch_exceptions=False)
+    lines = quiet.stdout.splitlines()
+    assert lines[0].startswith("gate fail: many: mrr@10 >= 1 (weak): ")
+    assert lines[-1].startswith("report: ")
+    assert "macro mean [" not in quiet.stdout
 
     planned = CliRunner().invoke(plan, [str(config), "--json"], catch_exceptions=False)
     names = [part["name"] for part in json.loads(planned.stdout)["collections"]]
@@ -219,7 +236,8 @@ def test_two_real_collections_have_one_table(several, lent_data, tmp_path):
         name: {"type": "beir", "path": str(lent_data / name), "split": "test"}
         for name in ("scifact", "cranfield")
     }
-    config = {**several, "datasets": datasets, "metrics": {"retrieval": {"measures": ["ndcg@10"]}}}
+    measures = {"retrieval": {"measures": ["ndcg@10"]}}
+    config = {**several, "datasets": datasets, "metrics": measures, "gates": []}
 
     runs = rb.run_collections(config, choices=Choices(limit=100))
 
@@ -230,12 +248,41 @@ def test_two_real_collections_have_one_table(several, lent_data, tmp_path):
     assert 0.55 < measure.systems[0].means["scifact"] < 0.8
     assert 0.25 < measure.systems[0].means["cranfield"] < 0.5
     for form, line in (
-        ("latex", r"system & scifact & cranfield & macro mean & vs bm25 & p & verdict \\"),
+        ("latex", r"system & scifact & cranfield & macro mean \\"),
         ("markdown", "| system | scifact | cranfield | macro mean | vs bm25 | p | verdict |"),
         ("csv", "ndcg@10,bm25,scifact,"),
     ):
         table = run_command("report", tmp_path / "runs" / "sets", "--format", form)
         assert line in table.stdout
+
+
+def test_a_table_in_latex_has_at_most_three_columns_of_scores():
+    """Four collections and the macro mean are 3 + 2 columns; the test is a table of its own."""
+    names, means = ["a", "b_1", "c", "d"], [0.1, 0.2, 0.3, 0.4]
+    score = MacroScore(
+        system="bm25", means=dict(zip(names, means, strict=True)), mean=0.25, interval=(0.125, 0.5)
+    )
+    measure = MacroMeasure(measure="map", kind="retrieval", direction="higher", systems=(score,))
+    test = Difference(system="bm25", baseline="weak", difference=0.5, p_adjusted=0.25)
+    tables = {}
+    for comparisons in ((), (test,)):
+        summary = CollectionsSummary(
+            name="sets", run_id="r", confidence=0.9, resamples=9, seed=1, correction="holm",
+            runs=tuple(CollectionRun(name=n, run=n, queries=9, complete=True) for n in names),
+            measures=(replace(measure, comparisons=comparisons),),
+        )  # fmt: skip
+        lines = RENDERERS["latex"](summary).splitlines()
+        tables[len(comparisons)] = [line for line in lines if " & " in line]
+
+    assert tables[0] == [
+        r"system & a & b\_1 & c \\",
+        r"bm25 & 0.100 & 0.200 & 0.300 \\",
+        r"system & d & macro mean \\",
+        r"bm25 & 0.400 & 0.250 [0.125, 0.500] \\",
+    ]
+    assert tables[1][:4] == tables[0]
+    assert tables[1][4] == r"system & vs weak & p & verdict \\"
+    assert tables[1][5].startswith("bm25 & +0.500 & 0.25 & ")
 
 
 @pytest.mark.parametrize(
@@ -278,8 +325,16 @@ def test_each_collection_has_a_config_of_its_own(several):
 
 
 def test_what_reads_one_data_set_says_so(several):
-    with pytest.raises(DataError, match=r"several data sets \(many, few\) where one is read"):
-        rb.run_experiment(several)
+    file = Path("sets.ragbench.yaml")
+    file.write_text(json.dumps(several), encoding="utf-8")
+    for read in (
+        lambda: rb.run_experiment(several),
+        lambda: load_for_gate(file, ()),  # before a base is run
+        lambda: collect_gates(file, None, update=False),
+        lambda: collect_gates(file, None, update=True),
+    ):
+        with pytest.raises(DataError, match=r"several data sets \(many, few\) where one is read"):
+            read()
     single = {**several, "dataset": several["datasets"]["few"]}
     del single["datasets"]
     with pytest.raises(OptionError, match="a config with `datasets`"):

@@ -11,6 +11,7 @@ import yaml
 import ragbench as rb
 from ragbench.pytest_plugin import assert_not_worse, assert_retrieval
 from tests.commands import call
+from tests.experiment.splits import write_splits
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -178,6 +179,34 @@ def test_the_tests_are_the_decisions_of_the_run(session, experiment, tmp_path):
     collected = [line.partition("::")[2] for line in output.splitlines() if "::" in line]
     assert collected == [f"{text}[{name}]" for text, (_, names) in GATES.items() for name in names]
     assert sorted(collected) == sorted(f"{gate['gate']}[{gate['system']}]" for gate in gates)
+
+
+def test_a_gate_on_a_sweep_with_select_is_one_test_on_the_chosen_combination(session, place):
+    folder = write_splits(place / "splits")
+    config = {
+        "dataset": {"type": "beir", "path": str(folder)},
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "tuned": {
+                "type": "bm25",
+                "sweep": {"k1": [0.1, 3.0]},
+                "select": {"on": "train", "measure": "ndcg@3"},
+            },
+        },
+        "metrics": {"retrieval": {"measures": ["ndcg@3"]}},
+        "gates": [
+            {"measure": "ndcg@3", "system": "tuned", "min": 1.0, "decide": "mean"},
+            {"measure": "ndcg@3", "system": "bm25", "min": 0.0, "decide": "mean"},
+        ],
+    }
+    (place / "chosen.ragbench.yaml").write_text(yaml.safe_dump(config))
+
+    code, output = session("-rA")
+
+    assert code == 1, output
+    assert "FAILED chosen.ragbench.yaml::ndcg@3 >= 1 (mean) - tuned-k1=" in output
+    assert "PASSED chosen.ragbench.yaml::ndcg@3 >= 0 (mean)[bm25]" in output
+    assert "1 failed, 1 passed" in output
 
 
 def test_a_gate_whose_systems_the_data_bring_is_one_test(session, experiment, tmp_path):

@@ -1,10 +1,15 @@
 """A sweep that is decided on one split and reported on another, against single runs of each."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import ragbench as rb
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
+from ragbench.experiment.pytest_runs import collect_gates
 from tests.experiment.splits import write_splits
 
 GRID = [{"k1": k1, "b": b} for k1 in (0.1, 3.0) for b in (0.0, 1.0)]
@@ -86,6 +91,41 @@ def test_a_combination_that_only_names_is_run_without_a_choice(data):
 
     assert [system.name for system in summary.systems] == [name]
     assert summary.selected == ()
+
+
+@pytest.mark.slow
+def test_what_a_caller_changes_in_the_config_outlives_the_choice(data):
+    """`ragbench gate` runs the base in a folder of its own, without gates or missing judges."""
+    data["gates"] = [{"measure": "map", "system": "tuned", "min": 0.0}]
+    data["retrievers"]["tuned"]["sweep"] = {"b": [0.0, 1.0]}
+    config = load_config(data)
+    rules = replace(config.metrics.retrieval, measures=("map",))
+    metrics = replace(config.metrics, retrieval=rules)
+    config = replace(config, output="base", gates=(), metrics=metrics)
+
+    experiment = rb.run_experiment(config)
+
+    assert experiment.path.parent == Path("base/s")
+    assert [Path(choice.run).parent for choice in experiment.record.selected] == [
+        Path("base/s/select-tuned")
+    ]
+    assert experiment.record.gates == ()
+    assert "ndcg@3" not in experiment.record.systems[0].scores
+    assert not Path("runs").exists()
+
+
+def test_a_gate_on_an_open_choice_has_one_test_of_pytest(data):
+    """The tests are collected before the run decides; `both` has its name already."""
+    data["retrievers"]["tuned"]["sweep"] = {"b": [0.0, 1.0]}
+    data["gates"] = [
+        {"measure": "map", "system": name, "min": 0.1} for name in ("tuned", "bm25", "both")
+    ]
+    file = Path("s.ragbench.yaml")
+    file.write_text(json.dumps(data), encoding="utf-8")
+
+    tests = collect_gates(file, None, update=False).tests
+
+    assert [system for _, system in tests] == [None, "bm25", "both"]
 
 
 @pytest.mark.slow

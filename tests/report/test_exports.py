@@ -216,7 +216,15 @@ def test_the_published_schema_accepts_each_file(run, summary, validator, tmp_pat
 
 
 @pytest.mark.costly
-def test_a_judge_is_described_with_its_prompt(validator, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [
+        ({"model": "small"}, ["small"]),
+        ({"model": "small+adapter"}, ["small+adapter"]),
+        ({"models": ["small+adapter", "large"]}, ["small+adapter", "large"]),
+    ],
+)
+def test_a_judge_is_described_with_its_prompt(validator, tmp_path, name, models):
     """The words that a chat model got are in the file, without the judged texts."""
     row = {
         "id": "q1",
@@ -226,7 +234,7 @@ def test_a_judge_is_described_with_its_prompt(validator, tmp_path, monkeypatch):
     }
     path = write_lines(tmp_path / "rows.jsonl", [row])
     with ChatServer('{"reasoning": "short", "level": 5}') as server:
-        judge = {"type": "openai", "model": "small", "base_url": server.url}
+        judge = {"type": "openai", "base_url": server.url, **name}
         config = {
             "name": "judged",
             "dataset": {"type": "records", "path": path},
@@ -243,8 +251,8 @@ def test_a_judge_is_described_with_its_prompt(validator, tmp_path, monkeypatch):
     assert [error.message for error in validator.iter_errors(entry)] == []
     [result] = (r for r in entry["evaluation_results"] if "fluency" in r["evaluation_name"])
     scoring = result["metric_config"]["llm_scoring"]
-    [judge] = scoring["judges"]
-    assert judge["model_info"]["name"] == "small"
+    names = [judge["model_info"]["name"] for judge in scoring["judges"]]
+    assert sorted(names) == sorted(models)
     assert sent[0]["content"] in scoring["input_prompt"]
     assert "Io is hot." in sent[-1]["content"]
     assert "Io is hot." not in scoring["input_prompt"]

@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.codec import to_json
 from ragbench.report.page import html
+from ragbench.score.judge.support import Support, support_verdict
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
 from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
@@ -118,16 +120,21 @@ def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit)
 
 
 def test_claims_that_the_page_leaves_out_are_counted(tmp_path, visit):
+    """The first claim is a span that a classifier of tokens finds unsupported."""
     folder = run_folder(tmp_path, 2)
     path = folder / "judgements/dense--gpt.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[1]["claims"] = [{"text": f"claim {n}", "ruling": "supported"} for n in range(1, 104)]
+    spans = support_verdict("Moon.", {0: Support(0.1, (("Moon", 0.9),))}).claims
+    rows[1]["claims"][:1] = map(to_json, spans)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     html.write_page(folder / "report.html", *results(), folder)
 
     side = visit(folder / "report.html", "#queries&q=q1&a=dense%2Fgpt").get_by_label("A: dense/gpt")
 
     expect(side.locator(".claims li")).to_have_count(100)
+    span = "Moon not supported by any passage probability of support 0.100"
+    expect(side.locator(".claims li").first).to_have_text(span)
     said = "faithfulness: the first 100 of 103 claims; all are in judgements/ of the run folder"
     expect(side.get_by_text(said)).to_be_visible()
 

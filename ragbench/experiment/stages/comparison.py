@@ -176,7 +176,7 @@ def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 
     Else [].
     """
-    if len(results.models) <= len(judge.judge.model.split("+")):
+    if len(results.models) <= len(judge.judge.models):
         return []
     return [
         f"{system}: judge {name}: the server answered as {len(results.models)} models, "

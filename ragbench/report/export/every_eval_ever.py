@@ -19,7 +19,7 @@ from ragbench.data.traces.spans import read_time
 from ragbench.files import write_file
 from ragbench.records.manifest import Manifest
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Dataset, Summary, SystemSummary
+from ragbench.records.summary import Dataset, Judging, Summary, SystemSummary
 from ragbench.score.base import add_option
 
 _VERSION = "0.3.0"
@@ -98,7 +98,9 @@ def _evaluation(
             "evaluation_name": f"{score_name} on {source['dataset_name']}",
             "source_data": source,
             "evaluation_timestamp": started,
-            "metric_config": _metric(score_name, score, prompts.get(score_name)),
+            "metric_config": _metric(
+                score_name, score, prompts.get(score_name), system.judging.get(score.judge or "")
+            ),
             "score_details": _details(score, summary.confidence),
         }
         for score_name, score in system.scores.items()
@@ -137,8 +139,11 @@ def _model(name: str, model_id: str) -> Entry:
     return {"name": name, "id": model_id, "additional_details": dict(_MODEL_DETAILS)}
 
 
-def _metric(name: str, score: SystemScore, prompt: str | None) -> Entry:
-    """Return the description of a score; one of a judge with a prompt has `llm_scoring`."""
+def _metric(name: str, score: SystemScore, prompt: str | None, judging: Judging | None) -> Entry:
+    """Return the description of a score; one of a judge with a prompt has `llm_scoring`.
+
+    `judging` has the names of the judge's models; without it a jury is one model.
+    """
     low, high = (None, None) if score.aggregate == "sum" else score.range
     metric: Entry = {
         "metric_id": name,
@@ -158,7 +163,8 @@ def _metric(name: str, score: SystemScore, prompt: str | None) -> Entry:
     if cutoff := re.search(r"@(\d+)$", name):
         metric["metric_parameters"] = {"k": int(cutoff[1])}
     if prompt is not None:
-        models = (score.model or score.judge or _UNKNOWN).split("+")
+        # `score.model` joins the models of a jury by `+`, which a name may hold too
+        models = judging.models if judging else (score.model or score.judge or _UNKNOWN,)
         judges = [{"model_info": _model(model, model)} for model in models]
         metric["llm_scoring"] = {"judges": judges, "input_prompt": prompt}
     return metric

@@ -194,6 +194,11 @@ class RubricJudge:
         raise NotImplementedError
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models in the order of the config; several for a jury."""
+        return (self.model,)
+
+    @property
     def options(self) -> Mapping[str, object]:
         """Options that the verdicts depend on besides the model, for the signature."""
         return {}

@@ -148,7 +148,12 @@ class ModelJudge(llm.Connected, RubricJudge):
     @property
     def model(self) -> str:
         """Names of the models, as in requests, joined by `+`."""
-        return "+".join(self.jury.models)
+        return "+".join(self.models)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, as in requests."""
+        return self.jury.models
 
     @property
     def options(self) -> Mapping[str, Any]:

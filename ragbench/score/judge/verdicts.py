@@ -292,7 +292,7 @@ def collect_verdicts(
     rubrics, then of the items. IndexError if `verdicts` are more than the items; if they are fewer,
     when a row without a verdict is read.
     """
-    tallies = {rubric.name: _RubricTally(len(items)) for rubric in rubrics}
+    tallies = {rubric.name: _RubricTally(len(items), judge.models) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
         for row, item_verdicts in enumerate(verdicts):
@@ -370,7 +370,7 @@ def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
 
 
 class _RubricTally:
-    """Running tally of the verdicts by one rubric on n items.
+    """Running tally of the verdicts by one rubric on n items; `requested` names the models.
 
     Attributes:
         values: Score of each item; NaN without one.
@@ -386,7 +386,8 @@ class _RubricTally:
         count: Number of verdicts.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, requested: Sequence[str]) -> None:
+        self._requested, self._joined = requested, "+".join(sorted(requested))
         # packed arrays: nine bytes a verdict, and no object per row
         self.values, self.causes = array("d", [math.nan]) * n, bytearray(n)
         self.details = dict[int, str]()
@@ -405,7 +406,9 @@ class _RubricTally:
         elif verdict.status == "scored":
             self.weighted.add(verdict.weighted)
         if verdict.model:
-            self.models.update(verdict.model.split("+"))
+            # a verdict joins the names by `+`, which a name may hold too
+            is_requested = verdict.model == self._joined
+            self.models.update(self._requested if is_requested else verdict.model.split("+"))
         self.left_out.update(verdict.left_out)
         self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
         if verdict.spread is not None:
