@@ -301,13 +301,13 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     return checked_function
 
 
-def attribute_texts(record: type) -> dict[str, str]:
+def attribute_texts(component: Any) -> dict[str, str]:
     """Return field -> its text under `Attributes:` in the docstring of a dataclass or of its bases.
 
-    A text is on one line; fields without a text are left out.
+    A text is on one line; fields without a text are left out. A function has none.
     """
     texts: dict[str, str] = {}
-    for cls in reversed(record.__mro__):
+    for cls in reversed(inspect.getmro(component) if inspect.isclass(component) else ()):
         _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
         for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
             texts[match["name"]] = " ".join(match["text"].split())

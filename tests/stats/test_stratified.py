@@ -14,6 +14,12 @@ from ragbench.stats import (
     stratified_ppi_mean,
 )
 
+WITHOUT_REFERENCE = {
+    "allocate_labels": "the shares of its formula, worked by hand",
+    "stratified_ppi_mean": "all draws of small data, and PPI in a single stratum",
+    "stratified_ppi_difference": "all draws of small data, and PPI in a single stratum",
+}
+
 NO_LABEL = float("nan")
 
 

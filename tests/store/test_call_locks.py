@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 RUN = """
 import random, sys
-from ragbench.llm import *
+from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat, Replies
 path, url, n, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 asked = [ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n)]
 random.Random(seed).shuffle(asked)
