@@ -6,6 +6,14 @@ A repetition draws questions with the human labels of two systems from the lent 
 judge, draws a sheet with `calibrate --draw N --where unsure`, and corrects the difference. The same
 number of labels, drawn at random in pairs, goes to PPI (`ppi_difference`). The true difference is
 that of the sample. Exit code 1 if a bar fails, 2 without the data.
+
+Bars, each with two standard errors of the simulation: intervals at most .7 times as wide for the
+sure judge and not wider for the weak ones, coverage 93 %, at most 5 % wrong orders. With 300
+repetitions (November 2026) the widths are .62 to .69 for the sure judge and .996 to 1.019 for the
+weak ones, and the coverage is 93.0 to 98.7 %. One of 18 cells misses its bar by .001: 100 labels,
+probabilities, llama-2-13b-chat and llama-2-70b-chat, 1.019 +- .009. For weak
+judges all answers are drawn alike; on the same questions (100 repetitions) the estimates are those
+of PPI and the intervals .05 to .5 % wider, .1 % in that cell.
 """
 
 import argparse
