@@ -36,6 +36,25 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {line}"[:120]
 
 
+class Attempt:
+    """Block in which a peer may raise anything: the error is a finding, and the block ends.
+
+    Attributes:
+        error: Reason of the error; empty without one.
+    """
+
+    error = ""
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        # Ctrl-C and the like are no findings
+        if isinstance(error, Exception):
+            self.error = reason(error)
+        return isinstance(error, Exception)
+
+
 def rank_pytrec_eval(data: Any) -> Any:
     import pytrec_eval
 
@@ -82,12 +101,10 @@ def rank(peer: str, data: Any, url: str) -> Any:
     """Return the values of all queries, and those of a judged query without a ranking."""
     score: Callable[[Any], Any] = globals()[f"rank_{peer}"]
     values = score(data["rankings"])
-    try:
+    unanswered: Any = None
+    with Attempt() as attempt:
         unanswered = score(data["unanswered"]).get("q1", {}).get("ndcg@10", "left out")
-    # whatever a peer raises is the finding
-    except Exception as error:  # noqa: BLE001
-        unanswered = reason(error)
-    return {"values": values, "unanswered": unanswered}
+    return {"values": values, "unanswered": attempt.error or unanswered}
 
 
 def text_ragas(measure: str, prediction: str, reference: str) -> float:
@@ -120,11 +137,10 @@ def text(peer: str, data: Any, url: str) -> Any:
     score: Callable[[str, str, str], float] = globals()[f"text_{peer}"]
     values: dict[str, Any] = {}
     for measure in ("bleu", "rougeL"):
-        try:
+        with Attempt() as attempt:
             values[measure] = [float(score(measure, *pair)) for pair in data["texts"]]
-        # whatever a peer raises is the finding
-        except Exception as error:  # noqa: BLE001
-            values[measure] = reason(error)
+        if attempt.error:
+            values[measure] = attempt.error
     return values
 
 
@@ -215,13 +231,12 @@ def judge(peer: str, data: Any, url: str) -> Any:
     score: Callable[..., Any] = globals()[f"judge_{peer}"]
     results = {}
     for option in ("", *([GO_ON[peer]] if peer in GO_ON else [])):
-        try:
+        with Attempt() as attempt:
             result = score(data["judged"], url, *([True] if option else []))
             values = [None if x is None or x != x else float(x) for x in result["scores"]]
             results[option] = {**result, "scores": values}
-        # whatever a peer raises is the finding
-        except Exception as error:  # noqa: BLE001
-            results[option] = {"error": reason(error)}
+        if attempt.error:
+            results[option] = {"error": attempt.error}
     return results
 
 
@@ -320,13 +335,12 @@ def main() -> None:
     # registered first, so called last: after what a peer reports when the process ends
     atexit.register(save)
     begin = time.process_time()
-    try:
+    with Attempt() as attempt:
         data = json.loads(Path(inputs).read_text("utf-8"))
         peer = module if task == "start" else module.partition(".")[0]
         result["values"] = TASKS[task](peer, data, url)
-    # whatever a peer raises is the finding
-    except Exception as error:  # noqa: BLE001
-        result["error"] = reason(error)
+    if attempt.error:
+        result["error"] = attempt.error
     result["cpu_s"] = time.process_time() - begin
     scale = 1 if sys.platform == "darwin" else 1024
     result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6

@@ -52,3 +52,14 @@ def test_a_wrong_value_is_counted_with_its_input(benchmark):
 )
 def test_the_cell_says_what_became_of_a_failed_judgement(benchmark, scores, cell):
     assert benchmark.fate({"scores": scores, "mean": ""}) == cell
+
+
+def test_an_error_of_a_peer_is_a_finding_and_an_interrupt_is_none(benchmark):
+    import peer_tasks
+
+    with peer_tasks.Attempt() as attempt:
+        raise ValueError("\n\x1b[93mno\x1b[0m data at 0x7f4a\n")
+    assert attempt.error == "ValueError: no data"
+
+    with pytest.raises(KeyboardInterrupt), peer_tasks.Attempt():
+        raise KeyboardInterrupt
