@@ -34,7 +34,8 @@ def test_probabilities_agree_with_a_cross_encoder(model, tiny_nli):
     found = model.probabilities(PAIRS)
 
     expected = _oracle(tiny_nli, PAIRS)[:, [1, 2, 0]]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    # batched and alone, float32 is up to 1.2e-6 from the same weights in float64
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     assert set(found.argmax(axis=1)) == {0, 1, 2}, "each label is found somewhere"
 
 
