@@ -27,62 +27,35 @@ _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 _BY = ("words", "sentences", "tokens", "langchain")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunking:
+class Chunking(registry.OptionSet):
     """Options of cutting documents into chunks.
 
     OptionError for an unknown `by`, and for an option that is missing, has no effect or does not
-    fit another one. The config checks types and ranges.
+    fit another one. The config checks types.
 
     Attributes:
-        by: Unit of size and overlap, or `python:module:name` of code that cuts texts.
-        size: Units in a chunk, 1 or more; None only with a function by `python:...`.
-        overlap: Units that a chunk shares with the previous one, less than size.
-        tokenizer: Model whose tokens are counted, for `by: tokens`; None counts words and marks.
-        factory: `module:name` of the splitter, for `by: langchain`.
-        args: Options of the code, by name; None without.
+        by: Unit of size and overlap: words (between spaces), sentences, tokens, or that of a
+            LangChain text splitter; or code that cuts a text: `python:module:name` of a function of
+            a text that returns its pieces, or of such a splitter.
+        size: Units in a chunk; the last one has the rest. Required, except for a function.
+        overlap: Units that a chunk shares with the previous one; less than size.
+        tokenizer: tokens: a model whose tokens are counted, by folder or hub name (extra
+            huggingface); default: words and punctuation marks.
+        factory: langchain: `module:Name` of a class or function that returns a text splitter when
+            called with chunk_size and chunk_overlap; or of a function of a text that returns its
+            pieces.
+        args: Options of the function or the splitter, by name.
     """
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
-        registry.Option(
-            "Unit of size and overlap: words (between spaces), sentences, tokens, or that of a "
-            "LangChain text splitter; or code that cuts a text: `python:module:name` of a function "
-            "of a text that returns its pieces, or of such a splitter.",
-            refers_to="code",
-        ),
+        registry.Option(refers_to="code"),
     ]
-    size: Annotated[
-        int | None,
-        registry.Option(
-            "Units in a chunk; the last one has the rest. Required, except for a function.",
-            ge=1,
-        ),
-    ] = None
-    overlap: Annotated[
-        int,
-        registry.Option("Units that a chunk shares with the previous one; less than size.", ge=0),
-    ] = 0
-    tokenizer: Annotated[
-        str | None,
-        registry.Option(
-            "tokens: a model whose tokens are counted, by folder or hub name (extra huggingface); "
-            "default: words and punctuation marks.",
-            refers_to="folder_or_name",
-        ),
-    ] = None
-    factory: Annotated[
-        str | None,
-        registry.Option(
-            "langchain: `module:Name` of a class or function that returns a text splitter when "
-            "called with chunk_size and chunk_overlap; or of a function of a text that returns its "
-            "pieces."
-        ),
-    ] = None
-    args: Annotated[
-        dict[str, object] | None,
-        registry.Option("Options of the function or the splitter, by name."),
-    ] = None
+    size: Annotated[int | None, registry.Option(ge=1)] = None
+    overlap: Annotated[int, registry.Option(ge=0)] = 0
+    tokenizer: Annotated[str | None, registry.Option(refers_to="folder_or_name")] = None
+    factory: Annotated[str | None, registry.Option()] = None
+    args: Annotated[dict[str, object] | None, registry.Option()] = None
 
     @property
     def code(self) -> str | None:
@@ -91,25 +64,24 @@ class Chunking:
         return self.by.removeprefix(registry.PYTHON) if is_code else self.factory
 
     def __post_init__(self) -> None:
-        if self.by not in _BY and not self.by.startswith(registry.PYTHON):
+        is_python = self.by.startswith(registry.PYTHON)
+        if self.by not in _BY and not is_python:
             allowed = f"{', '.join(_BY)}, {registry.PYTHON}module:name"
             raise OptionError("chunk", "by", self.by, allowed, registry.nearest(self.by, _BY))
-        has_own_size = self.size is None and self.by.startswith(registry.PYTHON)
+        # only code may have a size of its own
+        has_own_size = is_python and self.size is None
         if not has_own_size and (self.size is None or self.size < 1):
             raise OptionError("chunk", "size", self.size, "an integer >= 1")
-        if self.overlap < 0:
-            raise OptionError("chunk", "overlap", self.overlap, "an integer >= 0")
-        if self.args and self.code is None:
-            raise OptionError("chunk", "args", self.args, "no args; or by: python:module:name")
-        if self.size is not None and self.overlap >= self.size:
-            raise OptionError("chunk", "overlap", self.overlap, f"less than size, {self.size}")
+        if self.overlap < 0 or (self.size is not None and self.overlap >= self.size):
+            allowed = f"an integer from 0, less than size ({self.size})"
+            raise OptionError("chunk", "overlap", self.overlap, allowed)
+        if (self.factory is None) == (self.by == "langchain"):
+            allowed = "by: langchain with factory: module:Name, other words without one"
+            raise OptionError("chunk", "factory", self.factory, allowed)
         if self.tokenizer is not None and self.by != "tokens":
             raise OptionError("chunk", "tokenizer", self.tokenizer, "no tokenizer; or by: tokens")
-        if self.factory is not None and self.by != "langchain":
-            raise OptionError("chunk", "factory", self.factory, "no factory; or by: langchain")
-        if self.factory is None and self.by == "langchain":
-            allowed = "module:Name, such as langchain_text_splitters:RecursiveCharacterTextSplitter"
-            raise OptionError("chunk", "factory", None, allowed)
+        if self.args and self.code is None:
+            raise OptionError("chunk", "args", self.args, "no args; or by: python:module:name")
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def test_what_differs_by_the_overlap_alone_is_told_at_the_overlap(problems):
         f"{HEAD}  a: {{type: bm25, chunk: {{by: words, overlap: 9}}, sweep: {{chunk.size: [8]}}}}\n"
     )
 
-    assert problem.allowed == "less than size, 8"
+    assert problem.allowed == "an integer from 0, less than size (8)"
     assert problem.column == 47
 
 

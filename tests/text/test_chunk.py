@@ -172,12 +172,15 @@ def test_a_splitter_that_is_none_is_an_error():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "words", "size": 2, "overlap": 2}, "overlap: found 2, allowed: less than size, 2"),
-        ({"by": "words", "size": 2, "overlap": -1}, "overlap: found -1, allowed: an integer >= 0"),
+        (
+            {"by": "words", "size": 2, "overlap": 2},
+            "overlap: found 2, .*less than size",
+        ),
+        ({"by": "words", "size": 2, "overlap": -1}, "overlap: found -1, .*an integer from 0"),
         ({"by": "words", "size": 0}, "size: found 0, allowed: an integer >= 1"),
         ({"by": "words", "size": 2, "tokenizer": "x"}, "tokenizer: .*by: tokens"),
         ({"by": "words", "size": 2, "factory": "a:B"}, "factory: .*by: langchain"),
-        ({"by": "langchain", "size": 2}, "factory: found None, allowed: module:Name"),
+        ({"by": "langchain", "size": 2}, "factory: found None, allowed: by: langchain with"),
     ],
 )
 def test_options_that_do_not_go_together(options, message):

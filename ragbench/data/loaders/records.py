@@ -22,7 +22,7 @@ from ragbench.data.loaders import base
 from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
 
 # Columns of logs with the time of a record, best first
@@ -44,11 +44,8 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
         Else an OptionError that names `owner`, the loader.
         """
         check_mapping(columns or {}, owner)
-        self._columns, self._corpus, self._random_split = (
-            columns,
-            corpus,
-            base.parse_split(split, owner),
-        )
+        self._columns, self._corpus = columns, corpus
+        self._random_split = base.parse_split(split, owner)
 
     def load(self) -> Collection:
         """Return the data set of the rows; `documents` is None without a corpus.
@@ -89,6 +86,27 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
 
 
+class RecordsOptions(OptionSet):
+    """Options of `type: records` in the YAML.
+
+    Attributes:
+        path: The .jsonl, .json, .csv, .tsv or .parquet file, a row per question.
+        columns: Which column is the id, question, contexts, retrieved (ids of hits, best first),
+            answer (the system's), reference (the gold one), queries, system, turns,
+            standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
+            reference_contexts (gold passages), reference_spans (places of gold in documents),
+            grades (of relevant); null for none. reference, relevant, reference_contexts and
+            retrieved may be lists of columns.
+        corpus: Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, extra
+            documents), or a .jsonl, .json, .csv, .tsv or .parquet file.
+    """
+
+    path: Annotated[Path, Option(refers_to="path")]
+    columns: Annotated[Mapping[str, str | list[str] | None] | None, Option()] = None
+    corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    split: base.SplitOption = None
+
+
 class Records(TableLoader):
     """Loader of JSON lines, JSON arrays, CSV or Parquet with questions, gold and recorded answers.
 
@@ -99,44 +117,35 @@ class Records(TableLoader):
     `columns` and `split` (OptionError); `load` reads the files.
     """
 
-    def __init__(
-        self,
-        *,
-        path: Annotated[
-            Path,
-            Option(
-                "The .jsonl, .json, .csv, .tsv or .parquet file, a row per question.",
-                refers_to="path",
-            ),
-        ],
-        columns: Annotated[
-            Mapping[str, str | list[str] | None] | None,
-            Option(
-                "Which column is the id, question, contexts, retrieved (ids of hits, best first), "
-                "answer (the system's), reference (the gold one), queries, system, turns, "
-                "standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold "
-                "documents), reference_contexts (gold passages), reference_spans (places of gold "
-                "in documents), grades (of relevant); null for none. reference, relevant, "
-                "reference_contexts and retrieved may be lists of columns."
-            ),
-        ] = None,
-        corpus: Annotated[
-            Path | None,
-            Option(
-                "Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, "
-                "extra documents), or a .jsonl, .json, .csv, .tsv or .parquet file.",
-                refers_to="path",
-            ),
-        ] = None,
-        split: base.SplitOption = None,
-    ) -> None:
-        self._path = Path(path)
-        super().__init__("records", columns, corpus, split)
+    declares = RecordsOptions
+
+    def __init__(self, **options: Any) -> None:
+        chosen = RecordsOptions(**options)
+        self._path = Path(chosen.path)
+        super().__init__("records", chosen.columns, chosen.corpus, chosen.split)
 
     def _rows(self) -> RecordTable:
         # a list, since the part of a column may depend on all rows
         entries = list(read_rows(self._path, "records"))
         return self._table(entries, self._path, cells=is_csv(self._path))
+
+
+class HuggingFaceOptions(OptionSet):
+    """Options of `type: huggingface` in the YAML.
+
+    Attributes:
+        path: Name on the hub, or a folder of .parquet, .jsonl or .csv files.
+        subset: The subset, if there are several: `covidqa` of RAGBench.
+        split: The split that is scored; {test: 0.2, seed: 13} draws one if there is only one.
+        columns: Which column plays which part, as in `records`; null for none.
+        corpus: Documents for retrievers, as in `records`.
+    """
+
+    path: Annotated[str, Option(refers_to="folder_or_name")]
+    subset: Annotated[str | None, Option()] = None
+    split: Annotated[str | Mapping[str, Any], Option()] = "test"
+    columns: Annotated[Mapping[str, str | list[str] | None] | None, Option()] = None
+    corpus: Annotated[Path | None, Option(refers_to="path")] = None
 
 
 class HuggingFace(TableLoader):
@@ -148,37 +157,14 @@ class HuggingFace(TableLoader):
     loaded.
     """
 
-    def __init__(
-        self,
-        *,
-        path: Annotated[
-            str,
-            Option(
-                "Name on the hub, or a folder of .parquet, .jsonl or .csv files.",
-                refers_to="folder_or_name",
-            ),
-        ],
-        subset: Annotated[
-            str | None, Option("The subset, if there are several: `covidqa` of RAGBench.")
-        ] = None,
-        split: Annotated[
-            str | Mapping[str, Any],
-            Option(
-                "The split that is scored; {test: 0.2, seed: 13} draws one if there is only one."
-            ),
-        ] = "test",
-        columns: Annotated[
-            Mapping[str, str | list[str] | None] | None,
-            Option("Which column plays which part, as in `records`; null for none."),
-        ] = None,
-        corpus: Annotated[
-            Path | None, Option("Documents for retrievers, as in `records`.", refers_to="path")
-        ] = None,
-    ) -> None:
-        self._path, self._subset = path, subset
-        self._name = split if isinstance(split, str) else None
-        random_split = None if isinstance(split, str) else split
-        super().__init__("huggingface", columns, corpus, random_split)
+    declares = HuggingFaceOptions
+
+    def __init__(self, **options: Any) -> None:
+        chosen = HuggingFaceOptions(**options)
+        self._path, self._subset = chosen.path, chosen.subset
+        self._name = chosen.split if isinstance(chosen.split, str) else None
+        random_split = None if isinstance(chosen.split, str) else chosen.split
+        super().__init__("huggingface", chosen.columns, chosen.corpus, random_split)
 
     def _rows(self) -> RecordTable:
         name, rows = self._split()

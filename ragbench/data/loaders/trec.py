@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ragbench.data.files.collection import (
     TopicField,
@@ -22,7 +22,7 @@ from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import CorpusReader, SplitOption, finish_collection, parse_split
 from ragbench.errors import DataError
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document
 
 # patterns on bytes, since TREC documents are SGML in any encoding, with tags in any case
@@ -32,6 +32,23 @@ _TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 
 
+class TrecOptions(OptionSet):
+    """Options of `type: trec` in the YAML.
+
+    Attributes:
+        qrels: The judgements: query iteration document grade.
+        topics: The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.
+        corpus: The documents: TREC's <DOC> files, or a .jsonl corpus.
+        field: The part of a TREC topic that is the query.
+    """
+
+    qrels: Annotated[Path, Option(refers_to="path")]
+    topics: Annotated[Path, Option(refers_to="path")]
+    corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    field: Annotated[TopicField, Option()] = "title"
+    split: SplitOption = None
+
+
 class Trec(CorpusReader):
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
@@ -39,32 +56,14 @@ class Trec(CorpusReader):
     can be scored. Creating it raises OptionError for a wrong `split`; `load` reads the files.
     """
 
-    def __init__(
-        self,
-        *,
-        qrels: Annotated[
-            Path, Option("The judgements: query iteration document grade.", refers_to="path")
-        ],
-        topics: Annotated[
-            Path,
-            Option(
-                "The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.",
-                refers_to="path",
-            ),
-        ],
-        corpus: Annotated[
-            Path | None,
-            Option("The documents: TREC's <DOC> files, or a .jsonl corpus.", refers_to="path"),
-        ] = None,
-        field: Annotated[
-            TopicField, Option("The part of a TREC topic that is the query.")
-        ] = "title",
-        split: SplitOption = None,
-    ) -> None:
-        self._qrels, self._topics = Path(qrels), Path(topics)
-        self._corpus = None if corpus is None else Path(corpus)
-        self._field: TopicField = field
-        self._split = parse_split(split, "trec")
+    declares = TrecOptions
+
+    def __init__(self, **options: Any) -> None:
+        chosen = TrecOptions(**options)
+        self._qrels, self._topics = Path(chosen.qrels), Path(chosen.topics)
+        self._corpus = None if chosen.corpus is None else Path(chosen.corpus)
+        self._field = chosen.field
+        self._split = parse_split(chosen.split, "trec")
 
     def load(self) -> Collection:
         """Return the collection: judged topics in the order of their file, qrels and documents.
