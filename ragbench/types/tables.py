@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from numbers import Number
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from ragbench.errors import DataError, OptionError
@@ -138,78 +139,18 @@ class Names:
     likely: tuple[str, ...] = ()
 
 
-# Part -> its column names in ragbench, deepeval and ragas.
-CONVERSATION_NAMES: Mapping[str, tuple[str, ...]] = {
-    "turns": ("turns",),
-    "standalone_question": ("standalone_question",),
-    "tool_calls": ("tool_calls", "tools_called"),
-    "expected_tool_calls": ("expected_tool_calls", "expected_tools", "reference_tool_calls"),
-}
-# Part -> its column names. Case is ignored; blanks and hyphens equal underscores. A number at the
-# end distinguishes several columns of one part. A likely name of `relevant` counts only if the
-# values of the column are ids of the corpus.
-PARTS: Mapping[str, Names] = {
-    "id": Names(("id",), ("_id", "qid", "query_id", "question_id")),
-    "question": Names(
-        ("question", "user_input", "input"),
-        (
-            *("query", "prompt", "q", "user_query", "questions", "question_text", "query_text"),
-            "user_question",
-        ),
-    ),
-    "contexts": Names(
-        ("contexts", "retrieved_contexts", "retrieval_context"),
-        ("passages", "chunks", "retrieved_passages", "retrieved_documents"),
-    ),
-    "retrieved": Names(
-        (
-            *("retrieved", "retrieved_ids", "retrieved_docs", "retrieved_context_ids"),
-            *("retrieved_doc_ids", "retrieved_document_ids"),
-        ),
-    ),
-    "answer": Names(
-        ("answer", "response", "actual_output"),
-        ("generated_answer", "model_answer", "output", "prediction"),
-    ),
-    "reference": Names(
-        ("reference", "expected_output"),
-        (
-            *("ground_truth", "ground_truths", "gold", "gold_answer", "gold_answers", "answers"),
-            *("reference_answer", "expected", "expected_answer", "correct_answer", "target"),
-            *("reference_answers", "expected_answers", "correct_answers", "ground_truth_answer"),
-            *("ground_truth_answers", "golden_answer", "golden_answers", "ideal_answer"),
-            "expected_response",
-        ),
-    ),
-    "queries": Names(("queries",)),
-    "system": Names(("system",)),
-    "relevant": Names(
-        (
-            *("relevant", "relevant_ids", "relevant_docs", "relevant_documents"),
-            *("reference_context_ids", "gold_ids", "gold_docs", "gold_doc_ids"),
-            *("gold_doc", "gold_document", "gold_documents", "source_doc", "source_document"),
-            *("source_docs", "source_documents", "expected_docs", "expected_documents"),
-        ),
-        (
-            *("doc_id", "doc_ids", "document_id", "document_ids", "docid", "corpus_id", "doc"),
-            *("docs", "document", "documents", "document_name", "source", "sources"),
-            *("source_file", "source_files", "file", "files", "filename", "file_name", "page"),
-            *("url", "article"),
-        ),
-    ),
-    "reference_contexts": Names(
-        (
-            *("reference_contexts", "expected_context", "expected_contexts", "gold_contexts"),
-            *("reference_context", "gold_context", "gold_passages", "gold_passage"),
-        ),
-        ("ground_truth_contexts", "ground_truth_context", "evidence", "quote", "quotes"),
-    ),
-    "reference_spans": Names(("reference_spans", "gold_spans")),
-    "grades": Names(
-        ("grades", "relevant_grades", "relevance_grades"), ("grade", "relevance", "rel", "qrel")
-    ),
-    **{part: Names(names) for part, names in CONVERSATION_NAMES.items()},
-}
+def _read_names() -> Iterator[tuple[str, Names]]:
+    """Yield (part, its column names) for each part in `columns.txt`."""
+    text = Path(__file__).with_name("columns.txt").read_text(encoding="utf-8")
+    for line in re.sub(r"\n +", " ", text).splitlines():
+        if not line.startswith("#"):
+            part, _, names = line.partition(": ")
+            sure, _, likely = names.partition(" | ")
+            yield part, Names(tuple(sure.split()), tuple(likely.split()))
+
+
+# Part -> its column names, in the order in which parts are looked for.
+PARTS: Mapping[str, Names] = dict(_read_names())
 
 # Parts that may have several columns.
 SEVERAL = ("relevant", "reference_contexts", "reference", "retrieved")

@@ -17,7 +17,7 @@ from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.errors import DataError
 from ragbench.types import Document, ToolCall
-from ragbench.types.tables import CONVERSATION_NAMES
+from ragbench.types.tables import PARTS
 
 _TABLES = (".jsonl", ".csv", ".parquet")
 _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"
@@ -104,7 +104,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
     first: StoredPrediction | None = None
     entries = list(read_rows(path, "predictions"))
     # where some line has tool calls, a line without any made none
-    names = CONVERSATION_NAMES["tool_calls"]
+    names = PARTS["tool_calls"].sure
     filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
     calls = next(filled, None)
     for entry in entries:

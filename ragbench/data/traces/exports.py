@@ -7,8 +7,9 @@ value counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ragbench.data.files.rows import Entry
 from ragbench.data.traces.spans import (
@@ -29,144 +30,17 @@ from ragbench.data.traces.spans import (
     to_mapping,
     to_text,
 )
+from ragbench.json_yaml import load_yaml
 from ragbench.registry import shown
 from ragbench.types import Usage
 
 # Part of a span -> the paths at which it may lie.
-Paths = Mapping[str, tuple[str, ...]]
+Paths = Mapping[str, Sequence[str]]
 
-_ATTRIBUTES: Paths = {
-    "kind": (
-        "openinference.span.kind",
-        "mlflow.spanType",
-        "langfuse.observation.type",
-        "gen_ai.operation.name",
-        "traceloop.span.kind",
-    ),
-    "input": (
-        "input.value",
-        "gen_ai.retrieval.query.text",
-        "reranker.query",
-        "langfuse.observation.input",
-        "mlflow.spanInputs",
-        "traceloop.entity.input",
-        "gen_ai.input.messages",
-        "llm.input_messages",
-        "gen_ai.prompt",
-    ),
-    "output": (
-        "output.value",
-        "langfuse.observation.output",
-        "mlflow.spanOutputs",
-        "traceloop.entity.output",
-        "gen_ai.output.messages",
-        "llm.output_messages",
-        "gen_ai.completion",
-    ),
-    "documents": (
-        "retrieval.documents",
-        "gen_ai.retrieval.documents",
-        "reranker.output_documents",
-    ),
-    "reranked": ("reranker.input_documents",),
-    "session": (
-        "session.id",
-        "gen_ai.conversation.id",
-        "langfuse.session.id",
-        "mlflow.trace.session",
-        "metadata.session_id",
-        "metadata.thread_id",
-    ),
-    "metadata": ("metadata",),
-    "model": (
-        "llm.model_name",
-        "llm.response.model_name",
-        "gen_ai.response.model",
-        "gen_ai.request.model",
-        "langfuse.observation.model.name",
-        "mlflow.llm.model",
-    ),
-    "input_tokens": (
-        "llm.token_count.prompt",
-        "gen_ai.usage.input_tokens",
-        "gen_ai.usage.prompt_tokens",
-        "mlflow.chat.tokenUsage.input_tokens",
-    ),
-    "output_tokens": (
-        "llm.token_count.completion",
-        "gen_ai.usage.output_tokens",
-        "gen_ai.usage.completion_tokens",
-        "mlflow.chat.tokenUsage.output_tokens",
-    ),
-    "reasoning_tokens": (
-        "llm.token_count.completion_details.reasoning",
-        "gen_ai.usage.reasoning.output_tokens",
-    ),
-    "usd": ("llm.cost.total", "gen_ai.usage.cost", "mlflow.llm.cost.total_cost"),
-}
-_SPAN: Paths = {
-    **{part: tuple(f"attributes.{p}" for p in paths) for part, paths in _ATTRIBUTES.items()},
-    "trace": ("context.trace_id", "trace_id"),
-    "id": ("context.span_id", "span_id"),
-    "parent": ("parent_id", "parent_span_id"),
-    "kind": (*(f"attributes.{path}" for path in _ATTRIBUTES["kind"]), "span_kind"),
-    "start": ("start_time", "start_time_unix_nano"),
-    "end": ("end_time", "end_time_unix_nano"),
-    "status": ("status_code", "status.status_code", "status.code"),
-    "reasons": ("status_message", "status.description", "status.message", "exception"),
-}
-# Langfuse and LangSmith name these alike; the rest differs: LangSmith's `session_id` is a project.
-_ROW: Paths = {
-    "trace": ("trace_id",),
-    "id": ("id",),
-    "start": ("start_time",),
-    "end": ("end_time",),
-    "metadata": ("metadata",),
-}
-_LANGFUSE: Paths = {
-    **_ROW,
-    "parent": ("parent_observation_id",),
-    "kind": ("type",),
-    "input": ("input",),
-    "output": ("output",),
-    "status": ("level",),
-    "reasons": ("status_message",),
-    "model": ("model", "provided_model_name"),
-    "session": ("session_id",),
-    "input_tokens": (
-        "usage.input",
-        "usage.input_tokens",
-        "usage.prompt_tokens",
-        "usage.promptTokens",
-    ),
-    "output_tokens": (
-        "usage.output",
-        "usage.output_tokens",
-        "usage.completion_tokens",
-        "usage.completionTokens",
-    ),
-    "reasoning_tokens": ("usage.output_reasoning_tokens", "usage.reasoning_tokens"),
-    "usd": ("cost_details.total", "total", "calculated_total_cost", "total_cost"),
-}
-_LANGSMITH: Paths = {
-    **_ROW,
-    "parent": ("parent_run_id",),
-    "kind": ("run_type",),
-    "input": ("inputs",),
-    "output": ("outputs",),
-    "status": ("status",),
-    "reasons": ("error",),
-    "model": ("metadata.ls_model_name", "metadata.model_name"),
-    "session": ("metadata.session_id", "metadata.thread_id", "metadata.conversation_id"),
-    "input_tokens": ("prompt_tokens", "usage.prompt_tokens", "input_tokens", "usage.input_tokens"),
-    "output_tokens": (
-        "completion_tokens",
-        "usage.completion_tokens",
-        "output_tokens",
-        "usage.output_tokens",
-    ),
-    "usd": ("total_cost",),
-}
+_TABLE = load_yaml(Path(__file__).with_name("paths.yaml").read_text(encoding="utf-8"))
+_SPAN: Paths = _TABLE["span"]
+_LANGFUSE: Paths = _TABLE["langfuse"]
+_LANGSMITH: Paths = _TABLE["langsmith"]
 
 
 def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
