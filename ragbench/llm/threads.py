@@ -8,8 +8,7 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from functools import partial
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ragbench.forks import renew_after_fork
 
@@ -39,19 +38,25 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Return the value of a coroutine, blocking the caller; Ctrl-C cancels the coroutine.
 
-        An exception of the coroutine is raised here.
+        An exception of the coroutine is raised here; a coroutine that another thread cancels raises
+        `concurrent.futures.CancelledError`.
 
         Raises:
             RuntimeError: The caller runs in this loop itself, which would wait for ever.
         """
-        loop, call = self._loop_for(coroutine), _Call(coroutine)
+        # A KeyboardInterrupt inside the Condition of a future may leave its lock released and would
+        # surface as a RuntimeError; a SimpleQueue has no such lock.
+        ended: queue.SimpleQueue[Future[Value]] = queue.SimpleQueue()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
         try:
-            loop.call_soon_threadsafe(call.start)
-            return call.wait()
+            future.add_done_callback(ended.put)
+            # In short steps: a signal just before an unlimited wait is noticed only at its end, so
+            # that Ctrl-C would have no effect while a call runs.
+            while True:
+                with contextlib.suppress(queue.Empty):
+                    return ended.get(timeout=_POLL_S).result()
         except BaseException:
-            # Ctrl-C may arrive at any point above, also before the start.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(call.cancel)
+            future.cancel()
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -120,53 +125,6 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class _Call(Generic[Value]):
-    """Coroutine that runs in a loop while another thread waits for its value.
-
-    `LoopThread.run` makes it.
-    """
-
-    # The thread waits on a SimpleQueue. A KeyboardInterrupt inside the Condition of a future may
-    # leave its lock released, and would surface as a RuntimeError.
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
-        self._coroutine, self._is_off = coroutine, False
-        self._task: asyncio.Task[Value] | None = None
-        self._ended: queue.SimpleQueue[Callable[[], Value]] = queue.SimpleQueue()
-
-    def start(self) -> None:
-        """Start the coroutine, unless it was cancelled before; runs in the loop."""
-        if not self._is_off:
-            self._task = asyncio.get_running_loop().create_task(self._coroutine)
-            self._task.add_done_callback(self._report)
-
-    def cancel(self) -> None:
-        """Cancel the coroutine, also before its start; runs in the loop."""
-        self._is_off = True
-        if self._task is None:
-            self._coroutine.close()
-        else:
-            self._task.cancel()
-
-    def wait(self) -> Value:
-        """Return the value of the coroutine or raise its exception, in the waiting thread.
-
-        A cancelled coroutine raises asyncio.CancelledError.
-        """
-        # Waits in short steps: a signal just before an unlimited wait is noticed only at its end,
-        # so that Ctrl-C would have no effect while a call runs.
-        result = None
-        while result is None:
-            with contextlib.suppress(queue.Empty):
-                result = self._ended.get(timeout=_POLL_S)
-        return result()
-
-    def _report(self, task: asyncio.Task[Value]) -> None:
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not print it if nobody waits
-        self._ended.put(task.result)
-
-
 class _Steps(Generic[Value]):
     """Steps of an asynchronous generator; the lock lets a cancelled step end before the next.
 
@@ -200,21 +158,14 @@ async def in_thread(function: Callable[[], Value]) -> Value:
     Each call has a thread of its own, which runs to its end even if the caller is cancelled.
     """
     # A daemon thread: it cannot be stopped, and must not keep the program from ending.
-    done: Future[Callable[[], Value]] = Future()
+    done: Future[Value] = Future()
     done.set_running_or_notify_cancel()  # a later cancel cannot collide with set_result
 
     def run() -> None:
         try:
-            value = function()
+            done.set_result(function())
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            # Passed as a value: asyncio would take a CancelledError of the function for its own.
-            done.set_result(partial(_raise, error))
-        else:
-            done.set_result(lambda: value)
+            done.set_exception(error)
 
     threading.Thread(target=run, name="ragbench-call", daemon=True).start()
-    return (await asyncio.wrap_future(done))()
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
+    return await asyncio.wrap_future(done)
