@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -79,30 +78,16 @@ class Family:
         """Return the types of installed packages: name -> entry point; {} without any."""
         plugins: dict[str, Any] = {}
         for folder in reversed(sys.path):  # of two with one name, Python imports the first
-            plugins |= _entry_points(folder, _last_change(folder)).get(self.group, {})
+            plugins |= _entry_points(folder).get(self.group, {})
         return plugins
 
 
-def _last_change(folder: str) -> int:
-    """Return the time of the last change of a folder of packages, in ns since 1970.
-
-    0 if the folder is missing.
-    """
-    try:
-        return os.stat(folder or ".").st_mtime_ns
-    except OSError:
-        return 0
-
-
 @functools.lru_cache(maxsize=1024)  # reading a file of each package takes longer than a config
-def _entry_points(folder: str, changed_at: int) -> dict[str, dict[str, Any]]:
-    """Return the entry points of the packages in a folder: group -> name -> entry point.
+def _entry_points(folder: str) -> dict[str, dict[str, Any]]:
+    """Return the entry points of the packages in a folder of `sys.path`: group -> name -> point.
 
-    Only groups that begin with `ragbench.`; {} without any.
-
-    Args:
-        folder: A folder of `sys.path`.
-        changed_at: Time of its last change, which makes a new key of the cache.
+    Only groups that begin with `ragbench.`; {} without any. A package that is installed into the
+    folder afterwards needs a new process.
     """
     # imported here: importlib.metadata costs more than everything else in this module
     from importlib.metadata import distributions

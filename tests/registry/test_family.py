@@ -1,6 +1,5 @@
 """Families: built-in types, `python:` paths, entry points, unknown and unbuilt names."""
 
-import os
 import sys
 
 import pytest
@@ -41,19 +40,6 @@ def test_an_entry_point_of_an_installed_package_joins_the_table(tmp_path, monkey
 
     assert FAMILY.names() == ["path", "fusion", "theirs"]
     assert FAMILY.load("theirs").__name__ == "Theirs"
-
-
-def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    assert FAMILY.names() == ["path", "fusion"]
-
-    installed = tmp_path / "later_package-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: later-package\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text("[ragbench.tests]\nlater = their_module:X\n")
-    os.utime(tmp_path, ns=(1, 1))  # another time, on a file system of whole seconds too
-
-    assert FAMILY.names() == ["path", "fusion", "later"]
 
 
 def test_the_first_of_two_packages_on_the_path_counts(tmp_path, monkeypatch):
