@@ -24,7 +24,7 @@ from ragbench.score.judge.judge import Judge, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_spans
+from ragbench.score.retrieval.score_run import Rules, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
@@ -250,7 +250,7 @@ def _score_spans(
     gold = [collection.gold_spans.get(name, ()) for name in ids]
     spans, unplaced = place_rankings(rankings, gold, collection.documents)
     scores = _SpanScores(
-        {column.name: column for column in score_spans(spans, measures, Rules())},
+        {column.name: column for column in score_passages(spans, measures, Rules())},
         {"spans": span_fingerprints(collection.gold_spans)},
         unplaced_warning("evaluate", ids, spans, unplaced),
     )

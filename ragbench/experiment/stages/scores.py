@@ -27,7 +27,7 @@ from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_passages, score_run, score_spans
+from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
@@ -216,7 +216,7 @@ class ScoreRanking(StoredStage):
         gold = [plan.collection.gold_spans.get(name, ()) for name in plan.ids]
         spans, unplaced = place_rankings(rankings, gold, plan.collection.documents)
         warnings = unplaced_warning(ranking.name, plan.ids, spans, unplaced)
-        columns = score_spans(spans, measures, self._rules, missing=self._missing)
+        columns = score_passages(spans, measures, self._rules, missing=self._missing)
         return {column.name: column for column in columns}, tuple(warnings)
 
     @cached_property

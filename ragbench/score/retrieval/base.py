@@ -16,7 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
@@ -244,7 +244,7 @@ class RankedSubtopics:
 class RetrievedPassages:
     """Texts of the passages that n queries retrieved, and the gold answers of the queries.
 
-    DataError if the two lists differ in length.
+    The two lists have the same length; else a measure raises a ValueError.
 
     Attributes:
         passages: Query -> the texts of its passages, best first.
@@ -254,19 +254,12 @@ class RetrievedPassages:
     passages: Sequence[Sequence[str]]
     answers: Sequence[Sequence[str]]
 
-    def __post_init__(self) -> None:
-        if len(self.passages) != len(self.answers):
-            raise DataError(
-                f"passages of {len(self.passages)} queries, answers of {len(self.answers)}",
-                allowed="one list of answers for each list of passages",
-            )
-
 
 @dataclass(frozen=True)
 class RetrievedSpans:
     """Places of the passages that n queries retrieved, and the gold spans of the queries.
 
-    DataError if the two lists differ in length.
+    The two lists have the same length; else a measure raises a ValueError.
 
     Attributes:
         passages: Query -> the span of each passage, best first; None for a passage that cannot be
@@ -276,13 +269,6 @@ class RetrievedSpans:
 
     passages: Sequence[Sequence[Span | None]]
     gold: Sequence[Sequence[Span]]
-
-    def __post_init__(self) -> None:
-        if len(self.passages) != len(self.gold):
-            raise DataError(
-                f"passages of {len(self.passages)} queries, gold spans of {len(self.gold)}",
-                allowed="one list of gold spans for each list of passages",
-            )
 
     def unplaced(self, k: int | None) -> NDArray[np.bool_]:
         """Return True for each query with gold that has an unplaced passage among its first k.

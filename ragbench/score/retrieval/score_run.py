@@ -329,17 +329,17 @@ def column_of(
 
 
 def score_passages(
-    retrieved: base.RetrievedPassages,
+    retrieved: base.RetrievedPassages | base.RetrievedSpans,
     measures: Sequence[Measure],
     rules: Rules,
     *,
     missing: Collection[int] = (),
 ) -> list[ScoreColumn]:
-    """Score the passages of every query by every measure.
+    """Score the texts or places of the passages of every query by every measure.
 
-    A query without a gold answer gets no value. `missing` are the positions of the queries that
-    the run lacks. Columns are in the order of the measures; positions count from 0. Without
-    measures it is empty.
+    A query without a gold answer or gold span gets no value, nor does one with a passage up to the
+    cut-off that is not placed. `missing` are the positions of the queries that the run lacks.
+    Columns are in the order of the measures; positions count from 0. Without measures it is empty.
 
     Raises:
         OptionError: A measure cannot average over ties, or its tokenizer is unknown.
@@ -352,57 +352,26 @@ def score_passages(
         ...     print(column.values, column.signature.name)
         [1.] answer_hit@2
     """
-    gold = fingerprint(piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
-    return [_with_rules(measure, retrieved, rules, missing, gold=gold) for measure in measures]
-
-
-def score_spans(
-    retrieved: base.RetrievedSpans,
-    measures: Sequence[Measure],
-    rules: Rules,
-    *,
-    missing: Collection[int] = (),
-) -> list[ScoreColumn]:
-    """Score the places of the passages of every query by every measure.
-
-    A query has no value without a gold span, or if a passage up to the cut-off is not placed.
-    Arguments and order are those of `score_passages`; OptionError if a measure cannot average over
-    ties.
-    """
-    spans = fingerprint(spans_fingerprint(gold) for gold in retrieved.gold)
-    return [_with_rules(measure, retrieved, rules, missing, spans=spans) for measure in measures]
-
-
-def _with_rules(
-    measure: Measure,
-    retrieved: base.RetrievedPassages | base.RetrievedSpans,
-    rules: Rules,
-    missing: Collection[int],
-    **gold: str,
-) -> ScoreColumn:
-    """Return the column of a measure that reads no judgements; `gold` is a part of its signature.
-
-    OptionError if ties are averaged, and the measure cannot; and as the measure raises.
-    """
-    if rules.ties == "average" and not measure.spec.averages_ties:
-        raise base.no_average(measure.spec.name)
-    values, causes = _scored(measure, retrieved)
     if isinstance(retrieved, base.RetrievedSpans):
-        causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
-    if rules.missing == "skip":
-        absent = [row for row in missing if causes[row] == Cause.SCORED]
-        values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
-    return column_of(
-        measure,
-        values,
-        causes,
-        **measure.signature_parts(),
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-        missing=rules.missing,
-        depth=rules.depth,
-        **gold,
-    )
+        gold = {"spans": fingerprint(map(spans_fingerprint, retrieved.gold))}
+    else:
+        pieces = (piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
+        gold = {"gold": fingerprint(pieces)}
+    columns = []
+    for measure in measures:
+        if rules.ties == "average" and not measure.spec.averages_ties:
+            raise base.no_average(measure.spec.name)
+        values, causes = _scored(measure, retrieved)
+        if isinstance(retrieved, base.RetrievedSpans):
+            causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
+        if rules.missing == "skip":
+            absent = [row for row in missing if causes[row] == Cause.SCORED]
+            values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+        parts = {**measure.signature_parts(), **asdict(rules), **gold}
+        # these two rules are about judgements
+        del parts["no_relevant"], parts["judged_only"]
+        columns.append(column_of(measure, values, causes, **parts))
+    return columns
 
 
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
