@@ -175,7 +175,7 @@ def never(prediction):
         ("err@10", r"a value of max, as in err\(max=3\)"),
         ("alpha_ndcg@10", "a measure of ids and grades; this one needs judgements with subtopics"),
         ("bleu.corpus", "a metric of one answer; this one is of all"),
-        ("abstention.recall", "refusals are scored in a run"),
+        ("abstention.recall", "it is scored in a run"),
     ],
 )
 def test_a_wrong_scorer_is_refused_when_it_is_made(name, message):

@@ -14,12 +14,12 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.registry import checked, plain_signature, source_print
+from ragbench.registry import checked, declared_options, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import write_options
 from ragbench.types import Aggregate
@@ -424,32 +424,32 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
     if not isinstance(prediction, str):
         many = "; many at once: evaluate_texts" if isinstance(prediction, (list, tuple)) else ""
         raise OptionError(owner, "prediction", prediction, f"a text{many}")
-    if isinstance(references, str):
-        return
-    if isinstance(references, Mapping) or not isinstance(references, Iterable):
-        raise OptionError(owner, name, references, "a text, or a list with at least one")
-    if isinstance(references, Collection):  # an iterator could be read only once
-        for position, text in enumerate(references):
-            if not isinstance(text, str):
-                raise OptionError(owner, f"{name}[{position}]", text, "a text")
+    members = [references] if isinstance(references, str) else references
+    # an iterator could be read only once
+    is_list = isinstance(members, Collection) and not isinstance(members, Mapping)
+    if not is_list or not all(isinstance(text, str) for text in cast("Collection[Any]", members)):
+        raise OptionError(owner, name, references, "a text, or a list of at least one")
 
 
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator that copies the options of another metric, some with other defaults.
+    """Return a decorator that copies the options of a metric or scorer, some with other defaults.
 
-    The function is changed in place and returned.
+    The function takes them as `**options`, and shows them in its signature. It is changed in place
+    and returned.
     """
 
     def declare(function: Function) -> Function:
         signature = inspect.signature(function)
         inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        declared = declared_options(other)
         options = [
-            parameter.replace(default=defaults.get(name, parameter.default))
-            for name, parameter in inspect.signature(other).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY
+            p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
+            for p in inspect.signature(other).parameters.values()
+            if p.name in declared
         ]
         function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
-        function.__annotations__ = inspect.unwrap(other).__annotations__ | function.__annotations__
+        owner = other.__init__ if inspect.isclass(other) else inspect.unwrap(other)
+        function.__annotations__ = owner.__annotations__ | function.__annotations__
         return function
 
     return declare
@@ -470,6 +470,33 @@ def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]
     return references
 
 
+def checked_rows(
+    predictions: Sequence[str | None], references: Sequence[str | Sequence[str] | None]
+) -> list[tuple[str | None, tuple[str, ...]]]:
+    """Pair predictions with their references by position.
+
+    One text is a list of one reference; None gives no references. A prediction may be None.
+
+    Raises:
+        DataError: The lists differ in length, or a member is no text.
+    """
+    if isinstance(predictions, str) or isinstance(references, str):
+        raise DataError("found a text", allowed="lists of texts, one per item")
+    if len(predictions) != len(references):
+        raise DataError(
+            f"{len(predictions)} predictions and {len(references)} references",
+            allowed="one reference, or list of references, for each prediction",
+        )
+    gold = [(texts,) if isinstance(texts, str) else tuple(texts or ()) for texts in references]
+    for row, (prediction, texts) in enumerate(zip(predictions, gold, strict=True)):
+        if prediction is not None and not isinstance(prediction, str):
+            raise DataError(f"predictions[{row}]: found {prediction!r}", allowed="a text")
+        for text in texts:
+            if not isinstance(text, str):
+                raise DataError(f"references[{row}]: found {text!r}", allowed="a text")
+    return list(zip(predictions, gold, strict=True))
+
+
 def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
     """Pair predictions with their references by position; one text is a list of one reference.
 
@@ -482,38 +509,11 @@ def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[
         >>> paired_rows(["a", "b"], ["the a", ["the b", "a b"]])
         [('a', ('the a',)), ('b', ('the b', 'a b'))]
     """
-    if isinstance(predictions, str) or isinstance(references, str):
-        raise DataError("found a text", allowed="lists of texts, one per item")
-    if len(predictions) != len(references):
-        raise DataError(
-            f"{len(predictions)} predictions and {len(references)} references",
-            allowed="one reference, or list of references, for each prediction",
-        )
-    return [
-        (_text(f"predictions[{row}]", prediction), _references(f"references[{row}]", gold))
-        for row, (prediction, gold) in enumerate(zip(predictions, references, strict=True))
-    ]
-
-
-def as_texts(place: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return a text or a list of texts as a tuple; empty for None or an empty list.
-
-    Raises:
-        DataError: A member is no text; `place` names the argument in the message.
-        TypeError: `texts` is no iterable.
-    """
-    members = (texts,) if isinstance(texts, str) else texts or ()
-    return tuple(_text(place, text) for text in members)
-
-
-def _references(place: str, texts: str | Sequence[str]) -> tuple[str, ...]:
-    references = as_texts(place, texts)
-    if not references:
-        raise DataError(f"{place}: found {texts!r}", allowed="a text, or a list with at least one")
-    return references
-
-
-def _text(place: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{place}: found {value!r}", allowed="a text")
-    return value
+    rows: list[Row] = []
+    for row, (prediction, gold) in enumerate(checked_rows(predictions, references)):
+        if prediction is None or not gold:
+            wrong = f"predictions[{row}]: found {prediction!r}"
+            wrong += f", references[{row}]: found {references[row]!r}"
+            raise DataError(wrong, allowed="a text, and one reference or more")
+        rows.append((prediction, gold))
+    return rows

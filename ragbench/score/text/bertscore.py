@@ -25,6 +25,7 @@ from ragbench.score.text.base import (
     Row,
     metric,
     paired_rows,
+    takes_options_of,
 )
 from ragbench.score.text.token_vectors import (
     NOTHING,
@@ -107,8 +108,7 @@ def find_baseline(model: str, baseline: str) -> Path:
     """Return the file with the baselines of a model, layer by layer.
 
     `baseline` is a file, or a language for which bert-score has baselines of common models. Whether
-    the file has the form of a baseline is not checked. OSError for a language if bert-score is not
-    installed.
+    the file has the form of a baseline is not checked.
 
     Raises:
         OptionError: There is no such file, and no baseline of this model for the language.
@@ -117,14 +117,12 @@ def find_baseline(model: str, baseline: str) -> Path:
     if os.path.isfile(path):
         return path
     folder = _bert_score() / "rescale_baseline"
-    shipped = folder / baseline / f"{table_name(model)}.tsv"
-    languages = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    if baseline in languages and shipped.is_file():
-        return shipped
-    if baseline in languages:
-        allowed = f"a file: bert-score ships no baseline of '{model}' for '{baseline}'"
-    else:
-        allowed = f"a file, or a language that bert-score has: {', '.join(languages)}"
+    name = f"{table_name(model)}.tsv"
+    shipped = {file.parent.name: file for file in folder.glob(f"*/{name}")}
+    if baseline in shipped:
+        return shipped[baseline]
+    languages = ", ".join(sorted(shipped)) or "none"
+    allowed = f"a file, or a language for which bert-score has '{name}': {languages}"
     raise OptionError(OWNER, "baseline", baseline, allowed)
 
 
@@ -144,13 +142,11 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     except (OSError, ValueError, KeyError, TypeError) as error:
         allowed = "the form of bert-score: LAYER,P,R,F, then a line per layer"
         raise DataError("cannot be read as a baseline", file=path, allowed=allowed) from error
-    if layer >= len(layers):
-        raise DataError(f"no layer {layer}", file=path, allowed=f"0 to {len(layers) - 1}")
-    values = layers[layer]
     # rescaling divides by 1 - baseline
-    if max(values) >= 1:
-        raise DataError(f"layer {layer}: found {tuple(values)}", file=path, allowed="below 1")
-    return values
+    if layer >= len(layers) or max(layers[layer]) >= 1:
+        values = tuple(layers[layer]) if layer < len(layers) else "no line"
+        raise DataError(f"layer {layer}: found {values}", file=path, allowed="values below 1")
+    return layers[layer]
 
 
 # Default model of bert-score for English.
@@ -169,20 +165,38 @@ class BERTScorer:
 
     def __init__(
         self,
-        model: str = DEFAULT_MODEL,
+        model: embed.Model = DEFAULT_MODEL,
         *,
-        num_layers: int | None = None,
-        idf: bool = False,
-        rescale: bool = False,
-        baseline: str = "en",
-        device: embed.Device = "auto",
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
+        num_layers: Annotated[
+            int | None,
+            Option(
+                "The layer whose vectors are compared; null is the one of bert-score's table.", ge=0
+            ),
+        ] = None,
+        idf: Annotated[
+            bool, Option("Weigh tokens by how rare they are in the references.")
+        ] = False,
+        rescale: Annotated[
+            bool, Option("Rescale the scores, so that random pairs of texts get 0.")
+        ] = False,
+        baseline: Annotated[
+            str,
+            Option(
+                "Scores of random pairs: a language that bert-score has a file for, or a file.",
+                refers_to="path_or_name",
+            ),
+        ] = "en",
+        device: embed.ComputeDevice = "auto",
+        batch_tokens: embed.BatchTokens = None,
+        batch_size: Annotated[
+            int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
+        ] = None,
     ) -> None:
-        """Load a model; the options are those of `bertscore`.
+        """Load a model.
 
-        With `idf`, tokens are weighed by the references of each call of `score`. The last two
-        models stay loaded.
+        With `idf`, tokens are weighed by the references of each call of `score`. `num_layers` None
+        takes the layer of bert-score's table; `batch_tokens` and `batch_size` are as in `Batches`.
+        The last two models stay loaded.
 
         Raises:
             MissingExtra: bert-score, which brings torch and transformers, is not installed.
@@ -374,33 +388,9 @@ def _range(options: Options) -> tuple[float, float]:
     "here, since importing it takes two seconds more than the model alone",
     not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
 )
-def bertscore(  # noqa: PLR0913  the public signature: an option each
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    *,
-    model: embed.Model = DEFAULT_MODEL,
-    num_layers: Annotated[
-        int | None,
-        Option(
-            "The layer whose vectors are compared; null is the one of bert-score's table.", ge=0
-        ),
-    ] = None,
-    idf: Annotated[bool, Option("Weigh tokens by how rare they are in the references.")] = False,
-    rescale: Annotated[
-        bool, Option("Rescale the scores, so that random pairs of texts get 0.")
-    ] = False,
-    baseline: Annotated[
-        str,
-        Option(
-            "Scores of random pairs: a language that bert-score has a file for, or a file.",
-            refers_to="path_or_name",
-        ),
-    ] = "en",
-    device: embed.ComputeDevice = "auto",
-    batch_tokens: embed.BatchTokens = None,
-    batch_size: Annotated[
-        int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
-    ] = None,
+@takes_options_of(BERTScorer)
+def bertscore(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
 ) -> list[BertScore]:
     """Score how similar the tokens of a prediction are to those of its reference.
 
@@ -413,9 +403,8 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     Empty references are left out; an empty prediction, or empty references alone, give 0, also
     where rescaled. A text that is longer than the model can read is cut. With `idf`, a token that
     is in every reference weighs nothing, and a text of only such tokens scores 0. The model stays
-    loaded for the next call. `num_layers` None takes the layer of bert-score's table;
-    `batch_tokens` and `batch_size` are as in `Batches`. Of several references the largest
-    precision, recall and F count.
+    loaded for the next call. `options` are those of `BERTScorer`. Of several references the
+    largest precision, recall and F count.
 
     Returns:
         Scores in the order of the predictions, each with precision, recall and F; no predictions
@@ -429,13 +418,4 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     References:
         Zhang et al. (2020), BERTScore: Evaluating Text Generation with BERT.
     """
-    options: dict[str, Any] = {
-        "num_layers": num_layers,
-        "idf": idf,
-        "rescale": rescale,
-        "baseline": baseline,
-        "device": device,
-        "batch_tokens": batch_tokens,
-        "batch_size": batch_size,
-    }
-    return BERTScorer(model, **options).score(predictions, references)
+    return BERTScorer(**options).score(predictions, references)

@@ -13,11 +13,12 @@ from ragbench.score.text.base import (
     RowReader,
     Scorer,
     metric,
+    paired_rows,
     reference_list,
     row_scorer,
     takes_options_of,
 )
-from ragbench.score.text.corpus import CorpusScorer, corpus_rows
+from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import (
     WORD_TOKENIZERS,
     Counts,
@@ -249,6 +250,6 @@ def corpus_bleu(
     """
     options = {name: option.default for name, option in declared_options(bleu).items()} | options
     order = options["max_order"]
-    counted = _open_corpus(options).count(corpus_rows("bleu.corpus", predictions, references))
+    counted = _open_corpus(options).count(paired_rows(predictions, references))
     # without a prediction there are no statistics: zeros give a score of 0
     return bleu_of(counted or [0] * (2 + 2 * order), order, options, effective=False)

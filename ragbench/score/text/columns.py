@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
 
-from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.errors import AdapterError, OptionError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.text import base
 from ragbench.score.text.notation import parse_metric
@@ -95,30 +96,44 @@ class TextScorer:
             >>> [(column.name, column.values.tolist()) for column in columns]
             [('rouge1', [0.0, nan]), ('rouge1(stemmer=true)', [0.5, nan])]
         """
-        gold = [base.as_texts(f"references[{row}]", texts) for row, texts in enumerate(references)]
-        _check_predictions(predictions, len(gold))
+        texts = base.checked_rows(predictions, references)
+        gold = [references for _, references in texts]
         # all systems of a run have the same references: hash them once
         if gold != self._gold:
-            pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
+            pieces = (piece for row in gold for piece in (str(len(row)), *row))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
         columns: dict[base.Metric, ScoreColumn] = {}
-        refusals: list[bool | None] | None = None
+        refuses_once = functools.cache(refuses)  # several metrics read the refusals
         for group, scorer in self._groups:
-            if group[0].declaration.reads == "answerable":
-                if refusals is None:  # once for all metrics that read them
-                    refusals = [None if text is None else refuses(text) for text in predictions]
-                signed, rows, causes = _refusal_rows(group[0], predictions, refusals, answerable)
-            elif group[0].declaration.reads == "tool_calls":
-                signed, rows, causes = _compared_calls(group[0], predictions, calls)
+            declaration = group[0].declaration
+            inputs: Iterator[_Inputs]
+            if declaration.reads == "texts":
+                print_of_gold, inputs = self._print_of_gold, _text_inputs(declaration, texts)
+            elif declaration.reads == "answerable" and answerable is not None:
+                print_of_gold = fingerprint_json(list(answerable))
+                inputs = _refusal_inputs(
+                    declaration.function, predictions, answerable, refuses_once
+                )
+            elif declaration.reads == "tool_calls" and calls is not None:
+                print_of_gold = fingerprint_json(
+                    [gold and [call.to_dict() for call in gold] for gold in calls.expected]
+                )
+                inputs = _call_inputs(predictions, calls)
             else:
-                signed = shared_signature(group[0], self._print_of_gold)
-                rows, causes = _rows(predictions, gold, group[0].declaration)
+                allowed = "metrics of texts here; it is scored in a run over records"
+                raise OptionError("metric", "name", group[0].name, allowed)
+            outcomes = list(inputs)
+            rows = [row for row in outcomes if not isinstance(row, Cause)]
+            causes = np.array(
+                [row if isinstance(row, Cause) else Cause.SCORED for row in outcomes], np.uint8
+            )
+            signed = shared_signature(group[0], print_of_gold)
             if isinstance(scorer, base.WeighsReferences):
                 scorer.weigh(gold)
             progress = _Progress(advance)
             scored = scorer(rows, group, progress)
             # rows that are not scored count as completed steps
-            progress.flush(len(gold) - len(rows))
+            progress.flush(len(texts) - len(rows))
             for metric, column in zip(group, scored, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
@@ -271,15 +286,6 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     return read
 
 
-def _check_predictions(predictions: Sequence[str | None], n_references: int) -> None:
-    if len(predictions) != n_references:
-        sizes = f"{len(predictions)} predictions and {n_references} lists of references"
-        raise DataError(sizes, allowed="one list of references for each prediction")
-    for row, text in enumerate(predictions):
-        if text is not None and not isinstance(text, str):
-            raise DataError(f"predictions[{row}]: found {text!r}", allowed="a text, or None")
-
-
 def shared_signature(metric: base.Metric, gold: str) -> Signature:
     """Return the signature that all metrics of one declaration and options share.
 
@@ -295,94 +301,54 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     return Signature.of("", **parts, v=declaration.version)
 
 
-def _rows(
-    predictions: Sequence[str | None],
-    references: Sequence[Sequence[str]],
-    declaration: base.Declaration,
-) -> tuple[list[base.Row], CauseArray]:
-    """Return the items to score, and a cause for each item: `SCORED`, or why it has no score.
+# Arguments of a metric for one item, or the cause why the item has no score.
+_Inputs = base.Row | Cause
 
-    Rows have the items with the cause `SCORED`, in order. `NO_REFERENCE`, for a metric that needs
-    references, comes before `NO_ANSWER`.
-    """
-    causes = np.zeros(len(predictions), dtype=np.uint8)
-    rows: list[base.Row] = []
-    for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
+
+def _text_inputs(
+    declaration: base.Declaration, rows: Iterable[tuple[str | None, Sequence[str]]]
+) -> Iterator[_Inputs]:
+    for prediction, references in rows:
         # a missing reference comes first: that cause is the same for all systems
-        if not texts and declaration.needs_reference:
-            causes[index] = Cause.NO_REFERENCE
+        if not references and declaration.needs_reference:
+            yield Cause.NO_REFERENCE
         elif prediction is None:
-            causes[index] = Cause.NO_ANSWER
+            yield Cause.NO_ANSWER
         else:
-            rows.append((prediction, texts))
-    return rows, causes
+            yield prediction, references
 
 
-def _compared_calls(
-    metric: base.Metric, predictions: Sequence[str | None], calls: base.CallRows | None
-) -> tuple[Signature, list[base.Row], CauseArray]:
-    """Return signature, rows and causes of a metric of tool calls.
-
-    Rows have the items with the cause `SCORED`, in order. ValueError if the two lists of `calls`
-    differ in length.
-
-    Raises:
-        OptionError: There are no tool calls, as in a run without records.
-    """
-    if calls is None:
-        allowed = "metrics of texts here; tool calls are compared in a run over records with them"
-        raise OptionError("metric", "name", metric.name, allowed)
-    causes = np.zeros(len(predictions), dtype=np.uint8)
-    rows: list[base.Row] = []
-    for index, (actual, gold) in enumerate(zip(calls.actual, calls.expected, strict=True)):
+def _call_inputs(predictions: Sequence[str | None], calls: base.CallRows) -> Iterator[_Inputs]:
+    rows = zip(predictions, calls.actual, calls.expected, strict=True)
+    for prediction, actual, gold in rows:
         if gold is None:
-            causes[index] = Cause.NO_EXPECTED_CALLS
+            yield Cause.NO_EXPECTED_CALLS
         elif actual is None:
-            no_answer = predictions[index] is None
-            causes[index] = Cause.NO_ANSWER if no_answer else Cause.NO_TOOL_CALLS
+            yield Cause.NO_ANSWER if prediction is None else Cause.NO_TOOL_CALLS
         else:
-            rows.append(cast("base.Row", (actual, gold)))
-    print_of_gold = fingerprint_json(
-        [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
-    )
-    return shared_signature(metric, print_of_gold), rows, causes
+            yield cast("base.Row", (actual, gold))
 
 
-def _refusal_rows(
-    metric: base.Metric,
+def _refusal_inputs(
+    function: Callable[[bool, bool], float],
     predictions: Sequence[str | None],
-    refusals: Sequence[bool | None],
-    answerable: Sequence[bool | None] | None,
-) -> tuple[Signature, list[base.Row], CauseArray]:
-    """Return signature, rows and causes of a metric of refusals.
-
-    Rows have the items with the cause `SCORED`, in order. A cause that lies in the question comes
-    before one of the reply. ValueError if the lists differ in length.
-
-    Raises:
-        OptionError: Nothing tells which questions have an answer, as outside of a run.
-    """
-    if answerable is None:
-        allowed = "metrics of texts here; refusals are scored in a run, which knows its questions"
-        raise OptionError("metric", "name", metric.name, allowed)
-    function = metric.declaration.function
-    causes = np.zeros(len(predictions), dtype=np.uint8)
-    rows: list[base.Row] = []
-    triples = zip(predictions, refusals, answerable, strict=True)
-    for index, (prediction, refusal, has_answer) in enumerate(triples):
+    answerable: Sequence[bool | None],
+    refuses: Callable[[str], bool | None],
+) -> Iterator[_Inputs]:
+    for prediction, has_answer in zip(predictions, answerable, strict=True):
+        # causes that lie in the question come before those of the reply
         if has_answer is None:
-            causes[index] = Cause.NO_REFERENCE
+            yield Cause.NO_REFERENCE
         elif math.isnan(function(True, has_answer)):
-            causes[index] = Cause.HAS_ANSWER if has_answer else Cause.HAS_NO_ANSWER
+            yield Cause.HAS_ANSWER if has_answer else Cause.HAS_NO_ANSWER
         elif prediction is None:
-            causes[index] = Cause.NO_ANSWER
-        elif refusal is None:
-            causes[index] = Cause.UNSURE_REFUSAL
+            yield Cause.NO_ANSWER
+        elif (refusal := refuses(prediction)) is None:
+            yield Cause.UNSURE_REFUSAL
         elif math.isnan(function(refusal, has_answer)):
-            causes[index] = Cause.NO_REFUSAL
+            yield Cause.NO_REFUSAL
         else:
-            rows.append(cast("base.Row", (refusal, has_answer)))
-    return shared_signature(metric, fingerprint_json(list(answerable))), rows, causes
+            yield cast("base.Row", (refusal, has_answer))
 
 
 def _score_column(

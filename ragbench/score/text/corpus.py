@@ -7,8 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ragbench.errors import OptionError
-from ragbench.score.text.base import Advance, Column, Metric, Row, reference_list
+from ragbench.score.text.base import Advance, Column, Metric, Row
 
 # Counts and lengths of a prediction; sacrebleu adds them up over a corpus.
 Statistics = list[float]
@@ -79,22 +78,3 @@ def _add_up(parts: Sequence[Statistics]) -> Statistics:
     # sacrebleu's own sum: since Python 3.12, `sum` rounds in another way
     total: Statistics = sum_of_lists(parts)  # type: ignore[no-untyped-call]
     return total
-
-
-def corpus_rows(
-    owner: str, predictions: Sequence[str], references: Sequence[str | Sequence[str]]
-) -> list[Row]:
-    """Pair predictions with their references by position.
-
-    Empty lists give an empty list; texts are not checked.
-
-    Raises:
-        OptionError: The lists differ in length, or a prediction has no reference; with the metric.
-    """
-    if len(predictions) != len(references):
-        sizes = f"{len(predictions)} predictions and {len(references)} references"
-        raise OptionError(owner, "references", sizes, "one for each prediction")
-    return [
-        (text, reference_list(owner, gold))
-        for text, gold in zip(predictions, references, strict=True)
-    ]

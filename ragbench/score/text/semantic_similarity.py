@@ -17,7 +17,16 @@ from ragbench.embed.sentence_transformers import (
     shared_embedder,
 )
 from ragbench.registry import Option
-from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, paired_rows
+from ragbench.score.text.base import (
+    Advance,
+    Column,
+    Metric,
+    Options,
+    Row,
+    metric,
+    paired_rows,
+    takes_options_of,
+)
 from ragbench.types.scores import Value
 
 _OWNER = "semantic_similarity"
@@ -35,13 +44,13 @@ class SemanticSimilarity:
 
     def __init__(
         self,
-        model: str = DEFAULT_MODEL,
+        model: embed.Model = DEFAULT_MODEL,
         *,
-        prompt: str = "",
-        device: embed.Device = "auto",
-        batch_tokens: int | None = None,
+        prompt: Annotated[str, Option("Text put before each text.")] = "",
+        device: embed.ComputeDevice = "auto",
+        batch_tokens: embed.BatchTokens = None,
     ) -> None:
-        """Load a model; the options are those of `semantic_similarity`.
+        """Load a model; `batch_tokens` is as in `Batches`.
 
         Raises:
             MissingExtra: sentence-transformers is not installed.
@@ -186,14 +195,9 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     equals="the cosine by sentence-transformers, within 1e-5",
     not_for="facts: an answer that says the contrary is similar; values of two models",
 )
+@takes_options_of(SemanticSimilarity)
 def semantic_similarity(
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    *,
-    model: embed.Model = DEFAULT_MODEL,
-    prompt: Annotated[str, Option("Text put before each text.")] = "",
-    device: embed.ComputeDevice = "auto",
-    batch_tokens: embed.BatchTokens = None,
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
 ) -> list[Value]:
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
@@ -201,7 +205,8 @@ def semantic_similarity(
     very similar. Values lie in -1..1; unrelated texts have about 0. They depend on the model, and
     are only compared within one. Empty references are left out; an empty prediction, or empty
     references alone, give 0. A text that is longer than the model can read is cut. The model stays
-    loaded; `batch_tokens` is as in `Batches`. Of several references the most similar counts.
+    loaded. `options` are those of `SemanticSimilarity`. Of several references the most similar
+    counts.
 
     Returns:
         Values in the order of the predictions; no predictions give an empty list.
@@ -214,5 +219,4 @@ def semantic_similarity(
     References:
         Reimers and Gurevych (2019), Sentence-BERT.
     """
-    options: dict[str, Any] = {"prompt": prompt, "device": device, "batch_tokens": batch_tokens}
-    return [*map(Value, SemanticSimilarity(model, **options).score(predictions, references))]
+    return [*map(Value, SemanticSimilarity(**options).score(predictions, references))]

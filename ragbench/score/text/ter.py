@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ragbench.registry import Option
-from ragbench.score.text.base import Options, metric, reference_list, takes_options_of
-from ragbench.score.text.corpus import CorpusScorer, corpus_rows
+from ragbench.score.text.base import Options, metric, paired_rows, reference_list, takes_options_of
+from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value
 
@@ -117,5 +117,4 @@ def corpus_ter(
         Snover et al. (2006), A Study of Translation Edit Rate with Targeted Human Annotation. Efron
         and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11, for the jackknife.
     """
-    rows = corpus_rows("ter.corpus", predictions, references)
-    return Value(_open_corpus(options).score(rows))
+    return Value(_open_corpus(options).score(paired_rows(predictions, references)))

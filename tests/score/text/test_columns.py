@@ -213,7 +213,7 @@ def test_a_scorer_serves_one_system_after_the_other():
 
 
 def test_bad_inputs_say_where():
-    with pytest.raises(DataError, match="2 predictions and 1 lists of references"):
+    with pytest.raises(DataError, match="2 predictions and 1 references"):
         score_texts(["a", "b"], [["a"]], ["bleu"])
     with pytest.raises(DataError, match=r"predictions\[1\]: found 3"):
         score_texts(["a", 3], [["a"], ["b"]], ["bleu"])

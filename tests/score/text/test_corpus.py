@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import bounds_of, summarize
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.score.text.chrf import chrf, corpus_chrf
 from ragbench.score.text.ter import corpus_ter
 from ragbench.types import Cause
@@ -112,9 +112,9 @@ def test_of_nothing():
 
 @pytest.mark.parametrize("function", [corpus_chrf, corpus_ter])
 def test_refuses_what_cannot_be_paired(function):
-    with pytest.raises(OptionError, match="2 predictions and 1 references"):
+    with pytest.raises(DataError, match="2 predictions and 1 references"):
         function(["a", "b"], ["a"])
-    with pytest.raises(OptionError, match="references"):
+    with pytest.raises(DataError, match="references"):
         function(["a"], [[]])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import summarize
-from ragbench.errors import OptionError
+from ragbench.errors import DataError
 from ragbench.score.text.bleu import corpus_bleu
 from tests.score.text.scoring import score_texts
 
@@ -108,7 +108,7 @@ def test_a_failure_leaves_every_value_possible():
 
 
 def test_refuses_what_cannot_be_paired():
-    with pytest.raises(OptionError, match="2 predictions and 1 references"):
+    with pytest.raises(DataError, match="2 predictions and 1 references"):
         corpus_bleu(["a", "b"], ["a"])
-    with pytest.raises(OptionError, match="references"):
+    with pytest.raises(DataError, match="references"):
         corpus_bleu(["a"], [[]])
