@@ -11,11 +11,11 @@ help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 CONSTRAINTS ?= constraints.txt
+# Nothing is compiled ahead: Python does so on first use, for what is used.
 setup:  ## make .venv with all that the tests need; CONSTRAINTS=requirements.lock: as locked
 	python3 -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[test]' -c $(CONSTRAINTS)
+	$(BIN)/pip install -q --no-compile -e '.[test]' -c $(CONSTRAINTS)
 
-# Nothing is compiled ahead: Python does so on first use, for what is used.
 setup-core:  ## make .venv without torch, Ray, browser and servers: enough for `make fast`
 	python3 -m venv $(VENV)
 	$(BIN)/pip install -q --no-compile -e '.[test-core]'

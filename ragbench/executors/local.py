@@ -74,7 +74,9 @@ class Local(Executor):
             )
         try:
             return self._pool.submit(compute, pickled, apply, block)
-        except (BrokenProcessPool, OSError) as error:  # a process ended, maybe in this moment
+        # A process ended, maybe in this moment: the thread of a breaking pool closes pipes whose
+        # numbers the process being started then has twice, which is a ValueError.
+        except (BrokenProcessPool, OSError, ValueError) as error:
             broken: Results = Future()
             broken.set_exception(BrokenProcessPool(str(error)))
             return broken

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from multiprocessing.context import SpawnProcess
 
 import pytest
 
@@ -128,6 +129,21 @@ def test_two_deadly_blocks_among_others(executor):
 
     assert [isinstance(result, LostItem) for result in results] == [n == "die" for n in numbers]
     assert [result for result in results if not isinstance(result, LostItem)] == [2, 4, 6, 10]
+
+
+def test_a_process_whose_start_fails_costs_no_block(monkeypatch):
+    """A pool that breaks while a process starts: a race of threads, so its error is raised here."""
+    errors, start = [ValueError("bad value(s) in fds_to_keep")], SpawnProcess.start
+
+    def start_or_fail(process):
+        if errors:
+            raise errors.pop()
+        start(process)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_or_fail)
+    with closing(Local(workers=1)) as executor:
+        assert mapped(executor, tasks.doubles(), [1, 2, 3], 1) == [2, 4, 6]
+    assert not errors
 
 
 def test_workers_that_end_on_everything_are_one_error(executor):
