@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import importlib
 import os
@@ -63,13 +62,6 @@ _ISSUES = "https://github.com/ragbench/ragbench/issues"
 # New objects before Python searches them for reference cycles. A run hardly has cycles: the default
 # of 700 costs an experiment over run files a twentieth of its time and saves no memory.
 _OBJECTS_TO_A_COLLECTION = 50_000
-
-# Errors of a file name, a disk or a permission: the user can mend them, they are no bugs.
-_OF_THE_MACHINE = frozenset(
-    {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
-    | {errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.EMFILE, errno.EFBIG}
-    | {errno.EDQUOT}
-)
 
 
 class _LazyGroup(click.Group):
@@ -174,8 +166,10 @@ def _exit_code() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         return 0
     except OSError as error:
-        if error.filename is not None and error.errno not in _OF_THE_MACHINE:
-            return _internal_error()  # a missing file of the package: the log names it
+        # errors of a file name, a disk or a permission: the user can mend them, they are no bugs;
+        # a file that is missing was to be there, and the log names it
+        if isinstance(error, FileNotFoundError):
+            return _internal_error()
         where = "the result" if error.filename is None else os.fsdecode(error.filename)
         verb = "write" if error.filename is None else "use"
         return _fail(_code_of(error), f"cannot {verb} {where}: {error.strerror}")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from ragbench.cli.output import confirm, echo, flag
+from ragbench.cli.output import echo, flag
+from ragbench.errors import visible
 from ragbench.store.database import CacheEntry
 from ragbench.store.maintenance import remove, stored_in, to_prune, verify
 
@@ -96,7 +97,8 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
         if not sys.stdin.isatty():
             text = f"cannot ask about {len(entries)} entries without a terminal; use --yes"
             raise click.UsageError(text)
-        confirm(f"Remove {len(entries)} entries from {folder}?")
+        question = f"Remove {len(entries)} entries from {folder}?"
+        click.confirm(visible(question), abort=True, err=True)
     _remove(entries)
 
 

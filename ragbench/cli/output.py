@@ -185,25 +185,6 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     stream.flush()
 
 
-def confirm(question: str) -> None:
-    """Ask a yes-or-no question on stderr until the answer is valid.
-
-    `click.confirm` would write to the stream behind the door.
-
-    Raises:
-        Abort: The answer is no, empty, or the end of the input.
-    """
-    while True:
-        sys.stderr.write(f"{question} [y/N]: ")
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if line.strip().lower() in ("y", "yes"):
-            return
-        if line.strip().lower() in ("", "n", "no"):
-            raise click.Abort
-        echo("please answer y or n", err=True)
-
-
 def _escaped_or_raw(error: UnicodeError) -> tuple[str | bytes, int]:
     """Encode a surrogate as the byte that it stands for, another character as an escape."""
     if not isinstance(error, UnicodeEncodeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +23,7 @@ _LONG = {
     "Max_retrieved_per_topic": "depth",
     "Rel_info_format": "rel-format",
     "Results_format": "results-format",
-    "Debug_level": "debug",
-    "Zscore": "zscores",
 }
-
-# Option that takes one format of trec_eval alone -> that format.
-_ONLY_FORMAT = {"-R": "qrels", "-T": "trec_results"}
-_NO_PREFERENCES = "there is no measure of preferences between pairs; bpref needs grades alone"
-# Option, or option and format, that is not supported -> the reason, or another way.
-_REFUSED = {
-    "-D": "it prints the inner steps of trec_eval; ragbench list measures describes each measure",
-    "-Z": "use --format csv -q and the means of your reference runs instead",
-    "-o": "trec_eval dropped that page in version 9; leave it out",
-    "-R qrels_jg": "split the file by its second column, the judge, and score each part",
-    "-R prefs": _NO_PREFERENCES,
-    "-R qrels_prefs": _NO_PREFERENCES,
-}
-
-
-def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    option = parameter.opts[0]
-    only = _ONLY_FORMAT.get(option)
-    if not value or value == only or context.resilient_parsing:
-        return
-    words = option if only is None else f"{option} {value}"
-    if words in _REFUSED:
-        raise click.UsageError(f"{words} is not supported: {_REFUSED[words]}")
-    raise click.UsageError(f"{words}: no such format; allowed: {only}")
-
-
-_unsupported = partial(click.option, callback=_refuse, expose_value=False)
-
 
 _FORMATS = ("table", "trec", "json", "csv")
 _WORDS = ("zero", "skip")
@@ -97,19 +66,18 @@ _WORDS = ("zero", "skip")
     *("-N", "--documents"),
     help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
 )
-@_unsupported(
+@click.option(
     *("-R", "--rel-format"),
-    metavar="FORMAT",
+    type=click.Choice(["qrels"]),
+    expose_value=False,
     help="Format of the judgements; only qrels is supported.",
 )
-@_unsupported(
+@click.option(
     *("-T", "--results-format"),
-    metavar="FORMAT",
+    type=click.Choice(["trec_results"]),
+    expose_value=False,
     help="Format of the runs; only trec_results is supported.",
 )
-@_unsupported("-D", "--debug", hidden=True)
-@_unsupported("-Z", "--zscores", hidden=True)
-@_unsupported("-o", "old_page", is_flag=True, hidden=True)
 @click.version_option(
     __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )
@@ -149,7 +117,7 @@ def command(
 
     The rules are those of trec_eval: queries that a run lacks are left out unless -c is passed, and
     queries without a relevant document count as 0. Files may be gzipped. The long options of
-    trec_eval work too. For an option that is not supported, a message names another way.
+    trec_eval work too.
     """
     refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
     # scoring multiplies no matrices, and starting the threads of BLAS costs more than the work

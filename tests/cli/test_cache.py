@@ -196,5 +196,5 @@ def test_the_question_before_a_removal_goes_through_the_door(
     told = capsys.readouterr().err
     assert exited.value.code == code
     assert "\x1b" not in told
-    assert "ca␛[31mche? [y/N]: " in told
+    assert "ca␛[31mche? [y/N]:" in told
     assert bool(stored_in(folder)) == bool(code)
