@@ -26,29 +26,16 @@ class RightAnswer:
     The fields are options of the config, block `causes.right`.
 
     Attributes:
-        measure: Metric or rubric that decides; None takes the first judged correctness, else words.
-        min: Smallest value of a right answer, 0 to 1.
-        words: Share of the content words of a gold answer that a right answer has, above 0, at most
-            1.
+        measure: Metric or rubric that decides; default: correctness of a judge, else the words of
+            the gold answers.
+        min: Value from which an answer is right.
+        words: Where words decide: share of the content words of a gold answer, beyond those of the
+            question, that a right answer has.
     """
 
-    measure: Annotated[
-        str | None,
-        Option(
-            "Metric or rubric that decides; default: correctness of a judge, else the words of "
-            "the gold answers."
-        ),
-    ] = None
-    min: Annotated[float, Option("Value from which an answer is right.", ge=0, le=1)] = 0.5
-    words: Annotated[
-        float,
-        Option(
-            "Where words decide: share of the content words of a gold answer, beyond those of the "
-            "question, that a right answer has.",
-            gt=0,
-            le=1,
-        ),
-    ] = 0.4
+    measure: Annotated[str | None, Option()] = None
+    min: Annotated[float, Option(ge=0, le=1)] = 0.5
+    words: Annotated[float, Option(gt=0, le=1)] = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +45,12 @@ class SupportedAnswer:
     The fields are options of the config, block `causes.supported`.
 
     Attributes:
-        measure: Rubric that decides; None takes faithfulness of a judge.
-        min: Smallest value of a supported answer, 0 to 1.
+        measure: Rubric that decides; default: faithfulness of a judge.
+        min: Value from which an answer is supported.
     """
 
-    measure: Annotated[
-        str | None, Option("Rubric that decides; default: faithfulness of a judge.")
-    ] = None
-    min: Annotated[float, Option("Value from which an answer is supported.", ge=0, le=1)] = 0.5
+    measure: Annotated[str | None, Option()] = None
+    min: Annotated[float, Option(ge=0, le=1)] = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +58,11 @@ class CauseRules:
     """Options of the rules that give each query its cause: the block `causes` of the config.
 
     Attributes:
-        read: Number of hits that a generator would read, for a retriever alone; 5 by default.
+        read: Hits that a generator would read, for a retriever alone.
         relevant: Smallest grade of a gold document.
-        words: Share of the content words of a gold answer that makes a passage hold it, above 0, at
-            most 1; for questions without judgements.
-        need: `any` gold document suffices, or `all` are needed.
+        words: Where a question is not judged, and its gold answers have more than four content
+            words: share of these words that a passage has which holds the answer.
+        need: Gold documents that an answer needs: any of them, or all (questions of hops).
         right: Rule for a right answer.
         supported: Rule for a supported answer.
     """
@@ -87,23 +72,10 @@ class CauseRules:
         "supported": "When an answer is supported by what was read.",
     }
 
-    read: Annotated[
-        int, Option("Hits that a generator would read, for a retriever alone.", ge=1)
-    ] = DEFAULT_READ
-    relevant: Annotated[int, Option("Smallest grade of a gold document.", ge=1)] = 1
-    words: Annotated[
-        float,
-        Option(
-            "Where a question is not judged, and its gold answers have more than four content "
-            "words: share of these words that a passage has which holds the answer.",
-            gt=0,
-            le=1,
-        ),
-    ] = 0.5
-    need: Annotated[
-        Literal["any", "all"],
-        Option("Gold documents that an answer needs: any of them, or all (questions of hops)."),
-    ] = "any"
+    read: Annotated[int, Option(ge=1)] = DEFAULT_READ
+    relevant: Annotated[int, Option(ge=1)] = 1
+    words: Annotated[float, Option(gt=0, le=1)] = 0.5
+    need: Annotated[Literal["any", "all"], Option()] = "any"
     right: RightAnswer = field(default_factory=RightAnswer)
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.comparison.method import IntervalsAndTests
 from ragbench.errors import Place
-from ragbench.files import DEFAULT_CACHE
 from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import Option, OptionSet
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
@@ -40,21 +39,13 @@ class Match(OptionSet):
             document, so that k counts documents; `text`: gold passages are found by their words.
         id: document: where a passage names its document: metadata.<key>.
         separator: document: a passage's id is its document's, the last separator, and the rest.
-        overlap: Share of words, above 0 up to 1; None takes the default.
+        overlap: text: share of a gold passage's words that a passage must hold; default 0.8.
     """
 
     level: Annotated[Literal["id", "document", "text"], Option()] = "id"
     id: Annotated[str | None, Option()] = None
     separator: Annotated[str | None, Option()] = None
-    overlap: Annotated[
-        float | None,
-        Option(
-            "text: share of a gold passage's words that a passage must hold; default "
-            f"{DEFAULT_OVERLAP}.",
-            gt=0,
-            le=1,
-        ),
-    ] = None
+    overlap: Annotated[float | None, Option(gt=0, le=1)] = None
 
     @property
     def rule(self) -> str | None:
@@ -89,43 +80,41 @@ class Fill(OptionSet):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics(ScoringRules):
-    """Rules for the scores of rankings."""
+    """Rules for the scores of rankings.
+
+    Attributes:
+        top_k: Number of ranks that are kept and scored.
+        measures: Names of measures; default: all that the data allow.
+        match: Rules for hits.
+        fill: Rules by which a judge grades passages without a judgement; None grades none.
+    """
 
     blocks: ClassVar[Mapping[str, str]] = {
         "match": "Rules for hits: which retrieved passages count as relevant.",
         "fill": "A judge grades passages that people have not judged.",
     }
 
-    top_k: Annotated[int, Option("Number of ranks that are kept and scored.", ge=1)] = 100
-    measures: Annotated[
-        tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
-    ] = None
+    top_k: Annotated[int, Option(ge=1)] = 100
+    measures: Annotated[tuple[str, ...] | None, Option()] = None
     match: Match = field(default_factory=Match)
     fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(IntervalsAndTests):
-    """Options of intervals and tests."""
+    """Options of intervals and tests.
 
-    baseline: Annotated[
-        str | None,
-        Option(
-            "Retriever that the others are compared with; default: the first.",
-            refers_to="retriever",
-        ),
-    ] = None
-    cluster: Annotated[
-        str | None, Option("metadata.<key> of the queries: those with equal values are one unit.")
-    ] = None
-    slices: Annotated[
-        tuple[str, ...] | None,
-        Option(
-            f"What sorts the queries into slices: {', '.join(SLICES)}, metadata.<key>, "
-            "week(metadata.time) (also day, month; UTC); each is tested for having become worse; "
-            "default: none."
-        ),
-    ] = None
+    Attributes:
+        baseline: Retriever that the others are compared with; default: the first.
+        cluster: metadata.<key> of the queries: those with equal values are one unit.
+        slices: What sorts the queries into slices: query_length, relevant, answerable,
+            metadata.<key>, week(metadata.time) (also day, month; UTC); each is tested for having
+            become worse; default: none.
+    """
+
+    baseline: Annotated[str | None, Option(refers_to="retriever")] = None
+    cluster: Annotated[str | None, Option()] = None
+    slices: Annotated[tuple[str, ...] | None, Option()] = None
 
 
 # Passages that a generator gets instead of those of a retriever
@@ -150,6 +139,8 @@ class Top(OptionSet):
         controls: What generators answer from besides: gold_context (the relevant documents),
             no_context, shuffled_context (the passages of another question), distractors: N (the
             relevant documents and N others), injection (one passage orders to write a word).
+        cache: Folder of what is stored between runs, relative to where you are; default: what
+            RAGBENCH_CACHE says, or .ragbench.
         cache_also: Further cache folders, which are only read.
     """
 
@@ -158,13 +149,7 @@ class Top(OptionSet):
     max_failed: Annotated[float, Option(ge=0, le=1)] = 0.0
     output: Annotated[str, Option()] = "runs"
     controls: Annotated[list[Control | Mapping[str, int]] | None, Option()] = None
-    cache: Annotated[
-        str | None,
-        Option(
-            "Folder of what is stored between runs, relative to where you are; default: what "
-            f"RAGBENCH_CACHE says, or {DEFAULT_CACHE}."
-        ),
-    ] = None
+    cache: Annotated[str | None, Option()] = None
     cache_also: Annotated[list[str] | None, Option(refers_to="path")] = None
 
 

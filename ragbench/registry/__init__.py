@@ -1,6 +1,7 @@
 """Names to components: lazy tables, entry points, `python:` paths, declared options, nearest names.
 
-A component declares its options once, as annotated keyword parameters:
+A component declares its options once, as annotated keyword parameters. The help of an option is its
+text under `Args:` in the docstring, or the first argument of `Option`:
 
     class BM25:
         def __init__(self, *, k1: Annotated[float, Option("Term saturation.", ge=0)] = 0.9): ...

@@ -38,7 +38,7 @@ C = TypeVar("C", bound="Configured")
 
 _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
-# An entry of `Attributes:`, whose further lines are indented once more.
+# An entry of `Attributes:` or `Args:`, whose further lines are indented once more.
 _ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -56,8 +56,8 @@ class Option:
     """Meaning and bounds of an option, as `Annotated[type, Option(...)]`.
 
     Attributes:
-        help: One sentence for `list`, the schema and the docs; if empty, a field of an
-            `OptionSet` has its text under `Attributes:`.
+        help: One sentence for `list`, the schema and the docs; if empty, the text of the option
+            under `Args:` or `Attributes:` in the docstring.
         ge: Smallest allowed number.
         gt: The number must be greater than this.
         le: Largest allowed number.
@@ -302,15 +302,19 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 
 
 def attribute_texts(component: Any) -> dict[str, str]:
-    """Return field -> its text under `Attributes:` in the docstring of a dataclass or of its bases.
+    """Return name -> its text under `Attributes:` or `Args:` in the docstring of a component.
 
-    A text is on one line; fields without a text are left out. A function has none.
+    Of a class also in the docstrings of its bases, whose texts its own replace. A text is on one
+    line; names without a text are left out.
     """
     texts: dict[str, str] = {}
-    for cls in reversed(inspect.getmro(component) if inspect.isclass(component) else ()):
-        _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
-        for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
-            texts[match["name"]] = " ".join(match["text"].split())
+    documented = reversed(component.__mro__) if inspect.isclass(component) else [component]
+    for owner in documented:
+        text = inspect.cleandoc(owner.__doc__ or "")
+        for heading in ("Attributes", "Args"):
+            _, _, section = text.partition(f"\n{heading}:\n")
+            for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
+                texts[match["name"]] = " ".join(match["text"].split())
     return texts
 
 

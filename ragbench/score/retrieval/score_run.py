@@ -174,20 +174,16 @@ class ScoringRules:
     """Rules of scoring that a config sets; see `rank` and `score_run`.
 
     Attributes:
-        ties: `docid`, `stable` or `average`: order of documents with equal scores.
-        trec_eval: 9 or 10: version whose rounding is used.
-        missing: `zero` or `skip`: score of a judged query that the run lacks.
-        no_relevant: `skip` or `zero`: score of a query without a relevant document.
+        ties: Order of documents with equal scores.
+        trec_eval: Version of trec_eval whose rounding is used.
+        missing: What happens to a judged query that the run lacks.
+        no_relevant: What happens to a query without a relevant document.
     """
 
-    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
-    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
-    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
-        "zero"
-    )
-    no_relevant: Annotated[
-        NoRelevant, Option("What happens to a query without a relevant document.")
-    ] = "skip"
+    ties: Annotated[Ties, Option()] = "docid"
+    trec_eval: Annotated[TrecEval, Option()] = 10
+    missing: Annotated[Missing, Option()] = "zero"
+    no_relevant: Annotated[NoRelevant, Option()] = "skip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +193,12 @@ class Rules(ScoringRules):
     OptionError if a value is not allowed.
 
     Attributes:
-        depth: Number of documents of a query that are looked at, 1 or more; None for all.
-        judged_only: True removes unjudged documents after `depth`.
+        depth: How many documents of a query are looked at; None: all.
+        judged_only: Take documents that are not judged out of the rankings, after `depth`.
     """
 
-    depth: Annotated[
-        int | None, Option("How many documents of a query are looked at; null: all.", ge=1)
-    ] = None
-    judged_only: Annotated[
-        bool, Option("Take documents that are not judged out of the rankings, after `depth`.")
-    ] = False
+    depth: Annotated[int | None, Option(ge=1)] = None
+    judged_only: Annotated[bool, Option()] = False
 
     def __post_init__(self) -> None:
         check_values("score_run", declared_options(Rules), asdict(self))
