@@ -227,7 +227,7 @@ FORMULAS: Mapping[str, Formula] = {
 }
 
 # Cause -> reasoning of a verdict whose formula does not apply.
-WHY_NOT = {
+_WHY_NOT = {
     Cause.NO_CLAIMS: "there is no claim to check",
     Cause.NO_CITATIONS: "the answer cites no passage",
     Cause.NOTHING_TO_USE: "no passage has anything of the reference",
@@ -237,20 +237,19 @@ WHY_NOT = {
 def grounded_verdict(
     rubric: Rubric,
     grounding: Grounding,
-    lines: Iterable[str],
-    why_not: Mapping[Cause, str] = WHY_NOT,
+    lines: Iterable[str] | None = None,
 ) -> Verdict:
     """Return the verdict of a rubric over claims; `not_applicable` if the formula has no value.
 
-    `lines` become the reasoning, one line each; `why_not` has the sentence for each cause. KeyError
-    if the rubric's formula is not in `FORMULAS`, or `why_not` lacks the cause.
+    `lines` become the reasoning, one line each; None describes the rulings on each claim. KeyError
+    if the rubric's formula is not in `FORMULAS`.
     """
     score = apply_formula(rubric.formula or "", grounding)
+    claims = tuple(_judged_claims(rubric, grounding))
+    lines = _describe_claims(claims, grounding.cited) if lines is None else lines
     if isinstance(score, Cause):
-        return not_applicable(score, "\n".join([why_not[score], *lines]))
-    return Verdict(
-        score, reasoning="\n".join(lines), claims=tuple(_judged_claims(rubric, grounding))
-    )
+        return not_applicable(score, "\n".join([_WHY_NOT[score], *lines]))
+    return Verdict(score, reasoning="\n".join(lines), claims=claims)
 
 
 def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim]:
@@ -275,6 +274,35 @@ def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim
                 against=tuple(number for number, cell in numbered if cell == "contradicted"),
                 other=getattr(grounding, other)[n] if other in sides else None,
             )
+
+
+def _describe_claims(
+    claims: Sequence[JudgedClaim], cited: Sequence[frozenset[int]]
+) -> Iterator[str]:
+    """Yield a line per claim: its passages, the ruling of the other text, and what it cites.
+
+    Claims of the answer and of the reference are numbered from 1 each. `cited` has the passages
+    that each claim of the answer cites.
+    """
+    numbers = {"answer": 0, "reference": 0}
+    for claim in claims:
+        of_answer = claim.whose == "answer"
+        n = numbers[claim.whose] = numbers[claim.whose] + 1
+        passages = {"supported": claim.passages, "contradicted": claim.against}
+        parts = [f"{word} by {_listed(places)}" for word, places in passages.items() if places]
+        if claim.ruling is not None and not parts:
+            parts = ["supported by no passage"]
+        if claim.other is not None:
+            place = "in" if claim.other == "supported" else "not in"
+            parts.append(f"{place} the {'reference' if of_answer else 'answer'}")
+        # markers in a reference cite nothing of this system
+        if of_answer and cited[n - 1]:
+            parts.append(f"cites {_listed(cited[n - 1])}")
+        yield f"{'' if of_answer else 'reference '}claim {n}: {', '.join(parts)}: {claim.text}"
+
+
+def _listed(passages: Iterable[int]) -> str:
+    return f"passage {', '.join(map(str, sorted(passages)))}"
 
 
 def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:

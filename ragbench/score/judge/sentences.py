@@ -6,14 +6,12 @@ Citation markers are `[1]`, `[2, 3]`, `[1-3]`; the first passage has number 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.grounding import (
     FORMULAS,
-    WHY_NOT,
-    Cell,
     Grounding,
     Side,
     best_verdict,
@@ -22,7 +20,7 @@ from ragbench.score.judge.grounding import (
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.refusals import is_refusal
 from ragbench.text.tokenize import sentences
-from ragbench.types.scores import Cause, Ruling, Verdict
+from ragbench.types.scores import Ruling, Verdict
 
 _NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
 # only from the first of several blanks: starting at each would make the search quadratic
@@ -87,11 +85,6 @@ def without_markers(text: str) -> str:
 
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # a list mark: its number is no claim
 
-_WHY_NOT = {
-    **WHY_NOT,
-    Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
-}
-
 
 def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
     """Return the sentences of a text that have content words and are not refusals.
@@ -150,18 +143,17 @@ def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: R
     sides = FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
-        grounding, lines = _ground(item, reference, analyze, rule, sides)
-        verdicts.append(grounded_verdict(rubric, grounding, lines, _WHY_NOT))
+        grounding = _ground(item, reference, analyze, rule, sides)
+        verdicts.append(grounded_verdict(rubric, grounding))
     return best_verdict(rubric, verdicts)
 
 
 def _ground(
     item: JudgedItem, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
-) -> tuple[Grounding, list[str]]:
+) -> Grounding:
     """Check the sentences of answer and reference against the passages and against each other.
 
-    Returns the rulings, and a line of reasoning for each claim. Sides that are not asked for are
-    empty.
+    Sides that are not asked for are empty.
     """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
@@ -182,7 +174,7 @@ def _ground(
         source = f"{question} {text}".strip() if text.strip() else ""
         return [ruling(claim, source) for claim in checked] if side in sides else []
 
-    grounding = Grounding(
+    return Grounding(
         answer_passages=rows("answer_passages", claims),
         reference_passages=rows("reference_passages", gold),
         answer_reference=against("answer_reference", claims, reference),
@@ -192,47 +184,3 @@ def _ground(
         claims=[claim.text for claim in claims],
         reference_claims=[claim.text for claim in gold],
     )
-    lines: list[str] = []
-    if any(side.startswith("answer_") for side in sides):
-        other = grounding.answer_reference if reference else []
-        lines += _lines("claim", claims, grounding.answer_passages, other, "the reference")
-    if any(side.startswith("reference_") for side in sides):
-        # markers in a reference cite nothing of this system
-        uncited = [CitedSentence(claim.text) for claim in gold]
-        passages, other = grounding.reference_passages, grounding.reference_answer
-        lines += _lines("reference claim", uncited, passages, other, "the answer")
-    return grounding, lines
-
-
-def _lines(
-    label: str,
-    claims: Sequence[CitedSentence],
-    rows: Sequence[Sequence[Cell]],
-    rulings: Sequence[Ruling],
-    other: str,
-) -> Iterator[str]:
-    """Yield a line per claim: supporting and contradicting passages, and the other text's ruling.
-
-    `label` is the first word of each line; `other` names the text that gave the `rulings`. Claims
-    are numbered from 1, in order.
-    """
-    for n, claim in enumerate(claims):
-        parts = [_passages_of(rows[n])] if rows else []
-        if rulings:
-            parts.append(f"{'in' if rulings[n] == 'supported' else 'not in'} {other}")
-        if claim.cited:
-            parts.append(f"cites {_passage_numbers(claim.cited)}")
-        yield f"{label} {n + 1}: {', '.join(parts)}: {claim.text}"
-
-
-def _passages_of(row: Sequence[Cell]) -> str:
-    phrases = []
-    for ruling in ("supported", "contradicted"):
-        passages = [number for number, cell in enumerate(row, start=1) if cell == ruling]
-        if passages:
-            phrases.append(f"{ruling} by {_passage_numbers(passages)}")
-    return ", ".join(phrases) or "supported by no passage"
-
-
-def _passage_numbers(numbers: Iterable[int]) -> str:
-    return f"passage {', '.join(map(str, sorted(set(numbers))))}"

@@ -14,7 +14,7 @@ from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
 from ragbench.score.retrieval.ranking import rank
-from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
+from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, read_parameters
 from ragbench.types import FloatArray
 
 # Spelling, in lower case -> our name, with the options that it implies.
@@ -222,17 +222,11 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
         if text.count("(") != text.count(")"):  # YAML cuts names in a list at a comma
             allowed += "; a parenthesis is missing: in a YAML list, quote a name with a comma"
         raise OptionError("measure", "", text, allowed)
-    name, options, k = match["name"].strip(), match["options"] or "", match["k"]
-    if match["behind"] is not None:
-        if match["options"] is not None:
-            once = f"{name}({','.join(filter(None, [options, match['behind']]))})@{k.strip()}"
-            raise OptionError("measure", "", text, "options in one place", once)
-        options = match["behind"]
+    name, k = match["name"].strip(), match["k"]
+    options = ",".join(filter(None, [match["options"], match["behind"]]))
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
-    if instead := not_here(name):
-        raise OptionError("measure", "", text, instead)
     # NumRet(rel=1) of ir_measures counts relevant documents, NumRet all
     ours = WITH_OPTIONS.get(name.casefold()) if options else None
     return [_measure(text, ours or _spelt(name), options, k, implied)]
@@ -276,15 +270,14 @@ def _measure(
     declared.pop(spec.at, None)
     # those at their default are left out, the others come in their order
     values = read_options(spec.name, parts, declared, _respell, implied)
-    cutoff = _cutoff(spec, kernel, k)
-    last = {} if cutoff is None else {spec.at: cutoff}
     inside = ",".join(f"{option}={value}" for option, value in values.items())
-    call = f"{spec.name}({inside})" if inside else spec.name
-    canonical = call if cutoff is None else f"{call}@{cutoff}"
-    if isinstance(cutoff, int) and spec.at == "k":
-        measure = Measure(canonical, text, spec, kernel, values, cutoff)
-    else:
-        measure = Measure(canonical, text, spec, kernel, values | last)
+    canonical = f"{spec.name}({inside})" if inside else spec.name
+    cutoff = _cutoff(spec, kernel, k)
+    if cutoff is not None:
+        canonical += f"@{cutoff}"
+    if cutoff is not None and spec.at != "k":
+        values, cutoff = values | {spec.at: cutoff}, None
+    measure = Measure(canonical, text, spec, kernel, values, cutoff)
     if name in MEASURES.table:  # code of the user's is not called before a run
         measure.check()
     return measure

@@ -57,39 +57,6 @@ SETS: Mapping[str, tuple[str, ...]] = {
 # Measures of `all_trec` that version 9 lacks.
 ONLY_IN_10 = frozenset({"unj"})
 
-_ONE_SET = "a measure of one set of judgements; {} scores each query by several judges: {}"
-_GROUPS = "split the file by its second column, score each group and take the mean"
-_PREFERENCES = "bpref and gm_bpref count preferences between graded documents"
-# Measures of trec_eval that need judgements of another form -> advice.
-NOT_HERE: Mapping[str, str] = {
-    **{
-        name: _ONE_SET.format(name, _GROUPS)
-        for name in ("qrels_jg", "map_avgjg", "P_avgjg", "Rprec_mult_avgjg")
-    },
-    **{
-        name: f"a measure of grades; {name} is of preference judgements: {_PREFERENCES}"
-        for name in ("prefs", "all_prefs")
-    },
-    # ir_measures rounds recall levels as trec_eval 9 does, whatever the rest of a run uses
-    "IPrec": "iprec_at_recall@0.1, which has the values of ir_measures with trec_eval: 9",
-}
-
-
-def not_here(name: str) -> str | None:
-    """Return advice for a name that is no measure here; None for others.
-
-    It needs judgements of another form, or has other values in the program that it comes from. The
-    case of the name counts.
-
-    Example:
-        >>> not_here("prefs_simp_ret") == not_here("prefs_simp_ret.1"), not_here("map")
-        (True, None)
-    """
-    word = name.partition(".")[0]
-    if word.startswith("prefs_"):
-        return NOT_HERE["prefs"].replace("prefs is", f"{word} is")
-    return NOT_HERE.get(word)
-
 
 def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
     """Return the measures that trec_eval computes for a name, in the order in which it prints them.

@@ -150,10 +150,6 @@ def test_several_names(names, expected):
         ("presicion(rel=2)@5", "did you mean 'precision(rel=2)@5'?"),
         ("presicion@5(rel=2)", "did you mean 'precision@5(rel=2)'?"),
         (
-            "ndcg(gain=exp)@10(discount=jk)",
-            "options in one place; did you mean 'ndcg(gain=exp,discount=jk)@10'?",
-        ),
-        (
             "ndcg@10(gain=exp",
             "a name such as ndcg@10 or precision(rel=2)@5; a parenthesis is missing",
         ),
@@ -167,8 +163,7 @@ def test_several_names(names, expected):
         ("success", "hit_rate: k: found None, allowed: a cut-off, as in hit_rate@10"),
         ("P_2.5", "precision: k: found '2.5', allowed: an integer >= 1"),
         ("iprec_at_recall", "recall: found None, allowed: a cut-off, as in iprec_at_recall@0.5"),
-        ("IPrec@0.1", "allowed: iprec_at_recall@0.1, which has the values of ir_measures with"),
-        ("IPrec(rel=2)@0.1", "with trec_eval: 9"),
+        ("IPrec@0.1", "measure: found 'IPrec@0.1', allowed: "),
         ("iprec_at_recall(recall=0.1)@0.2", "options: found 'recall=0.1', allowed: options in"),
         ("iprec_at_recall@low", "recall: found 'low', allowed: a number from 0 to 1"),
         ("nDCG(judged_only=True)@10", "options: found 'judged_only=True', allowed: options in"),
@@ -194,12 +189,7 @@ def test_several_names(names, expected):
         ("r_precision_mult@0", "r_precision_mult: multiple: found 0, allowed: a number > 0"),
         ("utility.1,-1,0", "measure: found 'utility.1,-1,0', allowed: "),
         ("utility(d=1)", "utility: documents: found None, allowed: the number of documents in the"),
-        (
-            "map_avgjg",
-            "allowed: a measure of one set of judgements; map_avgjg scores each query by",
-        ),
-        ("P_avgjg.5", "split the file by its second column, score each group and take the mean"),
-        ("prefs_simp", "allowed: a measure of grades; prefs_simp is of preference judgements: "),
+        ("prefs_simp", "measure: found 'prefs_simp', allowed: "),
         ("ndcg_cut.5,10", "one measure; this names ndcg_cut_5, ndcg_cut_10"),
     ],
 )
