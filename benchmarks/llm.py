@@ -6,7 +6,8 @@ The server runs in a process of its own and counts. Bars: 95 % of its limit wher
 wrong, 90 % where a fifth of the requests meets a fault; stray 429s that ask for a second cost at
 most a fifth more than as many 500s; where two fifths of the requests meet a fault and one of twenty
 hangs, those that hang do not hold up the rest; memory that does not grow with the number of calls;
-every call accounted for.
+every call accounted for; where 30 % of the replies are sent twice, none of 2,000 answers belongs to
+another question.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
 from tests.chat_server import Answer, ChatServer
+from tests.repeats import KINDS, Arrival, RepeatingServer, count_wrong
 
 SCHEMA = {
     "type": "object",
@@ -165,6 +167,22 @@ def hangs(n: int = 3_000, share: float = 0.4, hanging: float = 0.05) -> bool:
     return seconds < in_turn and sum(ended.values()) == n
 
 
+def repeats(n: int = 2_000, share: float = 0.3) -> bool:
+    """Ask servers that send replies twice; whether every answer belongs to its question."""
+    arrivals: tuple[Arrival, ...] = ("together", "then", "cut")
+    total = 0
+    for kind in KINDS:
+        for arrival in arrivals:
+            with RepeatingServer(share, arrival) as server:
+                wrong = count_wrong(kind, server, n, threads=1 if arrival == "then" else 4)
+            total += wrong
+            print(
+                f"{kind}, copies {arrival}: {wrong} of {n} answers wrong, {server.repeated} copies"
+            )
+    print(f"{total} wrong answers (bar 0)")
+    return not total
+
+
 def timed(url: str, n: int, limits: Limits) -> tuple[Counter[str], float]:
     """Ask n questions; how they ended, and the seconds by the server's clock."""
     with tempfile.TemporaryDirectory() as name:
@@ -199,5 +217,5 @@ def serve(status: int, share: float, hanging: float) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
-    met = [compare(ask_engine, '{"score": 4}'), strays(), hangs()]
+    met = [compare(ask_engine, '{"score": 4}'), strays(), hangs(), repeats()]
     sys.exit(not all(met))

@@ -1,4 +1,4 @@
-"""A server on loopback that sends some replies twice, as broken proxies do."""
+"""A server on loopback that sends some replies twice, as broken proxies do, and its clients."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import random
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any, Literal
 
 from ragbench.adapters.http import Endpoint
+from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
 
 Arrival = Literal["together", "then", "cut", "late"]
 """The second copy comes in one packet with the first; before the next request; with its first bytes
 together and the others after the next request; after the next request and before its reply."""
+KINDS = ("http", "async", "sync", "stream")
+"""Clients: `Endpoint`, and `OpenAIChat` over its own client, a synchronous one, and in pieces."""
 
 
 class RepeatingServer:
@@ -24,6 +28,7 @@ class RepeatingServer:
     Args:
         share: Share of the replies that are sent twice.
         arrival: When the second copy comes.
+        ids: Id of the completion with a number; None for replies without an id.
         tls: Context of the server; None for plain HTTP.
     """
 
@@ -32,10 +37,11 @@ class RepeatingServer:
         share: float,
         arrival: Arrival = "together",
         *,
+        ids: Callable[[int], str] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.requests = self.connections = self.repeated = 0
-        self._share, self._arrival, self._tls = share, arrival, tls
+        self._share, self._arrival, self._ids, self._tls = share, arrival, ids, tls
         self._random, self._lock = random.Random(0), threading.Lock()
         self._under_way = threading.Semaphore(1)
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -80,9 +86,9 @@ class RepeatingServer:
         """Send a reply, once or twice, and return the bytes to send after the next request."""
         with self._lock:
             self.requests += 1
-            is_twice = self._random.random() < self._share
+            number, is_twice = self.requests, self._random.random() < self._share
             self.repeated += is_twice
-        reply = _reply_to(body)
+        reply = _reply_to(body, self._ids and self._ids(number))
         if not is_twice:
             connection.sendall(reply)
         elif self._arrival == "then":
@@ -105,24 +111,54 @@ def _next_request(stream: Any) -> dict[str, Any] | None:
     return json.loads(stream.read(length)) if line else None
 
 
-def _reply_to(body: dict[str, Any]) -> bytes:
+def _reply_to(body: dict[str, Any], identifier: str | None) -> bytes:
     """Return the whole response that repeats the question of a request."""
-    content = json.dumps({"answer": body["question"]})
-    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(content)}\r\n\r\n{content}".encode()
+    kind, length = "application/json", "Content-Length: {}"
+    if "question" in body:
+        content = json.dumps({"answer": body["question"]})
+    else:
+        name = "delta" if body.get("stream") else "message"
+        text = {"content": body["messages"][-1]["content"]}
+        choice = {"index": 0, name: text, "finish_reason": "stop"}
+        content = json.dumps({"id": identifier, "choices": [choice]})
+        if body.get("stream"):
+            kind, event = "text/event-stream", f"data: {content}\n\ndata: [DONE]\n\n"
+            content = f"{len(event):x}\r\n{event}\r\n0\r\n\r\n"
+            length = "Transfer-Encoding: chunked"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{length.format(len(content))}\r\n\r\n"
+    return (head + content).encode()
+
+
+@contextmanager
+def asking(kind: str, url: str, *, keep_alive: bool = True) -> Iterator[Callable[[str], str]]:
+    """Give a function that asks a question with a client of `KINDS` and returns the answer."""
+    if kind == "http":
+        endpoint = Endpoint("http", url, keep_alive=keep_alive)
+        yield lambda question: endpoint.post({"question": question})["answer"]
+        return
+    import openai
+
+    options: dict[str, Any] = {"base_url": url, "stream": kind == "stream"}
+    if kind == "sync":
+        options = {"client": openai.OpenAI(base_url=url, api_key="none")}
+    model = OpenAIChat(**options, keep_alive=keep_alive)
+    with ChatEngine(model, limits=Limits(concurrency=4)) as engine:
+        yield lambda text: engine.ask(ChatRequest("m", (Message("user", text),))).text
 
 
 def count_wrong(
-    server: RepeatingServer, n: int, *, threads: int = 1, keep_alive: bool = True
+    kind: str, server: RepeatingServer, n: int, *, threads: int = 1, keep_alive: bool = True
 ) -> int:
-    """Ask n questions with an `Endpoint`; return the number of answers to another question."""
-    endpoint = Endpoint("http", server.url, keep_alive=keep_alive)
+    """Ask n questions and return the number of answers to another question."""
+    with (
+        asking(kind, server.url, keep_alive=keep_alive) as ask,
+        ThreadPoolExecutor(threads) as pool,
+    ):
 
-    def is_wrong(number: int) -> bool:
-        question = f"question {number}"
-        answer = endpoint.post({"question": question})["answer"]
-        server.settle()
-        return answer != question
+        def is_wrong(number: int) -> bool:
+            question = f"question {number}"
+            answer = ask(question)
+            server.settle()
+            return answer != question
 
-    with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(is_wrong, range(n)))

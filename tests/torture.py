@@ -50,6 +50,7 @@ PROGRAMS = {
     "servers that hang, drip, redirect, or answer with bombs": (
         "tests/llm/test_hanging.py",
         "tests/llm/test_redirects.py",
+        "tests/llm/test_bounded.py",
         "tests/data/test_bombs.py",
     ),
 }

@@ -6,8 +6,10 @@ import math
 import re
 import socket
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from ragbench.llm.base import CallFailure
 from ragbench.records.codec import clean_tree
@@ -26,6 +28,9 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _MAX_DETAIL = 500
+_MAX_REPLY = 64 * 2**20  # bytes, decompressed; no answer to one question is longer
+# Content encoding of a reply -> `wbits` of zlib. Other encodings could not be measured.
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def failure_of_status(
@@ -199,3 +204,76 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
+
+
+def bound_reply(response: Any) -> None:
+    """Limit the body of a response to 64 MiB after decompression; a hook for clients like httpx.
+
+    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding. It
+    replaces `response.stream`.
+    """
+    # A few megabytes of gzip may decompress to gigabytes.
+    stream, size = response.stream, _Size(response)
+
+    def pieces(self: object) -> Iterator[bytes]:
+        for piece in stream:
+            size.add(piece)
+            yield piece
+
+    async def async_pieces(self: object) -> AsyncIterator[bytes]:
+        async for piece in stream:
+            size.add(piece)
+            yield piece
+
+    methods = {
+        "__iter__": pieces,
+        "__aiter__": async_pieces,
+        "close": lambda self: stream.close(),
+        "aclose": lambda self: stream.aclose(),
+    }
+    # The client accepts streams of its own base classes only, and several libraries define some.
+    kinds = ("SyncByteStream", "AsyncByteStream")
+    bases = tuple(kind for kind in type(stream).__mro__ if kind.__name__ in kinds)
+    response.stream = type("Bounded", bases, methods)()
+
+
+async def async_bound_reply(response: Any) -> None:
+    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
+
+    It raises as `bound_reply` does.
+    """
+    bound_reply(response)
+
+
+class _Size:
+    """Counter of the bytes of a reply, before and after decompression."""
+
+    def __init__(self, response: Any) -> None:
+        name = str(response.headers.get("content-encoding", "identity")).strip().lower()
+        if name not in ENCODINGS and name != "identity":
+            allowed = ", ".join(ENCODINGS)
+            detail = f"the reply has the content encoding {name[:40]!r}, allowed: {allowed}"
+            raise CallFailure(Cause.MALFORMED, detail)
+        self._inflate = zlib.decompressobj(ENCODINGS[name]) if name in ENCODINGS else None
+        self._received, self._decompressed = 0, 0
+
+    def add(self, piece: bytes) -> None:
+        """Count a piece before the client decompresses it; raise a CallFailure over the limit."""
+        self._received += len(piece)
+        self._decompressed += self._size_of(piece)
+        if self._decompressed > _MAX_REPLY:
+            detail = (
+                f"the reply is larger than {_MAX_REPLY >> 20} MiB: {self._received:,} bytes "
+                f"received, {self._decompressed:,} decompressed"
+            )
+            raise CallFailure(Cause.MALFORMED, detail)
+
+    def _size_of(self, piece: bytes) -> int:
+        """Return the size of a piece after decompression, counted no further than the limit."""
+        if self._inflate is None:
+            return len(piece)
+        remaining = _MAX_REPLY + 1 - self._decompressed
+        try:
+            return len(self._inflate.decompress(piece, remaining))
+        except zlib.error:  # raw deflate or damaged: counted by the largest ratio of deflate
+            return min(remaining, len(piece) * 1032)

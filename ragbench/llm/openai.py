@@ -7,8 +7,9 @@ import importlib
 import inspect
 import json
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies_environment
@@ -16,6 +17,8 @@ from urllib.request import getproxies_environment
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.connections import ReplyIds, watch_connections
+from ragbench.llm.failures import one_line
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
 from ragbench.secrets import mask_addresses, mask_secrets, redact
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 _CONNECT_S = 10.0  # time limit of a connection alone; the call is then tried again
 _TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _TRUST_NAMES = ", ".join(_TRUST)
-_CLOSE = {"connection": "close"}
 _SHORTEST_SECRET = 8  # shorter keys, such as 'none' and 'local', are ordinary words in texts
 
 
@@ -48,7 +50,8 @@ class OpenAIChat(ChatModel):
             headers count, its retries do not, and it is not closed. A synchronous HTTP client
             inside it is used as well; an asynchronous one belongs to another loop and is not.
         keyless: True if nothing will be sent, so that no key is needed.
-        keep_alive: False to open a connection for each request.
+        keep_alive: False to open a connection for each request. Requests through a synchronous HTTP
+            client have one each in any case, since its connections cannot be watched.
 
     Raises:
         MissingExtra: The package `openai` is not installed.
@@ -92,8 +95,7 @@ class OpenAIChat(ChatModel):
             self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            shared = None if self._owns_client else client._client
-            http = _without_redirects(shared, keep_alive) if shared else _http_client(keep_alive)
+            http = _http_client(keep_alive) if self._owns_client else _bounded_copy(client._client)
             options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
         _load_network_code()
@@ -101,7 +103,7 @@ class OpenAIChat(ChatModel):
         if self._waits and stream:
             problem = "a synchronous client with stream"
             raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
-        self._stream = stream
+        self._stream, self._replies = stream, ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
@@ -172,8 +174,9 @@ class OpenAIChat(ChatModel):
     async def _ask(self, wording: completions.Wording) -> ChatReply:
         import openai
 
+        sent_s = time.monotonic()
         try:
-            body = await (self._streamed(wording) if self._stream else self._whole(wording))
+            response = await (self._streamed(wording) if self._stream else self._whole(wording))
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
@@ -182,10 +185,22 @@ class OpenAIChat(ChatModel):
         except openai.APIError as error:  # an error in the middle of a stream has no status
             details = clean_tree(error.body, self.clean)
             raise failures.failure_of_body(details, self.clean(error.message)) from None
-        return completions.read_reply(body).cleaned(self.clean)
+        body, connection = response
+        completion = completions.parse_body(body)
+        if self._replies.is_repeated(completion.get("id"), body, wording.body, sent_s):
+            # The reply to this request may still come, and be read as the one to the next request.
+            if connection is not None and not self._waits:
+                await connection.aclose()
+            if self._replies.has_several_ids:
+                detail = f"the server repeated the earlier reply {one_line(completion['id'])}"
+                raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
+        return completions.read_reply(completion).cleaned(self.clean)
 
-    async def _whole(self, wording: completions.Wording) -> str:
-        """Return the body of a completion, with secrets masked."""
+    async def _whole(self, wording: completions.Wording) -> tuple[str, Any]:
+        """Return the body of a completion, with secrets masked, and the network stream.
+
+        The stream is None if the HTTP client has none.
+        """
         # The raw text: the client's own records accept bodies that are no completion, and building
         # them takes longer than the rest of a call.
         kind = _http_package().Response
@@ -193,10 +208,10 @@ class OpenAIChat(ChatModel):
             self._client.post, "/chat/completions", cast_to=kind, body=wording.body
         )
         response = await (in_thread(post) if self._waits else post())
-        return self.clean(response.text)
+        return self.clean(response.text), response.extensions.get("network_stream")
 
-    async def _streamed(self, wording: completions.Wording) -> str:
-        """Return the body of a completion that is received in pieces, with secrets masked.
+    async def _streamed(self, wording: completions.Wording) -> tuple[str, Any]:
+        """Return the body of a completion that is received in pieces; see `_whole`.
 
         Raises:
             CallFailure: The connection broke, or the stream ended before the reply.
@@ -221,16 +236,22 @@ class OpenAIChat(ChatModel):
             raise self._connection_failure(error) from None
         finally:
             await stream.close()
-        return self.clean(completions.join_chunks(chunks))
+        body = self.clean(completions.join_chunks(chunks))
+        return body, stream.response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
-        """Return the failure of a connection; it names the server unless the time ran out."""
+        """Return the failure of a connection, with the address of the server unless it timed out.
+
+        A CallFailure that reading the reply has raised is returned, with secrets masked.
+        """
         import openai
 
         if isinstance(error, openai.APITimeoutError):
             detail = f"no connection within {_CONNECT_S:g} s"
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
+        if isinstance(cause, CallFailure):
+            return replace(cause, detail=self.clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return failures.failure_of_connection(self.clean(words), error)
@@ -244,7 +265,7 @@ class OpenAILike(OpenAIChat):
     """Chat model over an object with `chat.completions.create`, the interface of `openai`.
 
     The method returns a completion of `openai` or an equal mapping; it may be asynchronous. The
-    object is never closed, and there are no streams.
+    object is never closed, and there are no repeated replies to recognise and no streams.
     """
 
     def __init__(self, client: Any) -> None:
@@ -323,7 +344,9 @@ class Address:
 
 
 def _http_client(keep_alive: bool) -> object:
-    """Return an HTTP client that follows no redirects, and with `keep_alive` reuses connections.
+    """Return an HTTP client that follows no redirects and limits the size of a reply.
+
+    Its connections are closed after each reply, or else if bytes follow a reply.
 
     Raises:
         OptionError: A proxy or certificate variable of the environment is invalid.
@@ -335,28 +358,36 @@ def _http_client(keep_alive: bool) -> object:
         for name, proxy in getproxies_environment().items():
             # Reading the port raises the error of an invalid proxy here, not at the first call.
             _ = name == "no" or urlsplit(proxy).port
-        return openai.DefaultAsyncHttpxClient(
+        client = openai.DefaultAsyncHttpxClient(
             verify=_ssl_context(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
-            headers={} if keep_alive else _CLOSE,
+            headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
+            event_hooks={"response": [failures.async_bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
         problem = f"{type(error).__name__}: {mask_addresses(str(error))}"
         allowed = f"a proxy such as http://host:3128, files that exist: *_PROXY, {_TRUST_NAMES}"
         raise OptionError("openai", "environment", problem, allowed) from None
+    if not keep_alive or not watch_connections(client):
+        client.headers["Connection"] = "close"
+    return client
 
 
-def _without_redirects(http_client: Any, keep_alive: bool) -> object:
-    """Return a copy of a user's synchronous HTTP client that behaves as `_http_client`.
+def _bounded_copy(http_client: Any) -> object:
+    """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`.
 
-    The copy shares the transport of the original.
+    The copy shares the transport of the original, and closes each connection after its reply.
     """
     # Without `__del__`: the copy must not close the connections that the original still uses.
     copy_type: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
     copy = copy_type.__new__(copy_type)
     vars(copy).update(vars(http_client))
     copy.follow_redirects = False
-    copy.headers = {**http_client.headers, **({} if keep_alive else _CLOSE)}
+    # In lower case, as the names are listed: other names would be sent beside them.
+    encodings = ", ".join(failures.ENCODINGS)
+    copy.headers = {**http_client.headers, "accept-encoding": encodings, "connection": "close"}
+    hooks = http_client.event_hooks
+    copy.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
     return copy
 
 

@@ -89,7 +89,7 @@ def test_hosts_of_no_proxy_are_asked_directly(monkeypatch):
     with Proxy() as proxy, RepeatingServer(0.0) as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.address)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        assert count_wrong(server, 3) == 0
+        assert count_wrong("http", server, 3) == 0
 
     assert proxy.heads == []
 
@@ -106,7 +106,7 @@ def test_https_goes_through_a_tunnel(tmp_path, monkeypatch):
     context.load_cert_chain(certificate, key)
     with Proxy() as proxy, RepeatingServer(0.0, tls=context) as server:
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:passw0rd99@{proxy.address}")
-        assert count_wrong(server, 5) == 0
+        assert count_wrong("http", server, 5) == 0
 
     [head] = proxy.heads
     assert head.startswith("CONNECT 127.0.0.1:")

@@ -4,11 +4,10 @@ import logging
 import math
 import ssl
 
-import openai
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.llm import CallFailure, ChatEngine, ChatReply, Limits, OpenAIChat, Usage
+from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
@@ -393,15 +392,3 @@ def test_what_is_trusted_is_loaded_once(monkeypatch, tmp_path):
     assert trusted_by("https://example.com/v1") is not usual
     monkeypatch.delenv("SSL_CERT_DIR")
     assert trusted_by("https://example.com/v1") is usual
-
-
-@pytest.mark.parametrize("is_own", [False, True], ids=["address", "synchronous client"])
-@pytest.mark.parametrize("keep_alive", [True, False])
-def test_a_connection_is_closed_after_each_request_only_if_asked_for(keep_alive, is_own):
-    with ChatServer(GOOD) as server:
-        address = {"base_url": server.url, "api_key": "none"}
-        options = {"client": openai.OpenAI(**address)} if is_own else {"base_url": server.url}
-        with ChatEngine(OpenAIChat(**options, keep_alive=keep_alive)) as engine:
-            engine.ask(asking())
-
-    assert server.received[0].headers["connection"] == ("keep-alive" if keep_alive else "close")
