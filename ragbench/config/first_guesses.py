@@ -1,4 +1,7 @@
-"""Wrong first guesses whose meaning can be told: keys of other tools, scores in a plain list."""
+"""Lines to write in place of wrong first guesses: keys of other tools, and scores in a plain list.
+
+A guess is a key or value that has no meaning here, and from which the meaning can be told.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,55 @@ _SCORE_LINES: Mapping[Kind, str] = {
     "generation": "generation: [{}]",
     "judge": "judge: {{type: openai, model: gpt-4o-mini, rubrics: [{}]}}",
 }
-# Key at the top of a config -> the key that has its meaning; of promptfoo, LangSmith and others
-MEANT_KEYS: Mapping[KeyPath, str] = {
-    ("slices",): "statistics.slices",
-    ("judge",): "metrics.judge",
-    ("rubrics",): "metrics.judge.rubrics",
-    ("evaluators",): "metrics.judge",
-    ("prompts",): "generators",
-    ("providers",): "generators",
-    ("tests",): "dataset",
+_JUDGE = ("metrics:", f"  {_SCORE_LINES['judge'].format('faithfulness')}")
+# Path of a key -> the lines that stand for it; {} is its value
+_KEY_LINES: Mapping[KeyPath, tuple[str, ...]] = {
+    ("slices",): ("statistics:", "  slices: [{}]"),
+    ("judge",): _JUDGE,
+    ("rubrics",): _JUDGE,
+    # of promptfoo, LangSmith and others
+    ("evaluators",): _JUDGE,
+    ("prompts",): (
+        "generators:",
+        "  gpt: {type: openai, model: gpt-4o-mini, prompt: prompts/qa.yaml}",
+    ),
+    ("providers",): ("generators:", "  gpt: {type: openai, model: gpt-4o-mini}"),
+    ("tests",): (
+        "dataset: {type: records, path: questions.csv}   # a row per question",
+        "gates: [{measure: token_f1, min: 0.5}]          # in place of `assert`",
+    ),
 }
 _INDENT = "\n       "
+
+
+def lines_for_key(node: Node) -> str | None:
+    """Return the lines to write in place of an unknown key; None if its meaning cannot be told.
+
+    Args:
+        node: Value of the key.
+    """
+    *block, key = node.path
+    if block == ["metrics"]:
+        return lines_for_scores([key])
+    lines = _KEY_LINES.get(node.path)
+    if lines is None:
+        return None
+    value = ", ".join(part.source for part in node.scalars())
+    return _format(line.replace("{}", value) for line in lines)
+
+
+def lines_for_missing(node: Node, key: str) -> str | None:
+    """Return the lines to write for the missing path of a table of questions; None for other keys.
+
+    Args:
+        node: Block that lacks the key.
+        key: The missing key.
+    """
+    if (*node.path, key) != ("dataset", "path") or node.text("type") != "records":
+        return None
+    corpus = f", corpus: {node.text('corpus')}" if node.text("corpus") else ""
+    entry = f"  {{type: records, path: questions.csv{corpus}}}   # a table, a row per question"
+    return _format(["dataset:", entry])
 
 
 def report_listed_scores(node: Node, report: Report) -> bool:
@@ -53,4 +94,8 @@ def lines_for_scores(names: Iterable[object]) -> str | None:
         for kind, line in _SCORE_LINES.items()
         if (scores := [name for name in texts if score_facts(name, kind) is not None])
     ]
-    return _INDENT.join(["these lines:", "metrics:", *lines]) if lines else None
+    return _format(["metrics:", *lines]) if lines else None
+
+
+def _format(lines: Iterable[str]) -> str:
+    return _INDENT.join(["these lines:", *lines])

@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.first_guesses import MEANT_KEYS, lines_for_scores
+from ragbench.config.first_guesses import lines_for_key, lines_for_missing
 from ragbench.config.tree import UNREADABLE, KeyEntry, KeyPath, Node, Report, some_of
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
@@ -48,15 +48,17 @@ def check_options(
         return {}
     for key, entry in node.entries.items():
         if key not in declared and key not in extra:
-            lines = lines_for_scores([key]) if node.path == ("metrics",) else None
-            meant = MEANT_KEYS.get(entry.path)
-            report.unknown_key(entry.place, node.path, key, [*extra, *declared], lines, meant)
+            if (lines := lines_for_key(entry.node)) is not None:
+                report.add(entry.place, node.path, f"unknown key '{key}'", lines)
+            else:
+                report.unknown_key(entry.place, node.path, key, [*extra, *declared])
     values = {}
     for key, option in declared.items():
         value = node.get(key)
         if value is None:
             if option.required:
-                problem, allowed = f"missing key '{key}'", f"{key}: {option.allowed}"
+                problem = f"missing key '{key}'"
+                allowed = lines_for_missing(node, key) or f"{key}: {option.allowed}"
                 report.add(place or node.place, node.path, problem, allowed)
             else:
                 values[key] = option.default

@@ -90,27 +90,11 @@ class Report:
         """Add one problem of a value, or of an entry at its key; for other parameters see `add`."""
         self.add(placed.place, placed.path, found, allowed, nearest)
 
-    def unknown_key(
-        self,
-        place: Place,
-        path: KeyPath,
-        key: str,
-        keys: Sequence[str],
-        allowed: str | None = None,
-        meant: str | None = None,
-    ) -> None:
-        """Add the problem of a key that is not allowed there.
-
-        Args:
-            place: Place of the key.
-            path: Keys that lead to its mapping.
-            key: The key.
-            keys: The allowed keys.
-            allowed: What to write instead; default: the allowed keys.
-            meant: The key that has its meaning; default: the allowed key with the nearest spelling.
-        """
-        allowed = allowed or ", ".join(keys) or "no keys"
-        self.add(place, path, f"unknown key '{key}'", allowed, meant or nearest_name(key, keys))
+    def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
+        """Add the problem of a key that is not allowed there, with the allowed keys."""
+        names = list(allowed)
+        allowed_names = ", ".join(names) or "no keys"
+        self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
 
     def refused(self, placed: Node | KeyEntry, error: DataError) -> None:
         """Add the problem of an error that reading the value raised."""
