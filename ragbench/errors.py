@@ -219,15 +219,37 @@ class Problem:
     def cleaned(self, clean: Callable[[str], str]) -> Problem:
         """Return the problem with `clean` applied to its texts, such as to mask secrets.
 
-        A line that `clean` would change is not quoted. `path` and `nearest` stay as they are.
+        The caret stays under the same part of the line, whose length may change. `path` and
+        `nearest` stay as they are.
         """
+        source, column, width = self._cleaned_line(clean)
         return replace(
             self,
             found=clean(self.found),
             file=None if self.file is None else clean(self.file),
             allowed=None if self.allowed is None else clean(self.allowed),
-            source=self.source if clean(self.source or "") == (self.source or "") else None,
+            source=source,
+            column=column,
+            width=width,
         )
+
+    def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
+        """Return (cleaned line, column from 1, width of the caret); unchanged without a column.
+
+        A caret behind unchanged text keeps its column, and its width up to the end of the line.
+        Behind changed text it moves with the marked part; if a replacement crosses a border of that
+        part, it marks the whole line.
+        """
+        if self.source is None or self.column is None:
+            return self.source, self.column, self.width
+        source, start, end = self.source, self.column - 1, self.column - 1 + self.width
+        cleaned_line = clean(source)
+        if cleaned_line[:start] == source[:start]:
+            return cleaned_line, self.column, max(1, min(self.width, len(cleaned_line) - start))
+        prefix, marked = clean(source[:start]), clean(source[start:end])
+        if f"{prefix}{marked}{clean(source[end:])}" == cleaned_line:
+            return cleaned_line, len(prefix) + 1, max(1, len(marked))
+        return cleaned_line, 1, max(1, len(cleaned_line))
 
     def _excerpt(self, hint: str) -> str:
         source, column = self.source or "", (self.column or 1) - 1

@@ -68,8 +68,8 @@ def load_config(
 ) -> schema.ExperimentConfig:
     """Return a config, read and checked as a whole, with all its defaults.
 
-    A variable `${VAR}` that is not set is a problem too. Secrets are noted, so that printed texts
-    mask them.
+    A variable `${VAR}` that is not set, and a secret in the name of a folder, are problems too.
+    Secrets are noted, so that printed texts mask them.
 
     Args:
         source: The YAML file, or its content as a mapping.
@@ -127,6 +127,9 @@ def _load(
                 configs[name] = checks[name].build()
     if "" not in configs:
         _refuse_baseline_files(configs.values(), report)
+    if None not in configs.values() and not report:
+        for check in checks.values():
+            resolved.report_secret_paths(check.tree, _variables_of(check), report)
     complete = {name: config for name, config in configs.items() if config is not None}
     if report or not complete:
         clean = redactor(hidden)
@@ -161,8 +164,7 @@ def _finish(
 
     `hidden` has the secrets that are known already.
     """
-    declared = {*resolved.secret_places(check.expanded(), check.context.blocks)}
-    variables_used = resolved.environment_of(check.tree, declared)
+    variables_used = _variables_of(check)
     keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
     note_secrets(hidden)
@@ -176,6 +178,12 @@ def _finish(
         secrets=hidden,
         literal_secrets=tuple(variables_used.literal),
     )
+
+
+def _variables_of(check: TreeCheck) -> resolved.Environment:
+    """Return the variables of a tree, and the secrets among them, as its options declare them."""
+    declared = {*resolved.secret_places(check.expanded(), check.context.blocks)}
+    return resolved.environment_of(check.tree, declared)
 
 
 def _trees_by_collection(tree: Node, report: Report) -> dict[str, Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ragbench.config.tree import (
     Node,
     Quoted,
     Reference,
+    Report,
     ScalarError,
     WrittenPath,
     dotted,
@@ -161,6 +162,25 @@ def _texts_beside_secrets(node: Node, hidden: Collection[str]) -> list[str]:
     return [text for text in texts if len(text) >= LONG_SECRET and not secrets.is_placeholder(text)]
 
 
+def report_secret_paths(tree: Node, environment: Environment, report: Report) -> None:
+    """Report secrets in `name`, `output`, `cache` and `cache_also`, which become folders.
+
+    Afterwards they could not be removed. An existing folder is allowed.
+    """
+    for key in ("name", "output", "cache", "cache_also"):
+        for node in () if (block := tree.get(key)) is None else block.scalars():
+            value = str(node.value)
+            if value.startswith(("/", "~", "./")) and os.path.exists(value):
+                continue  # an existing folder, such as the value of `SECRETS_DIR`, is no secret
+            names = [r.name for r in node.references() if r.name in environment.hidden]
+            names += [n for n, text in environment.secrets.items() if contains_secret(value, text)]
+            if names:
+                is_variable = names[0] in environment.references
+                secret = f"the secret ${{{names[0]}}}" if is_variable else "a secret"
+                problem = f"{secret} would become part of the name of a folder"
+                report.wrong(node, problem, "a name without the secret")
+
+
 def secret_places(node: Node, blocks: Blocks) -> Iterator[KeyPath]:
     """Yield the places of values whose options are declared to hold secrets.
 
@@ -271,16 +291,33 @@ class _Resolver:
         hidden = self._environment.hidden
         if all(reference.name not in hidden for reference in node.references()):
             return escaped(node.value) if isinstance(node.value, str) else node.value
-        return "".join(_part_to_write(part, hidden) for part in node.parts)
+        text = ""
+        parts = _parts_to_write(node.parts, hidden)
+        for is_secret, group in itertools.groupby(parts, lambda part: part[1]):
+            run = "".join(part for part, _ in group)
+            if is_secret and text.endswith("$"):
+                return node.source  # `$` before `${` would escape it: all its variables stay
+            text += run if is_secret else escaped(run)
+        return text
 
 
-def _part_to_write(part: str | Reference, hidden: Collection[str]) -> str:
-    """Return a part of a scalar as a config has it: a secret as `${NAME}`, its default as `***`."""
-    if isinstance(part, str):
-        return escaped(part)
-    if part.name not in hidden or secrets.is_placeholder(part.text):
-        return escaped(part.text)
-    return f"${{{part.name}}}" if part.value else secrets.MASK
+def _parts_to_write(
+    parts: Sequence[str | Reference], hidden: Collection[str]
+) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of a scalar, each with True if it is a reference to a secret.
+
+    A secret variable that is not set gives its default, which becomes `***`.
+    """
+    for part in parts:
+        if isinstance(part, str):
+            yield part, False
+        elif part.value:
+            is_secret = part.name in hidden
+            yield f"${{{part.name}}}" if is_secret else part.value, is_secret
+        else:
+            default = part.default or ""
+            is_masked = part.name in hidden and not secrets.is_placeholder(default)
+            yield secrets.MASK if is_masked else default, False
 
 
 # Characters that YAML reads back only from escapes in double quotes

@@ -6,6 +6,7 @@ from ragbench.config.load import load_config
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import ConfigError
 from tests.commands import run_command
+from tests.config.conftest import VALID
 
 HEAD = "dataset: {type: beir, path: data}\n"
 LONG = "n" * 150
@@ -124,3 +125,29 @@ def test_names_that_differ_only_in_how_accents_are_encoded():
     [(_, found, _)] = unfit_names(["caf\u00e9", "cafe\u0301"])
 
     assert "differ only in how accents are encoded, and would write the same file" in found
+
+
+@pytest.mark.parametrize(
+    "line", ["output: out-${KEY}", "name: x-${KEY}", "cache: '${KEY}/c'", "cache_also: ['${KEY}']"]
+)
+def test_no_secret_is_a_part_of_the_name_of_a_folder(here, problems, line):
+    key = "sk-11aa22bb33cc"
+    (here / key).mkdir()
+
+    [problem] = problems(f"{VALID}{line}\n", environment={"KEY": key})
+
+    assert problem.found == "the secret ${KEY} would become part of the name of a folder"
+    assert key not in str(problem)
+
+
+def test_nor_one_that_stands_there(problems):
+    [problem] = problems(f"{VALID}name: sk-11aa22bb33cc\n")
+
+    assert problem.found == "a secret would become part of the name of a folder"
+    assert "sk-11aa22bb33cc" not in str(problem)
+
+
+def test_a_folder_whose_variable_has_the_name_of_a_secret_is_one(here, load):
+    config = load(f"{VALID}output: ${{SECRETS_DIR}}\n", environment={"SECRETS_DIR": str(here)})
+
+    assert config.output == str(here)

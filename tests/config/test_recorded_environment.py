@@ -152,6 +152,12 @@ def test_further_caches_are_found_from_the_run_folder(here):
             id="what was set is needed again, whatever the default",
         ),
         pytest.param(
+            {"version": "${V}${MY_TOKEN}"},
+            {"V": "cost: $", "MY_TOKEN": "hunter2"},
+            "${V}${MY_TOKEN}",
+            id="what cannot be written beside a reference stays one",
+        ),
+        pytest.param(
             {"version": "${V}"},
             {"V": "http://h/hunter2-hunter2", "MY_TOKEN": "hunter2-hunter2"},
             "http://h/hunter2-hunter2",
