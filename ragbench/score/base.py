@@ -1,15 +1,18 @@
-"""Options in the names of scores: read and write `rouge1(stemmer=true)`."""
+"""Options of scores: in names such as `rouge1(stemmer=true)`, and taken over by other scores."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
-from ragbench.registry import DeclaredOption, nearest
+from ragbench.registry import DeclaredOption, declared_options, nearest
 from ragbench.secrets import MASK, is_secret_option
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Function that is called with the number of items completed since the last call.
 Advance = Callable[[int], None]
@@ -168,3 +171,29 @@ def _format_value(value: Any) -> str:
             return word
     text = str(value)
     return f'"{text}"' if isinstance(value, str) and _NEEDS_QUOTES.search(text) else text
+
+
+def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
+    """Return a decorator that copies the options of another function or class.
+
+    `defaults` replace defaults of the other.
+
+    The function takes them as `**options`, and shows them in its signature. It is changed in place
+    and returned.
+    """
+
+    def declare(function: Function) -> Function:
+        signature = inspect.signature(function)
+        inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        declared = declared_options(other)
+        options = [
+            p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
+            for p in inspect.signature(other).parameters.values()
+            if p.name in declared
+        ]
+        function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
+        owner = other.__init__ if inspect.isclass(other) else inspect.unwrap(other)
+        function.__annotations__ = owner.__annotations__ | function.__annotations__
+        return function
+
+    return declare

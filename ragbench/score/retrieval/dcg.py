@@ -8,10 +8,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.score.base import takes_options_of
 from ragbench.score.retrieval import options
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import FloatArray, IntArray
@@ -52,30 +54,43 @@ class Gained:
         ranked: Grades in rank order.
         rows: Row of `ranked` -> gain; unjudged documents have no row and gain nothing.
         ideal: Gains of all judged documents, falling within each query; none is below 0.
+        k: Number of ranks whose gains are added up; None for all.
+        discount: Divisor of the gain at a rank, as in `discounts`.
+        base: Base of the logarithm with the discount `jk`.
     """
 
     ranked: RankedGrades
     rows: FloatArray
     ideal: FloatArray
+    k: int | None = None
+    discount: str = "log2"
+    base: float = 2
 
     @classmethod
     def of(
-        cls, owner: str, ranked: RankedGrades, gain: str = "linear", gains: str | None = None
+        cls,
+        owner: str,
+        ranked: RankedGrades,
+        gain: str = "linear",
+        gains: str | None = None,
+        **ranks: Any,
     ) -> Gained:
         """Return the gains of all grades; negative grades gain nothing.
 
-        `gains` sets single gains, such as `{1:3,2:9}`. `owner` is the measure, for messages.
+        `gains` sets single gains, such as `{1:3,2:9}`. `owner` is the measure, for messages;
+        `ranks` are `k`, `discount` and `base`.
 
         Raises:
-            OptionError: `gains` is malformed, or given with gain=exp.
+            OptionError: `gains` is malformed, or given with gain=exp; or `base` has no effect.
             DataError: A grade is too large for gain=exp.
         """
+        options.check_base(owner, ranks.get("discount", "log2"), ranks.get("base", 2))
         mapping = options.read_gains(owner, gains, gain)
         rows = _gains(owner, ranked.grades, gain, mapping)
         ideal = np.maximum(_gains(owner, ranked.judged_grades, gain, mapping), 0.0)
         if mapping:
             ideal = ideal[np.lexsort((-ideal, ranked.judged_query))]
-        return cls(ranked, rows, ideal)
+        return cls(ranked, rows, ideal, **ranks)
 
     @functools.cached_property
     def n_gaining(self) -> IntArray:
@@ -100,6 +115,22 @@ class Gained:
         """
         total = np.bincount(self.ranked.judged_query, terms, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
+
+    # gains are divided by the discount, not multiplied by its inverse, which rounds once more: so
+    # the last bit is trec_eval's
+    def sum_retrieved(self) -> FloatArray:
+        """Return the sum of the discounted gains that each query retrieved, shape (n,)."""
+        ranked, discount = self.ranked, partial(discounts, discount=self.discount, base=self.base)
+        if ranked.averaged:
+            return ranked.sum(self.rows * ranked.weigh(lambda rank: 1.0 / discount(rank), self.k))
+        terms = self.rows / discount(ranked.rank)
+        return ranked.sum(terms if self.k is None else terms * (ranked.rank <= self.k))
+
+    def sum_best(self) -> FloatArray:
+        """Return the sum of the discounted gains of the best possible rankings, shape (n,)."""
+        rank = self.ranked.judged_rank
+        terms = self.ideal / discounts(rank, self.discount, self.base)
+        return self.sum_ideal(terms if self.k is None else terms * (rank <= self.k))
 
     def ideal_down_to(self, query: IntArray, rank: IntArray, terms: FloatArray) -> FloatArray:
         """Return the sum of terms of the ideal ranking of given queries down to given ranks.
@@ -187,21 +218,13 @@ def dcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    options.check_base("dcg", discount, base)
-    gained = Gained.of("dcg", ranked, gain, gains)
-    return gained.where_gaining(_retrieved(gained, k, discount, base))
+    gained = Gained.of("dcg", ranked, gain, gains, k=k, discount=discount, base=base)
+    return gained.where_gaining(gained.sum_retrieved())
 
 
 @_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
-def ideal_dcg(
-    ranked: RankedGrades,
-    *,
-    k: Cutoff | None = None,
-    gain: options.Gain = "linear",
-    gains: options.Gains | None = None,
-    discount: options.Discount = "log2",
-    base: options.Base = 2,
-) -> FloatArray:
+@takes_options_of(dcg)
+def ideal_dcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
     The same for every run: it says how much there was to be gained. Options as for `dcg`; without k
@@ -225,21 +248,13 @@ def ideal_dcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    options.check_base("ideal_dcg", discount, base)
-    gained = Gained.of("ideal_dcg", ranked, gain, gains)
-    return gained.where_gaining(_best(gained, k, discount, base))
+    gained = Gained.of("ideal_dcg", ranked, **options)
+    return gained.where_gaining(gained.sum_best())
 
 
 @_measure("ndcg", range=(0.0, 1.0), averages_ties=True)
-def ndcg(
-    ranked: RankedGrades,
-    *,
-    k: Cutoff | None = None,
-    gain: options.Gain = "linear",
-    gains: options.Gains | None = None,
-    discount: options.Discount = "log2",
-    base: options.Base = 2,
-) -> FloatArray:
+@takes_options_of(dcg)
+def ndcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     """Score each query by its discounted gain over that of the best possible ranking.
 
     The best ranking is made of ALL judged documents, retrieved or not: a list cannot look perfect
@@ -264,9 +279,8 @@ def ndcg(
     References:
         Jarvelin and Kekalainen (2002), Cumulated gain-based evaluation of IR techniques. TOIS.
     """
-    options.check_base("ndcg", discount, base)
-    gained = Gained.of("ndcg", ranked, gain, gains)
-    return ranked.divide(_retrieved(gained, k, discount, base), _best(gained, k, discount, base))
+    gained = Gained.of("ndcg", ranked, **options)
+    return ranked.divide(gained.sum_retrieved(), gained.sum_best())
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
@@ -280,35 +294,6 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
     # below rank `base` the logarithm is under 1, where there is no discount
     divisors = np.maximum(np.log(rank) / np.log(base), 1.0)
     return divisors
-
-
-# gains are divided by the discount, not multiplied by its inverse, which rounds once more: so the
-# last bit is trec_eval's
-def _retrieved(
-    gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
-) -> FloatArray:
-    """Add up the discounted gains of what was retrieved.
-
-    Shape (n,); None looks at all ranks.
-    """
-    ranked = gained.ranked
-    if ranked.averaged:
-        weights = ranked.weigh(lambda rank: 1.0 / discounts(rank, discount, base), k)
-        return ranked.sum(gained.rows * weights)
-    terms = gained.rows / discounts(ranked.rank, discount, base)
-    return ranked.sum(terms if k is None else terms * (ranked.rank <= k))
-
-
-def _best(
-    gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
-) -> FloatArray:
-    """Add up the discounted gains of the best possible ranking.
-
-    Shape (n,); None looks at all ranks.
-    """
-    rank = gained.ranked.judged_rank
-    terms = gained.ideal / discounts(rank, discount, base)
-    return gained.sum_ideal(terms if k is None else terms * (rank <= k))
 
 
 @_measure("ndcg_rel", range=(0.0, 1.0), cutoff="none")
@@ -415,8 +400,8 @@ def _whole_ndcg(gained: Gained) -> FloatArray:
 
     Shape (n,).
     """
-    best = _best(gained)
-    return _retrieved(gained) / np.where(best > 0, best, 1.0)
+    best = gained.sum_best()
+    return gained.sum_retrieved() / np.where(best > 0, best, 1.0)
 
 
 def _dcg_so_far(gained: Gained) -> FloatArray:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.judgements import LookedUp, as_qrels, line_up, line_up_rows
 from ragbench.score.retrieval.positions import (
@@ -288,7 +287,6 @@ def rank(
         Judged documents that were retrieved, in rank order by query; empty arrays without any.
 
     Raises:
-        OptionError: An unknown rule, or a depth with ties=average.
         DataError: The run or the qrels are malformed: an id is no text, a score no number, a grade
             no integer or too large.
 
@@ -298,7 +296,6 @@ def rank(
         (array([2]), array([3]), array([3, 1]))
     """
     judged = as_qrels(qrels)
-    check_ties(ties, trec_eval, depth)
     if not isinstance(run, Run):
         if not has_plain_form(run, "run"):
             check_ids(run, "run")
@@ -328,9 +325,6 @@ def ranked_documents(
 
     Queries keep the order of the run; ties=average orders by id.
 
-    Raises:
-        OptionError: An unknown rule.
-
     Example:
         >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
         {'q': ['d3', 'd2', 'd1']}
@@ -341,19 +335,6 @@ def ranked_documents(
     documents = [run.documents[row] for row in ranked.rows.tolist()]
     spans_of = zip(run.query_ids, ranked.starts.tolist(), ranked.starts[1:].tolist(), strict=False)
     return {query: documents[start:end] for query, start, end in spans_of}
-
-
-def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
-    """Raise OptionError for unknown tie rules, or for a depth with ties=average.
-
-    OptionError too for a `trec_eval` other than 9 and 10.
-    """
-    if ties not in get_args(Ties):
-        raise OptionError("rank", "ties", ties, ", ".join(get_args(Ties)))
-    if trec_eval not in get_args(TrecEval) or isinstance(trec_eval, bool):
-        raise OptionError("rank", "trec_eval", trec_eval, "9 or 10")
-    if ties == "average" and depth is not None:
-        raise OptionError("rank", "depth", depth, "no depth with ties=average; cut with @k")
 
 
 def _in_rank_order(
@@ -435,11 +416,7 @@ class BlockRanker:
         """Index the qrels; `depth` is the number of documents a query that count, None all.
 
         `ties="stable"` keeps the order of the file.
-
-        Raises:
-            OptionError: Unknown tie rules, or a depth with ties=average.
         """
-        check_ties(ties, trec_eval, depth)
         self._qrels, self._ties, self._trec_eval, self._depth = qrels, ties, trec_eval, depth
         self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
         self.unknown = 0

@@ -202,6 +202,9 @@ class Rules(ScoringRules):
 
     def __post_init__(self) -> None:
         check_values("score_run", declared_options(Rules), asdict(self))
+        if self.ties == "average" and self.depth is not None:
+            allowed = "no depth with ties=average; cut with @k"
+            raise OptionError("score_run", "depth", self.depth, allowed)
 
     def signature_parts(self) -> dict[str, Any]:
         """Return rule -> value for signatures; the rare `judged_only` only if it is set.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.registry import checked, declared_options, plain_signature, source_print
+from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import write_options
 from ragbench.types import Aggregate
@@ -429,30 +429,6 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
     is_list = isinstance(members, Collection) and not isinstance(members, Mapping)
     if not is_list or not all(isinstance(text, str) for text in cast("Collection[Any]", members)):
         raise OptionError(owner, name, references, "a text, or a list of at least one")
-
-
-def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator that copies the options of a metric or scorer, some with other defaults.
-
-    The function takes them as `**options`, and shows them in its signature. It is changed in place
-    and returned.
-    """
-
-    def declare(function: Function) -> Function:
-        signature = inspect.signature(function)
-        inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        declared = declared_options(other)
-        options = [
-            p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-            for p in inspect.signature(other).parameters.values()
-            if p.name in declared
-        ]
-        function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
-        owner = other.__init__ if inspect.isclass(other) else inspect.unwrap(other)
-        function.__annotations__ = owner.__annotations__ | function.__annotations__
-        return function
-
-    return declare
 
 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:

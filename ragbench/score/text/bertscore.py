@@ -16,6 +16,7 @@ from ragbench.embed import base as embed
 from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
+from ragbench.score.base import takes_options_of
 from ragbench.score.text.base import (
     Advance,
     BertScore,
@@ -25,7 +26,6 @@ from ragbench.score.text.base import (
     Row,
     metric,
     paired_rows,
-    takes_options_of,
 )
 from ragbench.score.text.token_vectors import (
     NOTHING,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from ragbench.registry import Option, declared_options
+from ragbench.score.base import takes_options_of
 from ragbench.score.text.base import (
     BleuScore,
     Metric,
@@ -16,7 +17,6 @@ from ragbench.score.text.base import (
     paired_rows,
     reference_list,
     row_scorer,
-    takes_options_of,
 )
 from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import (

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ragbench.registry import Option
-from ragbench.score.text.base import Options, metric, paired_rows, reference_list, takes_options_of
+from ragbench.score.base import takes_options_of
+from ragbench.score.text.base import Options, metric, paired_rows, reference_list
 from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option
 from ragbench.score.text.base import Options, metric, reference_list
-from ragbench.score.text.tokenizers import Tokenizer, note_not_english, tokenizer
+from ragbench.score.text.tokenizers import Tokenizer, tokenizer
 from ragbench.signature import fingerprint
 from ragbench.types.scores import Value
 
@@ -182,7 +182,6 @@ def _facts(options: Options) -> dict[str, str]:
     check=_check,
     facts=_facts,
     unsigned=frozenset({"wordnet"}),
-    notes=lambda texts, options: note_not_english("meteor", texts),
     equals="nltk's meteor_score on the same tokens and the same WordNet, bit for bit",
     not_for="other languages than English; comparing with papers that use Java METEOR 1.5, which "
     "has other weights and paraphrases",

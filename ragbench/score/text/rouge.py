@@ -26,8 +26,6 @@ from ragbench.score.text.tokenizers import (
     Tokenize,
     TokenizedText,
     by_word,
-    has_accented_words,
-    is_frequent,
     note_texts,
     overlap,
     remember_texts,
@@ -146,30 +144,17 @@ def _open(options: Options) -> Scorer:
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Return notes on words of these texts that rouge-score drops or splits.
+    """Return a note on texts in which rouge-score finds no word, in a list; [] without any.
 
-    An empty list for other tokenizers than `auto` and `rouge`; a note on split words needs more
-    than a tenth of the texts.
+    Only its own tokenizer drops words of other scripts.
     """
-    name = options["tokenize"]
-    if name not in (AUTO, ROUGE):
-        return []
-    foreign = [text for text in texts if not text.isascii()]
-    # `auto` reads texts without a-z by another tokenizer: nothing is lost
-    notes = [] if name == AUTO else note_texts("rouge", sum(map(_unseen, foreign)), texts, _UNSEEN)
-    split = sum(1 for text in foreign if has_accented_words(text) and is_latin(text))
-    if is_frequent(split, texts):
-        notes += note_texts("rouge", split, texts, _SPLIT)
-    return notes
+    texts = texts if options["tokenize"] == ROUGE else ()
+    return note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN)
 
 
 _UNSEEN = (
     "have no letter a-z and no digit, so that rouge-score counts no word in them; "
     "rouge1(tokenize=unicode) sees them"
-)
-_SPLIT = (
-    "have Latin letters beyond a-z, at which rouge-score splits words; rouge1(tokenize=unicode) "
-    "keeps them whole"
 )
 
 
@@ -237,9 +222,7 @@ def rouge(
         raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
     check_allowed("rouge", "types", types, TYPES)
     references = reference_list("rouge", reference)
-    # only the tokenizer of rouge-score drops words of other scripts
-    texts = (prediction, *references) if tokenize == ROUGE else ()
-    for note in note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN):
+    for note in _notes((prediction, *references), {"tokenize": tokenize}):
         warnings.warn(UnseenText(note), stacklevel=3)
     return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
 

@@ -17,6 +17,7 @@ from ragbench.embed.sentence_transformers import (
     shared_embedder,
 )
 from ragbench.registry import Option
+from ragbench.score.base import takes_options_of
 from ragbench.score.text.base import (
     Advance,
     Column,
@@ -25,7 +26,6 @@ from ragbench.score.text.base import (
     Row,
     metric,
     paired_rows,
-    takes_options_of,
 )
 from ragbench.types.scores import Value
 

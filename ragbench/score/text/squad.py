@@ -133,8 +133,6 @@ def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
     if splits_words and owner != "exact_match":
         advice = "tokenize=auto" if squad == "unicode" else "squad=unicode"
         notes = tokenizers.note_unspaced(owner, texts, f"{owner}({advice}) splits them")
-    if options["articles"] == "en" and owner != "contains":
-        notes += tokenizers.note_articles(owner, texts)
     return notes + tokenizers.note_only_articles(owner, texts, options["articles"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -13,8 +12,6 @@ from ragbench.errors import MissingExtra, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.text.tokenize import Memory, has_unspaced_words, normalize_answer
 
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-_ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
 _LONGEST_ARTICLES = 20  # characters: longer texts have other words, and are skipped
 
 Counts = Mapping[Hashable, int]
@@ -46,43 +43,6 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
     return note_texts(metric, sum(map(has_unspaced_words, texts)), texts, clause)
 
 
-def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
-    """Return a note on texts without letters a-z, for which English stems do not help.
-
-    Empty list if there are none; texts without any letter do not count.
-
-    Example:
-        >>> note_not_english("meteor", ["Москва", "Moscow", "3"])[0][:52]
-        'meteor: 1 of 3 texts have no letter a-z: its stems a'
-    """
-    letters = [[*filter(str.isalpha, text)] for text in texts if not text.isascii()]
-    count = sum(1 for row in letters if row and not any(map(str.isascii, row)))
-    clause = (
-        "have no letter a-z: its stems and synonyms are English, so that only equal words count in "
-        "them"
-    )
-    return note_texts(metric, count, texts, clause)
-
-
-def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
-    """Return a note on texts in which `a` or `an` was dropped but may be no English article.
-
-    Counts texts with such a word and letters beyond a-z. No note (an empty list) for up to a tenth
-    of the texts, as for English with a few accents.
-
-    Example:
-        >>> note_articles("exact_match", ["Ça va à Marc, il a faim", "the café", "the cat"])
-        ["exact_match: 1 of 3 texts have letters beyond a-z and an 'a' or 'an', which is dropped \
-    as an English article; exact_match(articles=none) keeps it"]
-    """
-    count = sum(1 for text in texts if has_accented_words(text) and _ARTICLE.search(text))
-    clause = (
-        "have letters beyond a-z and an 'a' or 'an', which is dropped as an English article; "
-        f"{metric}(articles=none) keeps it"
-    )
-    return note_texts(metric, count, texts, clause) if is_frequent(count, texts) else []
-
-
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
     """Return a note on texts that consist of articles, such as the answer "A" of A, B and C.
 
@@ -107,26 +67,6 @@ def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list
         f"dropped; {metric}(articles=none) keeps them"
     )
     return note_texts(metric, len(bare), texts, clause)
-
-
-def is_frequent(count: int, texts: Sequence[str]) -> bool:
-    """Return True if `count` is more than a tenth of the texts.
-
-    False for no texts.
-
-    Example:
-        >>> is_frequent(2, ["text"] * 10), is_frequent(1, ["text"] * 10)
-        (True, False)
-    """
-    return count * 10 > len(texts)
-
-
-def has_accented_words(text: str) -> bool:
-    """Return True if a text has a letter beyond a-z, such as é or 東.
-
-    False for an empty text and for digits, signs and emoji alone.
-    """
-    return not text.isascii() and any(map(str.isalpha, _BEYOND_ASCII.findall(text)))
 
 
 # Function that returns the tokens of a text in order.

@@ -1,7 +1,6 @@
 """Ranking in blocks gives what ranking the whole does, and how blocks are cut."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,11 +60,6 @@ def test_long_lists_are_sorted_query_by_query():
             order = sorted(names, key=hits.__getitem__, reverse=True)
             ranks = [place for place, name in enumerate(order, 1) if name in qrels[query]]
             assert found.rank[found.query == number].tolist() == ranks
-
-
-def test_rules_that_are_not_there():
-    with pytest.raises(ValueError, match="ties: found 'x', allowed: docid"):
-        BlockRanker(Qrels.from_dict({"q": {"d": 1}}), ties="x")
 
 
 def test_an_unjudged_document_with_the_hash_of_a_judged_one_stays_unjudged(monkeypatch):

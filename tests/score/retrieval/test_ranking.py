@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError
 from ragbench.score.retrieval import judgements
 from ragbench.score.retrieval.ranking import ideal_order, rank
 from ragbench.types import Qrels, Run
@@ -184,16 +184,3 @@ def test_bad_scores_are_named(score):
 @pytest.mark.parametrize("number", [float, np.int32, np.float32, np.int64])
 def test_integral_grades_of_any_type_are_grades(number):
     assert rank({"q": {"a": number(2)}}, {"q": {"a": np.float32(1)}}).grades.tolist() == [2]
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"ties": "random"}, OptionError),
-        ({"trec_eval": 8}, OptionError),
-        ({"ties": "mean"}, OptionError),
-    ],
-)
-def test_rules_that_are_not_there(options, error):
-    with pytest.raises(error):
-        rank({"q": {"a": 1}}, {}, **options)

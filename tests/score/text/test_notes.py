@@ -5,7 +5,7 @@ import pytest
 from ragbench.score.text.notation import text_notes
 
 ENGLISH = ["The cat sat.", "a dog, in the U.S."]
-JAPANESE, THAI, RUSSIAN, FRENCH = "東京です。", "ภาษาไทย", "Москва", "il a été là"
+JAPANESE, THAI, RUSSIAN = "東京です。", "ภาษาไทย", "Москва"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,6 @@ def test_nothing_is_said_about_english(name):
         ("chrf++", 2),
         ("chrf(word_order=1)", 2),
         ("ter", 2),
-        ("meteor", 3),
         ("token_f1(tokenize=none)", 2),
         ("contains(tokenize=13a)", 2),
     ],
@@ -58,15 +57,6 @@ def test_nothing_is_said_where_the_metric_sees_the_text(name):
     assert text_notes([JAPANESE, THAI], [[RUSSIAN]], [name]) == []
 
 
-@pytest.mark.parametrize("name", ["exact_match", "token_f1"])
-def test_articles_that_may_not_be_english_are_counted(name):
-    (note,) = text_notes([FRENCH, "the cat", "Zürich"], [], [name])
-    assert note.startswith(f"{name}: 1 of 3 texts have letters beyond a-z and an 'a' or 'an'")
-
-    assert note.endswith(f"{name}(articles=none) keeps it")
-    assert text_notes([FRENCH, "the cat", "Zürich"], [], [f"{name}(articles=none)"]) == []
-
-
 @pytest.mark.parametrize("name", ["exact_match", "token_f1", "contains"])
 def test_answers_of_nothing_but_articles_are_counted(name):
     """A choice of A, B and C: the SQuAD script has no word left to compare."""
@@ -74,12 +64,6 @@ def test_answers_of_nothing_but_articles_are_counted(name):
 
     assert note.startswith(f"{name}: 3 of 5 texts have no word but articles ('A', 'the')")
     assert text_notes(["A"], [["A"]], [f"{name}(articles=none)"]) == []
-
-
-def test_words_that_rouge_score_splits_are_counted():
-    (note,) = text_notes([FRENCH, "the cat", "Zürich", JAPANESE], [], ["rouge1"])
-    assert note.startswith("rouge: 2 of 4 texts have Latin letters beyond a-z")
-    assert text_notes([FRENCH], [], ["rouge1(tokenize=unicode)"]) == []
 
 
 def test_a_note_is_given_once():
