@@ -186,10 +186,6 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
         yield "p", headline.p_meaning(comparison)
-        corrected = comparison.correction != "none"
-        yield from headline.interval_and_p(
-            comparison.measures, comparison.confidence, corrected=corrected
-        )
         yield headline.NOT_SHOWN
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
         yield headline.NOT_COMPARED
@@ -222,7 +218,7 @@ def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
         lines += _moved(moved, width)
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
-    lines += ["", *headline.footnotes(_legend(comparison))]
+    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
     lines += [f"note: {printable(note)}" for note in comparison.notes]
     return "\n".join(lines) + "\n"
 

@@ -80,12 +80,17 @@ def headline(
     pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
     comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
-        return _best_is_baseline(name, best, measured, tied, family.comparisons)
-    text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
-    # the sentence names the baseline already
-    tied = [system for system in tied if system != against]
+        # without `baselines`, comparisons tell whether others were compared with it
+        role = " (the baseline)" if any(c.baseline == best for c in family.comparisons) else ""
+        value = fmt.with_interval(measured[best].mean, measured[best].interval)
+        text = f"{name}: {printable(best)}{role} is best, {value}"
+    else:
+        text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
+        # the sentence names the baseline already
+        tied = [system for system in tied if system != against]
     verb = "is" if len(tied) == 1 else "are"
-    return f"{text}; {_names(tied)} {verb} not shown to be worse" if tied else text
+    names = fmt.listed([*map(printable, tied)])
+    return f"{text}; {names} {verb} not shown to be worse" if tied else text
 
 
 def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:
@@ -185,52 +190,6 @@ def _without_comparison(name: str, measured: Mapping[str, SystemScore], confiden
     return f"{len(values)} systems have {name}; they were not compared"
 
 
-def _best_is_baseline(
-    name: str,
-    best: str,
-    measured: Mapping[str, SystemScore],
-    tied: Sequence[str],
-    comparisons: Sequence[Difference],
-) -> str:
-    """Return the sentence on a best system that is a baseline or was not compared with one."""
-    outcomes: dict[str, Outcome] = {}
-    # only whether the two are identical or not compared is used, so the direction does not matter
-    for c in comparisons:
-        if best in (c.system, c.baseline):
-            outcomes[c.system if c.baseline == best else c.baseline] = outcome_of(c, "higher")
-    value = fmt.with_interval(measured[best].mean, measured[best].interval)
-    # equal on every query is more than not shown to differ
-    equal = [system for system in tied if outcomes.get(system) == "identical"]
-    apart = [system for system in measured if outcomes.get(system) == "not compared"]
-    too_close = [system for system in tied if system not in (*equal, *apart)]
-    if equal and len(equal) == len(measured) - 1:
-        return f"{_names([best, *equal])} have the same {name} on every query, {value}"
-    # without `baselines`, comparisons tell whether others were compared with it
-    is_baseline = any(c.baseline == best for c in comparisons)
-    role = " (the baseline)" if is_baseline else ""
-    parts = [f"{name}: {printable(best)}{role} is best, {value}"]
-    if equal:
-        verb = "has" if len(equal) == 1 else "have"
-        parts.append(f"{_names(equal)} {verb} the same value on every query")
-    if too_close:
-        n = fmt.counted(measured[best].n, "queries")
-        verb = "is too few" if n.startswith("1 ") else "are too few"
-        parts.append(f"{n} {verb} to say whether {_names(too_close, 'or')} is worse")
-    if apart:
-        parts.append(f"{_names(apart)}: not compared, as no query has a score of both")
-    if len(parts) == 1:
-        parts.append("surely different from every other system")
-    return "; ".join(parts)
-
-
-def _names(systems: Sequence[str], word: str = "and") -> str:
-    """Join the names of systems as in a sentence.
-
-    '' without names.
-    """
-    return fmt.listed([*map(printable, systems)], word)
-
-
 def _best_against_baseline(
     name: str, score: SystemScore, comparison: Difference, confidence: float, corrected: bool
 ) -> str:
@@ -262,10 +221,12 @@ def _best_against_baseline(
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
-NOT_SHOWN = ("not shown", "no difference was shown, which does not mean equal")
-# Rows of the footnotes: signs of a score, of a difference, and (all others) of a verdict.
-_SCORE_SIGNS = ("[low, high]", *SIGNS.values(), fmt.MISSING, "letters behind a value")
-_DIFFERENCE_SIGNS = ("difference", "p")
+# `p` looks at the queries that changed, the interval at all queries, so that one alone may be small
+NOT_SHOWN = (
+    "not shown",
+    "no difference was shown, which does not mean equal; it needs a small p and an interval "
+    "without 0",
+)
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
     "identical": ("identical", "the same score as its baseline on every query"),
@@ -305,20 +266,6 @@ def legend(
     return explained
 
 
-def footnotes(explained: Iterable[tuple[str, str]], differences: bool = True) -> list[str]:
-    """Write signs with their meanings in three lines at most: scores, differences, verdicts.
-
-    A group without signs has no line; False leaves the line on differences out.
-    """
-    scores, changes, verdicts = list[str](), list[str](), list[str]()
-    for sign, meaning in explained:
-        is_difference = sign in _DIFFERENCE_SIGNS or sign.startswith("vs ")
-        group = scores if sign in _SCORE_SIGNS else changes if is_difference else verdicts
-        group.append(f"{sign}: {meaning}")
-    groups = (scores, changes if differences else [], verdicts)
-    return ["; ".join(group) for group in groups if group]
-
-
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
     """Return the legend of the columns of differences; empty without them."""
     # the same baseline has the same head in all sections
@@ -330,77 +277,22 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
         text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
-    measures = {m.name for s in sections for m in s.measures if m.differences}
-    return [
-        (", ".join(heads), text),
-        ("p", p_meaning(comparisons)),
-        *interval_and_p(
-            [family for family in comparisons.measures if family.measure in measures],
-            comparisons.confidence,
-            corrected=comparisons.correction != "none",
-        ),
-    ]
-
-
-def interval_and_p(
-    families: Sequence[MeasureComparison], confidence: float | None, *, corrected: bool = True
-) -> list[tuple[str, str]]:
-    """Return (sign, meaning) for differences whose interval and p seem to disagree: 2 at most.
-
-    `better` and `worse` need both. They may disagree because the test looks only at the queries
-    that changed, and a corrected p is for a whole family. With 5 of 30 hits lost, p is 0.0625 and
-    the interval is [-0.340, -0.043]. [] if none disagrees.
-    """
-    too_close = [
-        (c, ends)
-        for family in families
-        for c in family.comparisons
-        if c.p is not None and c.n_changed and not c.differs
-        # an unbounded interval cannot contradict p
-        if (ends := fmt.ends_of(c.interval)) is not None
-    ]
-    alpha = 1 - (confidence or 0.95)
-    explained = []
-    if any(
-        low <= 0 <= high and c.p_adjusted is not None and c.p_adjusted <= alpha
-        for c, (low, high) in too_close
-    ):
-        text = (
-            "p tests whether gains and losses are symmetric, by the queries that changed; the "
-            "interval is of the mean, and allows for changes that no query here shows"
-        )
-        explained.append((f"p up to {alpha:.2g}, but not shown", text))
-    if any(not low <= 0 <= high for _, (low, high) in too_close):
-        text = "p looks at the queries that changed, the interval at all queries"
-        if corrected:
-            text = (
-                "p looks at the queries that changed and is corrected for making several "
-                "comparisons; the interval looks at all queries and is not corrected"
-            )
-        explained.append(("interval without 0, but not shown", text))
-    return explained
+    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
 
 
 def p_meaning(comparisons: Comparisons) -> str:
-    """Return the name of the test, the correction and the number of corrected comparisons.
+    """Return the name of the test, the correction and the comparisons that it corrects for.
 
     Of a test with resamples, their number and seed follow.
     """
     test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
     correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
-    sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
-    scope = "one measure"
+    scope = "all measures" if comparisons.family == "all" else "one measure"
     # without a correction the family does not matter
     if comparisons.correction == "none":
-        test += ", not corrected for"
+        p = f"{test}, not corrected for the number of comparisons"
     else:
-        test += f", {correction} over"
-        if comparisons.family == "all":
-            scope, sizes = "all measures", [sum(sizes)]
-    # the sizes differ if a measure has fewer systems: `the 2 to 5 comparisons`
-    ends = dict.fromkeys([min(sizes, default=""), max(sizes, default="")])
-    noun = "comparison" if list(ends) == [1] else "comparisons"
-    p = f"{test} the {' to '.join(map(str, ends))} {noun} of {scope}"
+        p = f"{test}, {correction} over the comparisons of {scope}"
     if resamples := comparisons.resamples:
         p += f"; {resamples} resamples, seed {comparisons.seed}"
     return p

@@ -9,7 +9,6 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import SIGNS, Chapter, MeasureColumn, Section
-from ragbench.report.headline import footnotes
 from ragbench.report.layout import lay_out
 from ragbench.types.display import printable
 
@@ -84,8 +83,9 @@ def render_terminal(
     for grid in page.slice_grids:
         cells = fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
         lines += ["", _style(grid.caption, "title", color), *cells]
-    if page.legend:
-        lines += ["", *footnotes(page.legend, differences=verbose)]
+    legend = [f"{sign}: {meaning}" for sign, meaning in page.legend]
+    if legend:
+        lines += ["", *(legend if verbose else ["; ".join(legend)])]
     remarks = [f"note: {note}" for note in page.notes]
     if verbose:
         lines += ["", *remarks, *closing] if remarks or closing else []

@@ -63,7 +63,7 @@ def test_clusters_and_families_change_the_numbers(clustered):
     assert first[1]["n_clusters"] == 3
     assert first[1]["interval"] != first[0]["interval"]
     assert together["family"] == "all"
-    assert "over the 1 comparison of one measure" in str(compare(clustered.path, measures=["map"]))
+    assert "over the comparisons of one measure" in str(compare(clustered.path, measures=["map"]))
     assert "of all measures" in str(compare(clustered.path, family="all"))
     assert "same metadata.topic are one unit" in str(
         compare(clustered.path, cluster="metadata.topic")

@@ -129,7 +129,7 @@ def lost(n_lost, n=30, measures=("hit_rate@1",)):
     )
 
 
-def test_an_interval_without_0_beside_an_open_test_is_explained():
+def test_an_interval_without_0_beside_an_open_test_is_not_shown():
     """Five losses of five changes: p = 2 / 2^5, which counts none of those that did not change."""
     found = compare(*lost(5), moved=0)
 
@@ -137,10 +137,10 @@ def test_an_interval_without_0_beside_an_open_test_is_explained():
     assert made["p"] == pytest.approx(2 / 2**5)
     assert (made["differs"], made["rule"]) == (False, "score")
     assert made["interval"][1] < 0
-    assert "interval without 0, but not shown" in str(found)
+    assert "it needs a small p and an interval without 0" in str(found)
 
 
-def test_a_small_p_beside_an_interval_with_0_is_undecided_and_explained():
+def test_a_small_p_beside_an_interval_with_0_is_undecided():
     """Each of 20 nDCG values rises by .07 or so: no unseen loss of everything is excluded."""
     qrels = {f"q{i}": {"a": 3, "b": 2, "c": 1} for i in range(20)}
     before, after = {"a": 3.0, "c": 2.0, "b": 1.0}, {"a": 3.0, "b": 2.0, "c": 1.0}
@@ -155,17 +155,6 @@ def test_a_small_p_beside_an_interval_with_0_is_undecided_and_explained():
     assert row["p_adjusted"] < 0.001
     assert row["interval"][0] < 0 < row["difference"]
     assert row["differs"] is False
-    assert "p up to 0.05, but not shown" in str(comparison)
-
-
-@pytest.mark.parametrize("n_lost", [0, 3, 6])
-def test_what_agrees_is_not_explained(n_lost):
-    """Three: both say nothing, p = 0.25; six: both say worse."""
-    found = compare(*lost(n_lost), moved=0)
-
-    low, high = found.differences[0]["interval"]
-    assert found.differences[0]["differs"] == (not low <= 0 <= high)
-    assert "interval with" not in str(found)
 
 
 def test_an_interval_is_of_one_comparison_where_p_is_of_many():
@@ -177,7 +166,6 @@ def test_an_interval_is_of_one_comparison_where_p_is_of_many():
     made = found.differences[0]
     assert not made["differs"]
     assert made["interval"][1] < 0
-    assert "interval without 0, but not shown" in str(found)
 
 
 def test_common_queries_are_compared_only_where_they_are_the_same():

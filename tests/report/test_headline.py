@@ -112,39 +112,23 @@ def test_the_baseline_itself_is_best():
     made = comparison("hybrid", "bm25", (-0.05, -0.08, -0.02), 0.002, True)
 
     assert told(made, best="bm25", tied=["bm25"]) == (
-        "ndcg@10: bm25 (the baseline) is best, 0.400 [0.360, 0.440]; "
-        "surely different from every other system"
+        "ndcg@10: bm25 (the baseline) is best, 0.400 [0.360, 0.440]"
     )
     assert told(made, best="bm25", tied=["bm25", "dense", "hybrid"]).endswith(
-        "; 60 queries are too few to say whether dense is worse"
+        "; dense is not shown to be worse"
     )
 
 
-def test_what_shares_no_query_is_not_called_undecided_or_the_same():
+def test_what_shares_no_query_is_not_called_better():
     apart = {"system": "hybrid", "baseline": "bm25", "n": 0, "n_changed": 0}
-    said = "; bm25: not compared, as no query has a score of both"
 
     assert told(apart, tied=["hybrid", "bm25"]) == (
-        f"ndcg@10: hybrid is best, 0.450 [0.410, 0.490]{said}"
+        "ndcg@10: hybrid is best, 0.450 [0.410, 0.490]; bm25 is not shown to be worse"
     )
-    text = told(apart, tied=["hybrid", "dense", "bm25"])
-    assert "too few to say whether dense is worse" in text
-    assert text.endswith(said)
-    assert "every other system" not in told(apart, tied=["hybrid"])
-    for best in ("hybrid", "bm25"):
-        assert "every query" not in told(apart, best=best, tied=["hybrid", "bm25"])
 
 
 def test_what_nothing_is_compared_with_is_no_baseline():
     assert told(best="bm25", tied=["bm25"]).startswith("ndcg@10: bm25 is best")
-
-
-def test_what_is_the_same_is_not_called_undecided():
-    same = {**comparison("hybrid", "bm25", (0.0, -0.1, 0.1), 1.0, False), "n_changed": 0}
-
-    text = told(same, best="bm25", tied=["bm25", "dense", "hybrid"])
-
-    assert "; hybrid has the same value on every query; 60 queries are too few to say" in text
 
 
 def test_the_same_value_on_every_query():

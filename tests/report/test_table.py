@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.report.text import align, significant
-from tests.report.pages import lay_out, render_terminal
+from tests.report.pages import render_terminal
 from tests.report.strategies import results
 
 
@@ -140,27 +140,6 @@ def test_bounds_stand_where_something_failed(example):
 
     assert line.startswith("bm25/gpt: 57 scored, 3 failed (unreadable 2, timeout 1), 6 not")
     assert "mean from 0.769 to 0.820" in line
-
-
-@pytest.mark.parametrize(("measure", "said"), [("ndcg@10", True), ("hit_rate@1", False)])
-def test_only_what_is_shown_is_explained(example, measure, said):
-    """The differences of the second measure are on the page and not on the terminal."""
-    summary, comparisons = example
-    families = [
-        {
-            **family,
-            "comparisons": [
-                {**each, "differs": each["differs"] and family["measure"] != measure}
-                for each in family["comparisons"]
-            ],
-        }
-        for family in comparisons["measures"]
-    ]
-    changed = {**comparisons, "measures": families}
-    head = "interval without 0, but not shown"
-
-    assert (f"{head}: " in render_terminal(summary, changed)) == said
-    assert head in dict(lay_out(summary, changed).legend)
 
 
 def test_a_short_result_of_three_systems_has_30_lines_at_most(example):
