@@ -109,7 +109,7 @@ def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
     chapter = _lay_out(summary, brief=not verbose)
     lines = [*chapter.headlines]
     for grid in chapter.grids:
-        lines += ["", grid.caption, *fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)))]
+        lines += fmt.grid_lines(grid)
     return "\n".join([*lines, "", *chapter.labels]) + "\n"
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragbench.records.contract import PassageKind
 from ragbench.records.fixes import FixList, PricedChange
 from ragbench.report.base import Chapter, Grid
-from ragbench.report.fix_sections import contract_lines, group_lines, section_grids
-from ragbench.report.text import draw
+from ragbench.report.text import grid_lines, with_interval
 from ragbench.types.display import printable
 
-_HEADS = ("change", "rescued", "lost", "right", "what to expect")
+_HEADS = ("change", "+/-", "right", "what to expect")
 _FUSIONS = 3  # that are listed, the best ones
-_LISTED = 10  # ids in the terminal
+_LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
+_PASSAGES: dict[PassageKind, str] = {
+    "gold_read": "gold read",
+    "gold_first": "gold read, and first",
+    "gold_lower": "gold read, and lower",
+    "gold_not_read": "gold not read",
+    "gold_alone": "gold alone",
+    "wrong_passages": "wrong passages",
+}
 
 
 def fix_lines(
@@ -24,24 +32,12 @@ def fix_lines(
     `arguments` are those of `ragbench fix`, as the user wrote them.
     """
     yield f"{_headline(fixes)}; what stored results say about the other {fixes.of - fixes.right}:"
-    rows = [_cells(change, fixes) for change in listed(fixes.changes, fixes.read)]
-    cells = [
-        (f"  {text}", f"{rescued} {lost}", right, words)
-        for text, rescued, lost, right, words in rows
-    ]
-    yield from draw(list(zip(*cells, strict=True)), width) if cells else ()
-    for loss in () if brief else fixes.remaining:
-        yield ""
-        n = len(loss.queries)
-        yield f"{printable(loss.system)}: {n} {loss.reason}; only {loss.advice} can help"
-        names = [printable(fixes.labels.get(query, query)) for query in loss.queries[:_LISTED]]
-        yield f"  {', '.join(names)}{', ...' if n > _LISTED else ''}"
-    if not brief:
-        yield from group_lines(fixes)
-        yield from contract_lines(fixes, width)
-    for note in () if brief else fixes.notes:
-        yield f"note: {printable(note)}"
+    for grid in fix_chapter(fixes).grids:
+        # tables by question are for the links of the page; --json has all ids
+        if not grid.has_queries and (not brief or grid.heads == _HEADS):
+            yield from grid_lines(grid, width)
     yield ""
+    yield from (f"note: {printable(note)}" for note in fixes.notes if not brief)
     yield from _next_steps(fixes, arguments)
 
 
@@ -89,14 +85,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
         heads = ("question", "rescued by", "lost by")
         table = tuple(rows[:_ROWS])
         grids.append(Grid("questions", heads, table, words=True, has_queries=True))
-    remaining = tuple(
-        (printable(loss.system), loss.reason, loss.advice, str(len(loss.queries)))
-        for loss in fixes.remaining
-    )
-    if remaining:
-        loss_heads = ("system", "reason", "what can help", "questions")
-        grids.append(Grid("no change of the ranking helps", loss_heads, remaining, words=True))
-    grids += section_grids(fixes)
+    grids += _loss_grids(fixes)
     return Chapter(
         "what to change",
         (_headline(fixes), *_next_steps(fixes, "RUN")),
@@ -105,17 +94,69 @@ def fix_chapter(fixes: FixList) -> Chapter:
     )
 
 
+def _loss_grids(fixes: FixList) -> Iterator[Grid]:
+    """Yield tables of losses that remain, of what lost questions share, and of the contracts.
+
+    A table without rows is left out, but that of the groups says that there is none.
+    """
+    remaining = tuple(
+        (printable(loss.system), loss.reason, loss.advice, *_questions(loss.queries, fixes))
+        for loss in fixes.remaining
+    )
+    if remaining:
+        heads = ("system", "reason", "what can help", "questions", "which")
+        yield Grid("no change of the ranking helps", heads, remaining, words=True)
+    if (groups := fixes.groups) is not None and groups.lost:
+        queries = [group.queries for group in groups.groups] or [()]
+        lines = tuple(
+            (printable(sentence), _questions(of_group, fixes)[1])
+            for sentence, of_group in zip(groups.sentences, queries, strict=True)
+        )
+        yield Grid("what lost questions have in common", ("group", "which"), lines, words=True)
+        phrases: dict[str, list[str]] = {}
+        for group in groups.groups:
+            for query in group.queries:
+                phrases.setdefault(query, []).append(printable(group.phrase))
+        rows = tuple((printable(query), "; ".join(texts)) for query, texts in phrases.items())
+        if rows:
+            caption = "lost questions of these groups"
+            yield Grid(caption, ("question", "has in common"), rows[:_ROWS], True, True)
+    for contract in fixes.contracts:
+        name = printable(contract.generator)
+        rates = tuple(
+            (_PASSAGES[r.passages], str(r.questions), with_interval(r.right, r.interval))
+            for r in contract.rates
+        )
+        caption = f"{name}: share of right answers by what it reads"
+        yield Grid(caption, ("passages", "questions", "right"), rates, words=True)
+        pairs = []
+        for pair in contract.pairs:
+            low, high = pair.interval
+            predicted = f"{pair.predicted:.0f} [{low:.0f}, {high:.0f}] of {pair.questions}"
+            counted = "" if pair.right is None else str(pair.right)
+            pairs.append((printable(f"{pair.retriever}/{contract.generator}"), predicted, counted))
+        if pairs:
+            caption = f"{name}: right answers of its pairs"
+            yield Grid(caption, ("pair", "predicted right", "counted"), tuple(pairs), words=True)
+
+
+def _questions(queries: Sequence[str], fixes: FixList) -> tuple[str, str]:
+    """Return the number of questions, and the names of the first 10."""
+    names = [printable(fixes.labels.get(query, query)) for query in queries[:_LISTED]]
+    return str(len(queries)), f"{', '.join(names)}{', ...' if len(queries) > _LISTED else ''}"
+
+
 def _headline(fixes: FixList) -> str:
     """Return the number of right questions: `bm25 finds 57 of 70 at 5`."""
     return f"{printable(fixes.system)} finds {fixes.right} of {fixes.of} at {fixes.read}"
 
 
-def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, str]:
-    """Return the cells of a change, under `_HEADS`."""
+def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
+    """Return the cells of a change, under `_HEADS`: `+7 -1` are questions rescued and lost."""
     right = f"{change.right} of {change.of}"
-    rescued, lost = f"+{len(change.rescued)}", f"-{len(change.lost)}"
+    moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
-        return printable(change.text), rescued, lost, f"at most {right}", "a bound, not a promise"
+        return printable(change.text), moved, f"at most {right}", "a bound, not a promise"
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
@@ -134,7 +175,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str, st
     # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
-    return printable(change.text), rescued, lost, right, "; ".join(words)
+    return printable(change.text), moved, right, "; ".join(words)
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:

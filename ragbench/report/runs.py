@@ -370,8 +370,7 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     lines = fmt.draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _problems(entries, folder)
     for trends in trends_of(entries):
-        grid = trends.grid()
-        lines += ["", grid.caption, *fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)))]
+        lines += fmt.grid_lines(trends.grid())
         lines += [f"note: {note}" for note in trends.notes]
     return lines
 

@@ -81,8 +81,7 @@ def render_terminal(
         lines += _preferences(page.preferences, color)
         lines += ["", _style("where answers are lost", "title", color), *lost] if lost else []
     for grid in page.slice_grids:
-        cells = fmt.draw(list(zip(grid.heads, *grid.rows, strict=True)), width)
-        lines += ["", _style(grid.caption, "title", color), *cells]
+        lines += fmt.grid_lines(grid, width)
     legend = [f"{sign}: {meaning}" for sign, meaning in page.legend]
     if legend:
         lines += ["", *(legend if verbose else ["; ".join(legend)])]
@@ -121,10 +120,7 @@ def _preferences(chapters: Sequence[Chapter], color: bool) -> list[str]:
     lines = []
     for chapter in chapters:
         lines += ["", _style(chapter.title, "title", color), *chapter.labels]
-        for grid in chapter.grids:
-            # styled before drawing: `draw` ignores colour codes in widths
-            heads = [_style(head, "title", color) for head in grid.heads]
-            lines += ["", grid.caption, *fmt.draw(list(zip(heads, *grid.rows, strict=True)))]
+        lines += [line for grid in chapter.grids for line in fmt.grid_lines(grid)]
     return lines
 
 

@@ -13,6 +13,7 @@ from ragbench.types.display import display_width, printable
 if TYPE_CHECKING:
     from ragbench.records.comparison import ComparedSystem
     from ragbench.records.summary import SystemSummary
+    from ragbench.report.base import Grid
 
 MISSING = "-"
 _BARS = "▁▂▃▄▅▆▇█"
@@ -224,6 +225,14 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
         )
         lines += wrapped or [start.rstrip()]
     return lines
+
+
+def grid_lines(grid: Grid, width: int | None = None) -> list[str]:
+    """Return an empty line, the caption of a table, and its heads and rows as aligned lines.
+
+    `width` wraps long last cells as in `draw`; None wraps nothing.
+    """
+    return ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)), width)]
 
 
 # Sign of each cause in a bar of text.
