@@ -221,11 +221,11 @@ def _best_against_baseline(
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
-# `p` looks at the queries that changed, the interval at all queries, so that one alone may be small
 NOT_SHOWN = (
     "not shown",
-    "no difference was shown, which does not mean equal; it needs a small p and an interval "
-    "without 0",
+    # one alone may show a difference: p looks at the queries that changed, the interval at all
+    "no difference was shown, which does not mean equal; a verdict needs a small p, which tests "
+    "whether gains and losses are symmetric, and an interval of the mean without 0",
 )
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
