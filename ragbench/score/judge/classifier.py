@@ -22,13 +22,13 @@ from ragbench.errors import OptionError
 from ragbench.json_yaml import load_json
 from ragbench.llm.server import CallOptions, PriceOptions, SamplingOptions, Server, ServerOptions
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
-from ragbench.score.judge.items import explain_evidence, judge_with_evidence, with_evidence
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.methods.claims import split_claims
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.methods.vote import Asking, ExampleOptions, Vote
-from ragbench.score.judge.model_judge import Jury, ModelJudge, cast_vote
+from ragbench.score.judge.model_judge import Jury, Method, ModelJudge
 from ragbench.score.judge.presets import Preset, load_presets
 from ragbench.score.judge.sentences import Pair, without_markers
 from ragbench.score.judge.served_models import ClassificationEndpoint, RoutedModels
@@ -40,7 +40,6 @@ from ragbench.score.judge.support import (
     sources_of,
     support_verdict,
 )
-from ragbench.types.records import add_usage
 from ragbench.types.scores import Cause, Verdict
 
 _OWNER = "classifier"
@@ -142,6 +141,8 @@ class Classifier(RubricJudge):
     declares = ClassifierOptions
     served: Sequence[str] = ("supported", "faithfulness")
     label = "a classifier: it gives probabilities, without reasons"
+    _chosen: ClassifierOptions
+    _preset: Preset | None
 
     def __new__(cls, **options: Any) -> Classifier:
         """Return a judge that sends requests if the options name a server, else one that computes.
@@ -153,6 +154,16 @@ class Classifier(RubricJudge):
         asks = options.get("base_url") or is_chat or options.get("splitter") is not None
         chosen = (ServedClassifier if asks else LocalClassifier) if cls is Classifier else cls
         return super().__new__(chosen)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options that verdicts depend on besides the model: `preset` and `label`."""
+        return {"preset": self._chosen.preset, "label": self._chosen.label}
+
+    @property
+    def _supported(self) -> str | None:
+        """Label of a supported text; None takes the first usual one that the model has."""
+        return self._chosen.label or (self._preset.label if self._preset else None)
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset | None, str]:
@@ -196,14 +207,11 @@ class LocalClassifier(LocalJudge[Support], Classifier):
             template = "" if preset.head == "tokens" else preset.template
             self._form = InputForm(cast("Head", preset.head), template, preset.tokens)
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model: `preset` and `label`."""
-        return {"preset": self._chosen.preset, "label": self._chosen.label}
+    # of the two bases, the classifier has the options
+    options = Classifier.options
 
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
-        label = self._chosen.label or (self._preset.label if self._preset else None)
-        return [label_column(checkpoint, labels, label)]
+        return [label_column(checkpoint, labels, self._supported)]
 
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Support]:
         if self._form.head != "tokens":
@@ -260,10 +268,8 @@ class ServedClassifier(ModelJudge, Classifier):
             prices=chosen.load_prices,
         )
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model: `preset` and `label`."""
-        return {"preset": self._chosen.preset, "label": self._chosen.label}
+    # of the two bases, the classifier has the options
+    options = Classifier.options
 
     @property
     def missing_key(self) -> str | None:
@@ -315,36 +321,17 @@ class ServedClassifier(ModelJudge, Classifier):
             clients[self.model] = ClassificationEndpoint(chosen.base_url, chosen.api_key_env)
         return RoutedModels(clients) if len(clients) > 1 else next(iter(clients.values()))
 
-    async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
-        return {rubric.name: await self._judge(item, rubric) for rubric in rubrics}
-
-    async def _judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
-        """Return the verdict of a rubric on an item with its evidence.
-
-        RagbenchError if the user has to act; another failure is a verdict.
-        """
-        completed = with_evidence(item, rubric)
-        if (verdict := missing_verdict(completed, rubric)) is not None:
-            return verdict
-        splitter = self.model if self._splitter is None else self._splitter.model
-        shared = (splitter, splitter, 0, self.asking, self.engine.aask)
-        vote = Vote(completed, rubric, *shared, {})
-        verdict = await cast_vote(
-            vote, self._check_claims if rubric.method == "claims" else self._check_answer
-        )
-        return replace(
-            explain_evidence(verdict, item, completed),
-            raw="\n\n".join(reply.refusal or reply.text for reply in vote.replies),
-            model="+".join(sorted({reply.model for reply in vote.replies} - {""})),
-            usage=add_usage(reply.usage for reply in vote.replies),
-        )
+    def _method(self, rubric: Rubric) -> Method:
+        return self._check_claims if rubric.method == "claims" else self._check_answer
 
     async def _check_answer(self, vote: Vote) -> Verdict:
         text = without_markers(vote.item.answer or "")
         return support_verdict(text, await self._supports(vote, text) if text.strip() else {})
 
     async def _check_claims(self, vote: Vote) -> Verdict:
-        split = await split_claims(vote, {"answer": vote.item.answer or ""})
+        splitter = self.model if self._splitter is None else self._splitter.model
+        answer = {"answer": vote.item.answer or ""}
+        split = await split_claims(replace(vote, model=splitter), answer)
         claims = [claim.text for claim in split["answer"]]
         supports = [await self._supports(vote, claim) for claim in claims]
         return claims_verdict(claims, supports)
@@ -433,20 +420,16 @@ class ServedClassifier(ModelJudge, Classifier):
         try:
             rows = [
                 {part["label"]: float(part["score"]) for part in row}
-                for row in load_json(reply.text)
+                for _, row in zip(sources, load_json(reply.text), strict=True)
             ]
         except (TypeError, KeyError, ValueError) as error:
-            detail = f"the reply is no list of labels and scores: {reply.text[:200]}"
+            detail = f"the reply has no labels and scores of each input: {reply.text[:200]}"
             raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,)) from error
-        if len(rows) != len(sources):
-            detail = f"the reply is about {len(rows)} inputs, not {len(sources)}"
-            raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
-        label = self._chosen.label or (self._preset.label if self._preset else None)
         checkpoint = Checkpoint(_OWNER, self.model, None)
         values = []
         for row in rows:
             names = list(row)
-            column = label_column(checkpoint, dict(enumerate(names)), label)
+            column = label_column(checkpoint, dict(enumerate(names)), self._supported)
             values.append(row[names[column]])
         return values
 

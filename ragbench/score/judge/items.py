@@ -111,22 +111,19 @@ def _nugget(value: object) -> Nugget:
             unknown word.
     """
     fields = value._asdict() if isinstance(value, Nugget) else value
-    if not isinstance(fields, Mapping) or not {"text", "importance"} <= set(fields):
-        raise DataError(f"'nuggets' holds {shown(value)}", allowed="mappings of text, importance")
-    nugget = Nugget(fields["text"], fields["importance"], fields.get("assignment"))
-    if not isinstance(nugget.text, str) or nugget.importance not in IMPORTANCES:
-        allowed = f"a text, and an importance of {' or '.join(IMPORTANCES)}"
-        raise DataError(f"'nuggets' holds {shown(value)}", allowed=allowed)
-    if nugget.assignment not in (None, *ASSIGNMENTS):
-        problem = f"'nuggets' holds the assignment {shown(nugget.assignment)}"
-        raise DataError(problem, allowed=", ".join(ASSIGNMENTS))
-    return nugget
+    if isinstance(fields, Mapping) and isinstance(fields.get("text"), str):
+        importance, assignment = fields.get("importance"), fields.get("assignment")
+        if importance in IMPORTANCES and assignment in (None, *ASSIGNMENTS):
+            return Nugget(fields["text"], importance, assignment)
+    allowed = f"importance ({', '.join(IMPORTANCES)}), assignment ({', '.join(ASSIGNMENTS)})"
+    raise DataError(f"'nuggets' holds {shown(value)}", allowed=f"mappings of text, {allowed}")
 
 
-# parts of tables that have the name of the argument
-_SAME = ("question", "contexts", "answer", "reference", "queries", "turns", "tool_calls")
 # Part of a table -> argument of `Judge.score`.
-_PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
+_PARTS = {"id": "query_id"} | {
+    name: name
+    for name in ("question", "contexts", "answer", "reference", "queries", "turns", "tool_calls")
+}
 
 
 def items_of(rows: Rows) -> list[JudgedItem]:
@@ -160,8 +157,8 @@ def items_of(rows: Rows) -> list[JudgedItem]:
 
 def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
-        kind = "a mapping" if isinstance(rows, Mapping) else f"found {type(rows).__name__}"
-        raise DataError(f"rows: {kind}", allowed="a list of mappings, or a data frame")
+        kind = type(rows).__name__
+        raise DataError(f"rows: found {kind}", allowed="a list of mappings, or a data frame")
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise DataError(f"rows[{number}]: found {type(row).__name__}", allowed="a mapping")

@@ -67,7 +67,9 @@ class RepeatOptions(CallOptions):
     samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
 
 
-_METHODS: Mapping[str, Callable[[Vote], Awaitable[Verdict]]] = {
+# Function that sends the requests of a vote and returns its verdict.
+Method = Callable[[Vote], Awaitable[Verdict]]
+_METHODS: Mapping[str, Method] = {
     "rating": rate,
     "claims": check_claims,
     "pairwise": compare_pair,
@@ -229,6 +231,9 @@ class ModelJudge(llm.Connected, RubricJudge):
         asking = replace(self.asking, rehearsal=True)
         return ModelJudge(lambda _: model, self.jury, asking, prices=lambda: llm.Prices({}))
 
+    def _method(self, rubric: Rubric) -> Method:
+        return _METHODS[rubric.method]
+
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """Return rubric -> verdict on one item; equal prompts of rubrics are sent once.
 
@@ -239,7 +244,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
         votes = self._votes(item, [(items[r.name], r) for r in rubrics if not missing[r.name]])
         casts = [
-            cast_vote(vote, _METHODS[vote.rubric.method])
+            cast_vote(vote, self._method(vote.rubric))
             for of_rubric in votes.values()
             for vote in of_rubric
         ]
@@ -295,14 +300,15 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
+        labels = [f"sample {number}" for number in range(1, n + 1)]
         by_model = [
-            verdict_of_samples(verdicts[start : start + n], rubric)
+            combine_verdicts(verdicts[start : start + n], labels, rubric, may_fail=True)
             for start in range(0, len(verdicts), n)
         ]
-        return verdict_of_jury(by_model, rubric, jury.models, jury.combine)
+        return combine_verdicts(by_model, jury.models, rubric, jury.combine)
 
 
-async def cast_vote(vote: Vote, method: Callable[[Vote], Awaitable[Verdict]]) -> Verdict:
+async def cast_vote(vote: Vote, method: Method) -> Verdict:
     """Return the verdict of one vote; `failed` for a failed request or an unexpected error.
 
     `method` returns the verdict of a vote.
@@ -321,61 +327,33 @@ async def cast_vote(vote: Vote, method: Callable[[Vote], Awaitable[Verdict]]) ->
         return failed_verdict(error)
 
 
-def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
-    """Return the mean verdict of the samples of one model.
-
-    The mean is of the levels, which `rubric` converts to a score, or of the scores if a sample has
-    no level. Samples without a score are left out; the reasoning joins the reasons of all samples
-    and counts failed ones. If no sample has a score, score and cause are those of the first failed
-    verdict, else of the first one. A single verdict is returned unchanged.
-
-    Args:
-        verdicts: Verdicts of the samples, at least one.
-        rubric: Rubric of the verdicts.
-
-    Raises:
-        IndexError: `verdicts` is empty.
-    """
-    labels = [f"sample {number}" for number in range(1, len(verdicts) + 1)]
-    return _verdict_of_several(verdicts, labels, rubric, "mean", may_fail=True)
-
-
-def verdict_of_jury(
-    verdicts: Sequence[Verdict], rubric: Rubric, models: Sequence[str], combine: Combine
-) -> Verdict:
-    """Return the combined verdict of several models.
-
-    Models are not exchangeable: if one fails, the item fails, since otherwise items would be
-    judged by different juries. Models for which the rubric does not apply are left out; if it
-    applies for none, score and cause are those of the first. A single verdict is returned
-    unchanged.
-
-    Args:
-        verdicts: Verdict of each model, at least one.
-        rubric: Rubric of the verdicts.
-        models: Labels of the models in the reasoning, one for each verdict.
-        combine: Combination of the levels, or of the scores if a verdict has no level. For a
-            majority levels are rounded; the mean of the most frequent ones counts if several tie.
-
-    Raises:
-        IndexError: `verdicts` is empty.
-        ValueError: `models` are not as many as the verdicts.
-    """
-    return _verdict_of_several(verdicts, models, rubric, combine, may_fail=False)
-
-
-def _verdict_of_several(
+def combine_verdicts(
     verdicts: Sequence[Verdict],
     labels: Sequence[str],
     rubric: Rubric,
-    combine: Combine,
+    combine: Combine = "mean",
     *,
-    may_fail: bool,
+    may_fail: bool = False,
 ) -> Verdict:
-    """Combine several verdicts into one, with all reasons and the deviation of the scores.
+    """Return the combined verdict of several models, or of the samples of one.
 
-    A single verdict is returned unchanged. `may_fail`: combine the others if some failed. The
-    deviation is None for fewer than two scores. IndexError without verdicts.
+    A single verdict is returned unchanged. Verdicts without a score are left out; the reasoning
+    joins all reasons, and the deviation is None for fewer than two scores. If none has a score,
+    score and cause are those of the first failed verdict, else of the first one.
+
+    Args:
+        verdicts: The verdicts, at least one.
+        labels: Name of each verdict in the reasoning.
+        rubric: Rubric of the verdicts.
+        combine: Combination of the levels, or of the scores if a verdict has no level. For a
+            majority levels are rounded; the mean of the most frequent ones counts if several tie.
+        may_fail: True combines the others if some failed, as samples of one model do. Models are
+            not exchangeable: if one fails, the item fails, since otherwise items would be judged by
+            different juries.
+
+    Raises:
+        IndexError: `verdicts` is empty.
+        ValueError: `labels` are not as many as the verdicts.
     """
     if len(verdicts) == 1:
         return verdicts[0]

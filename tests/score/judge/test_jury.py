@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.model_judge import majority, verdict_of_jury, verdict_of_samples
+from ragbench.score.judge.model_judge import combine_verdicts, majority
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types import Verdict
 from tests.score.judge.scripted import Script
 
 ROW = {"question": "When did it open?", "answer": "It opened in 1932."}
 RUBRIC = load_rubric("answer_relevancy")
+SAMPLES = ["sample 1", "sample 2", "sample 3"]
 FAILED = Verdict(None, reasoning="not JSON", status="failed", cause="unreadable")
 LEVELS = st.lists(st.integers(1, 5), min_size=2, max_size=7)
 
@@ -37,7 +38,7 @@ def rated(*levels):
 def test_models_become_one(combine, levels, level):
     models = [f"m{n}" for n in range(len(levels))]
 
-    found = verdict_of_jury(rated(*levels), RUBRIC, models, combine)
+    found = combine_verdicts(rated(*levels), models, RUBRIC, combine)
 
     assert found.level == pytest.approx(level)
     assert found.score == pytest.approx((level - 1) / 4)
@@ -49,11 +50,11 @@ def test_scores_without_levels_are_combined_as_they_are():
     verdicts = [Verdict(0.25), Verdict(0.25), Verdict(1.0)]
 
     for combine, score in (("mean", 0.5), ("median", 0.25), ("majority", 0.25)):
-        assert verdict_of_jury(verdicts, RUBRIC, "abc", combine).score == score
+        assert combine_verdicts(verdicts, "abc", RUBRIC, combine).score == score
 
 
 def test_a_sample_that_fails_is_left_out_and_said():
-    found = verdict_of_samples([*rated(5, 3), FAILED], RUBRIC)
+    found = combine_verdicts([*rated(5, 3), FAILED], SAMPLES, RUBRIC, may_fail=True)
 
     assert (found.score, found.samples) == (0.75, (1.0, 0.5, None))
     assert found.reasoning.startswith("the mean of 2 samples; 1 of 3 failed")
@@ -62,14 +63,14 @@ def test_a_sample_that_fails_is_left_out_and_said():
 
 def test_a_juror_that_fails_fails_the_item():
     """Otherwise items would be judged by different juries."""
-    found = verdict_of_jury([*rated(5, 3), FAILED], RUBRIC, ["a", "b", "c"], "mean")
+    found = combine_verdicts([*rated(5, 3), FAILED], ["a", "b", "c"], RUBRIC, "mean")
 
     assert (found.score, found.status, found.cause) == (None, "failed", "unreadable")
     assert found.samples == (1.0, 0.5, None)
 
 
 def test_all_samples_fail():
-    found = verdict_of_samples([FAILED, FAILED], RUBRIC)
+    found = combine_verdicts([FAILED, FAILED], SAMPLES[:2], RUBRIC, may_fail=True)
 
     assert (found.score, found.cause, found.spread) == (None, "unreadable", None)
 
@@ -80,8 +81,8 @@ def test_the_order_of_jurors_does_not_matter_and_one_voice_is_kept(levels, combi
     shuffled = random.sample(levels, len(levels))
     models = [str(n) for n in range(len(levels))]
 
-    one, other = (verdict_of_jury(rated(*x), RUBRIC, models, combine) for x in (levels, shuffled))
-    same = verdict_of_jury(rated(*[levels[0]] * len(levels)), RUBRIC, models, combine)
+    one, other = (combine_verdicts(rated(*x), models, RUBRIC, combine) for x in (levels, shuffled))
+    same = combine_verdicts(rated(*[levels[0]] * len(levels)), models, RUBRIC, combine)
 
     assert one.level == pytest.approx(other.level)
     assert min(levels) <= one.level <= max(levels)

@@ -153,17 +153,17 @@ def test_no_given_nuggets_is_no_score(judge_on):
 
 
 @pytest.mark.parametrize(
-    ("nugget", "message"),
+    "nugget",
     [
-        ({"text": "it is red"}, "allowed: mappings of text, importance"),
-        ({"text": "it is red", "importance": "high"}, "an importance of vital or okay"),
-        ({"text": 3, "importance": "vital"}, "allowed: a text"),
-        ({"text": "a", "importance": "vital", "assignment": "yes"}, "support, partial_support"),
+        {"text": "it is red"},
+        {"text": "it is red", "importance": "high"},
+        {"text": 3, "importance": "vital"},
+        {"text": "a", "importance": "vital", "assignment": "yes"},
     ],
 )
-def test_nuggets_of_another_form(nugget, message):
+def test_nuggets_of_another_form(nugget):
     judge = Judge(type="openai", model="m", base_url="http://127.0.0.1:9/v1", rubrics=["fluency"])
-    with judge, pytest.raises(DataError, match=message):
+    with judge, pytest.raises(DataError, match=r"mappings of text, importance \(vital, okay\)"):
         judge.score(**ROW, nuggets=[nugget])
 
 
