@@ -23,7 +23,6 @@ from ragbench.json_yaml import load_json
 from ragbench.llm.server import CallOptions, PriceOptions, SamplingOptions, Server, ServerOptions
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
-from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.methods.claims import split_claims
 from ragbench.score.judge.methods.templates import prompt_fingerprint
@@ -222,15 +221,11 @@ class LocalClassifier(LocalJudge[Support], Classifier):
         ]
 
     def _verdict(
-        self, item: JudgedItem, rubric: Rubric, value_of: Callable[[Pair], Support]
+        self, value_of: Callable[[Pair], Support], item: JudgedItem, rubric: Rubric
     ) -> Verdict:
-        def judge(item: JudgedItem, rubric: Rubric) -> Verdict:
-            text = without_markers(item.answer or "")
-            sources = sources_of(self._preset, item)
-            supports = {number: value_of((source, text)) for number, source in sources.items()}
-            return support_verdict(text, supports)
-
-        return judge_with_evidence(item, rubric, judge)
+        text = without_markers(item.answer or "")
+        sources = sources_of(self._preset, item)
+        return support_verdict(text, {n: value_of((source, text)) for n, source in sources.items()})
 
 
 class ServedClassifier(ModelJudge, Classifier):

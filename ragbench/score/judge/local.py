@@ -7,6 +7,7 @@ import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from ragbench.embed import sentence_transformers
@@ -17,6 +18,7 @@ from ragbench.executors.base import blocks_of
 from ragbench.registry import check_allowed
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.sentences import Pair
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.types.scores import Verdict
@@ -115,19 +117,15 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         """Return the model, loaded at the first call; the lock is held. Errors as `check`."""
         if self._classifier is None:
             self.check()
-            self._classifier = self._load()
+            self._classifier = TextClassifier(
+                self._checkpoint,
+                self._columns,
+                form=self._form,
+                decisive=self._decisive,
+                device=self._device,
+                batch_tokens=self._batch_tokens,
+            )
         return self._classifier
-
-    def _load(self) -> TextClassifier:
-        """Return the loaded model; errors are those of `check`."""
-        return TextClassifier(
-            self._checkpoint,
-            self._columns,
-            form=self._form,
-            decisive=self._decisive,
-            device=self._device,
-            batch_tokens=self._batch_tokens,
-        )
 
     @abstractmethod
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
@@ -139,7 +137,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
 
     @abstractmethod
     def _verdict(
-        self, item: JudgedItem, rubric: Rubric, value_of: Callable[[Pair], Value]
+        self, value_of: Callable[[Pair], Value], item: JudgedItem, rubric: Rubric
     ) -> Verdict:
         """Return the verdict on an item, from the values of its pairs."""
 
@@ -165,7 +163,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
             try:
                 # the first round only records the pairs, so that the model reads them in batches
                 for item, rubric in itertools.product(items, rubrics):
-                    self._verdict(item, rubric, record_pair)
+                    judge_with_evidence(item, rubric, partial(self._verdict, record_pair))
                 values = self._compute(classifier, list(new))
                 self._values.update(zip(new, values, strict=True))
             except RagbenchError:
@@ -173,8 +171,8 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
             except Exception as error:  # noqa: BLE001 - one odd text must not end the others
                 failure = failed_verdict(error)
                 return [{rubric.name: failure for rubric in rubrics} for _ in items]
-            value_of = self._values.__getitem__
+            judge = partial(self._verdict, self._values.__getitem__)
             return [
-                {rubric.name: self._verdict(item, rubric, value_of) for rubric in rubrics}
+                {rubric.name: judge_with_evidence(item, rubric, judge) for rubric in rubrics}
                 for item in items
             ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 from ragbench.embed.base import BatchTokens, Checkpoint, ComputeDevice, find_checkpoint
@@ -11,7 +10,6 @@ from ragbench.embed.classifier import Labels, TextClassifier
 from ragbench.embed.entailment import label_columns
 from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric
-from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.text.analyzer import Analyzer
@@ -110,6 +108,5 @@ class NLI(LocalJudge[Ruling]):
             return "not_mentioned"
         return "supported" if entails >= contradicts else "contradicted"
 
-    def _verdict(self, item: JudgedItem, rubric: Rubric, value_of: Rule) -> Verdict:
-        judge = partial(judge_sentences, analyze=self._analyze, rule=value_of)
-        return judge_with_evidence(item, rubric, judge)
+    def _verdict(self, value_of: Rule, item: JudgedItem, rubric: Rubric) -> Verdict:
+        return judge_sentences(item, rubric, self._analyze, value_of)
