@@ -432,24 +432,13 @@ class BlockRanker:
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
         """Return the ranking of the parts of one run, by threads: NumPy releases the GIL.
 
-        Sets `unknown` and `duplicates`. The first error of a part is raised, and the other threads
-        stop at their next block. Each query is in one block.
+        Sets `unknown` and `duplicates`. The first error of a part is raised, and no further part is
+        begun. Each query is in one block.
         """
         self._n_retrieved = np.full(len(self._codes), -1)
-        has_ended = False  # after an error or interrupt, the other threads stop at their next block
 
         def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int]]:
-            nonlocal has_ended
-            ranked: list[tuple[Hits, int, int]] = []
-            try:
-                for block in part:
-                    if has_ended:
-                        break
-                    ranked.append(self._rank_block(block))
-            except BaseException:
-                has_ended = True
-                raise
-            return ranked
+            return [self._rank_block(block) for block in part]
 
         if threads == 1:
             blocks = [block for part in parts for block in rank_part(part)]
@@ -458,10 +447,8 @@ class BlockRanker:
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(threads) as pool:
-                try:
-                    blocks = [block for part in pool.map(rank_part, parts) for block in part]
-                finally:
-                    has_ended = True
+                # after an error or interrupt, `map` begins no further part
+                blocks = [block for part in pool.map(rank_part, parts) for block in part]
         self.unknown = sum(unknown for _, unknown, _ in blocks)
         self.duplicates = sum(duplicates for *_, duplicates in blocks)
         missing = frozenset(np.flatnonzero(self._n_retrieved < 0).tolist())
