@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
@@ -275,21 +275,24 @@ class Collection:
         return self.fingerprints.get(part)
 
 
-# Importance of a nugget.
-IMPORTANCES = ("vital", "okay")
+# Importance of a nugget; a good answer contains every vital one.
+Importance = Literal["vital", "okay"]
+IMPORTANCES: tuple[Importance, ...] = get_args(Importance)
 # Degree to which an answer contains a nugget.
-ASSIGNMENTS = ("support", "partial_support", "not_support")
+Assignment = Literal["support", "partial_support", "not_support"]
+ASSIGNMENTS: tuple[Assignment, ...] = get_args(Assignment)
 
 
-class Nugget(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Nugget:
     """Fact that a good answer to a question contains.
 
     Attributes:
         text: Fact in a few words.
-        importance: Word of `IMPORTANCES`; a good answer contains every vital nugget.
-        assignment: Word of `ASSIGNMENTS` for one answer; None if no answer was judged.
+        importance: `vital` or `okay`.
+        assignment: Degree to which one answer contains it; None if no answer was judged.
     """
 
     text: str
-    importance: str
-    assignment: str | None = None
+    importance: Importance
+    assignment: Assignment | None = None

@@ -45,17 +45,17 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
     [
         ({"nuggets": []}, r":1: no 'qid'"),
         ({"qid": "q"}, r":1: no 'nuggets'"),
-        ({"qid": "q", "nuggets": {}}, r":1: 'nuggets' is {}; allowed: a list"),
-        ({"qid": "q", "nuggets": ["a"]}, r":1: nugget 1 is 'a'; allowed: {\"text\""),
-        ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, r":1: nugget 2 has no 'importance'"),
-        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: nugget 1: text is ' '"),
+        ({"qid": "q", "nuggets": {}}, r":1: 'nuggets' is an object; allowed: a list of objects"),
+        ({"qid": "q", "nuggets": ["a"]}, r":1: nuggets.0: found text; allowed: an object"),
+        ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, r":1: nuggets.1: no 'importance'"),
+        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: a nugget is empty or repeated"),
         (
             {"qid": "q", "nuggets": [{**VITAL, "importance": "vitl"}]},
-            r"nugget 1: importance is 'vitl'; did you mean 'vital'\? allowed: vital, okay",
+            r"nuggets.0: importance is 'vitl'; did you mean 'vital'\? allowed: vital, okay",
         ),
-        ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "importance is null"),
-        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "allowed: support, partial"),
-        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "nugget 'it opened in 1932' is repeated"),
+        ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "'importance' is null"),
+        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "assignment is a truth value"),
+        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "a nugget is empty or repeated"),
     ],
 )
 def test_mistakes(tmp_path, line, message):

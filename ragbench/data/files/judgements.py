@@ -25,14 +25,15 @@ from ragbench.data.files.lines import (
     source_name,
     wrong_columns,
 )
-from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
+from ragbench.data.files.rows import ID_ALLOWED, id_problem, read_jsonl
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
-from ragbench.registry import nearest, shown
+from ragbench.records.codec import Record
+from ragbench.registry import nearest
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
-from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+from ragbench.types.records import Nugget
 from ragbench.types.rows import repeated_rows
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -43,8 +44,6 @@ _NEAREST_LIMIT = 50_000
 _LISTED = 5
 _CHUNK_BYTES = 1 << 20
 _ROWS_AT_ONCE = 1 << 15
-_KEYS = ("text", "importance", "assignment")
-_WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
 
 @dataclass(slots=True)
@@ -299,46 +298,23 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
     nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
     for entry in read_jsonl(path):
         query = entry.id("query_id" if "query_id" in entry.values else "qid")
-        items = entry.field("nuggets")
-        if not isinstance(items, list):
-            raise entry.error(f"'nuggets' is {shown(items)}", allowed="a list of nuggets")
-        nuggets = tuple(_nugget(entry, n, item) for n, item in enumerate(items, start=1))
-        texts = [nugget.text for nugget in nuggets]
-        if duplicate := next((text for text in texts if texts.count(text) > 1), None):
-            raise entry.error(f"nugget {shown(duplicate)} is repeated", allowed="each nugget once")
-        first_nuggets = nuggets_by_query.setdefault(query, nuggets)
-        # text and importance only: the assignment differs from answer to answer
-        if [nugget[:2] for nugget in first_nuggets] != [nugget[:2] for nugget in nuggets]:
+        nuggets = entry.as_record(NuggetLine).nuggets
+        # without the assignment, which differs from answer to answer
+        facts = [(nugget.text, nugget.importance) for nugget in nuggets]
+        if "" in (texts := [text.strip() for text, _ in facts]) or len(set(texts)) < len(texts):
+            raise entry.error("a nugget is empty or repeated", allowed="each nugget once, as text")
+        first = nuggets_by_query.setdefault(query, nuggets)
+        if facts != [(nugget.text, nugget.importance) for nugget in first]:
             allowed = "the same nuggets, in the same order, on every line of a query"
             problem = f"query '{query}' has other nuggets on an earlier line"
             raise entry.error(problem, allowed=allowed)
     return nuggets_by_query
 
 
-def _nugget(entry: Entry, number: int, value: object) -> Nugget:
-    """Return nugget `number` (from 1) of a line; raise a `DataError` if it has another form.
+class NuggetLine(Record):
+    """Line of a file of nuggets; its other keys are read beside it."""
 
-    Text and importance are required; a missing assignment is None.
-    """
-    if not isinstance(value, dict):
-        allowed = '{"text": "...", "importance": "vital"}'
-        raise entry.error(f"nugget {number} is {shown(value)}", allowed=allowed)
-    for key in _KEYS[:2]:
-        if key not in value:
-            near = nearest(key, value)
-            problem = f"nugget {number} has no '{key}'"
-            raise entry.error(problem, allowed=", ".join(_KEYS), near=near)
-    text = value["text"]
-    if not isinstance(text, str) or not text.strip():
-        raise entry.error(f"nugget {number}: text is {shown(text)}", allowed="text, not empty")
-    for key, words in _WORDS.items():
-        if (word := value.get(key)) is not None and word not in words:
-            close = nearest(word, words) if isinstance(word, str) else None
-            problem = f"nugget {number}: {key} is {shown(word)}"
-            raise entry.error(problem, allowed=", ".join(words), near=close)
-    if value["importance"] is None:
-        raise entry.error(f"nugget {number}: importance is null", allowed=", ".join(IMPORTANCES))
-    return Nugget(text, value["importance"], value.get("assignment"))
+    nuggets: tuple[Nugget, ...]
 
 
 def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -68,7 +68,7 @@ class PlannedJudge:
         if self.nuggets is None:
             return None
         # assignments in the file are those of other answers
-        return tuple(nugget._replace(assignment=None) for nugget in self.nuggets.get(query_id, ()))
+        return tuple(replace(nugget, assignment=None) for nugget in self.nuggets.get(query_id, ()))
 
     @property
     def samples(self) -> int:

@@ -16,7 +16,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def item_key(item: JudgedItem, sample: int) -> str:
         *(turn.to_dict() for turn in item.turns),
         *(call.to_dict() for call in item.tool_calls or ()),
     ]
-    nuggets = [] if item.nuggets is None else [{"nuggets": item.nuggets}]
+    nuggets = [] if item.nuggets is None else [{"nuggets": [*map(astuple, item.nuggets)]}]
     optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
     return fingerprint_json([*parts, *extra, *optional], KEY_DIGITS)
 

@@ -8,7 +8,7 @@ and on citations, whose markers number the passages of this answer, count neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol, TypedDict
 
 from ragbench.errors import DataError
@@ -110,7 +110,7 @@ def _nugget(value: object) -> Nugget:
         DataError: The value is no such mapping, a key is missing, or importance or assignment is an
             unknown word.
     """
-    fields = value._asdict() if isinstance(value, Nugget) else value
+    fields = asdict(value) if isinstance(value, Nugget) else value
     if isinstance(fields, Mapping) and isinstance(fields.get("text"), str):
         importance, assignment = fields.get("importance"), fields.get("assignment")
         if importance in IMPORTANCES and assignment in (None, *ASSIGNMENTS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from ragbench.score.judge.base import not_applicable
@@ -35,7 +36,7 @@ async def count_nuggets(vote: Vote) -> Verdict:
         reply = await vote.ask(vote.prompts.assignment([nugget.text for nugget in nuggets]))
         values = [reply.value[f"nugget_{n}"] for n in range(1, len(nuggets) + 1)]
         nuggets = tuple(
-            nugget._replace(assignment=str(value["verdict"]))
+            replace(nugget, assignment=value["verdict"])
             for nugget, value in zip(nuggets, values, strict=True)
         )
         reasons = [f" ({value['reason']})" for value in values]
