@@ -20,15 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ragbench import files
 from ragbench.errors import DataError, storage_error
-from ragbench.files import (
-    create_untracked,
-    folder_written_atomically,
-    locked_beside,
-    names_in,
-    odd_file,
-    refuse_links,
-)
 from ragbench.json_yaml import load_json
 from ragbench.store.sqlite_file import may_be_written
 from ragbench.types.packed_documents import PackedTexts, packed_bytes
@@ -170,8 +163,8 @@ class ArrayWriter:
 
     def finish(self, of: str) -> None:
         """Write `about.json` with the label `of` and the checksum of each file."""
-        files = {path.name: _checksum(path) for path in sorted(self.folder.iterdir())}
-        about = json.dumps({"of": of, "files": files})
+        checksums = {path.name: _checksum(path) for path in sorted(self.folder.iterdir())}
+        about = json.dumps({"of": of, "files": checksums})
         data = f"{FORMAT} {zlib.crc32(about.encode()):08x}\n{about}\n"
         (self.folder / ABOUT).write_text(data, encoding="utf-8")
 
@@ -229,13 +222,13 @@ class ArrayStore:
         if not (self._writes and may_be_written(path)):
             return None
         try:
-            create_untracked(self._folder)
-            with locked_beside(path, partial(_warn_of_waiting, of)):
+            files.create_untracked(self._folder)
+            with files.locked_beside(path, partial(_warn_of_waiting, of)):
                 # Checked again under the lock: another run may have created them meanwhile.
                 if (arrays := open_arrays(path)) is not None:
                     return arrays
                 discard(path)
-                with folder_written_atomically(path) as temporary:
+                with files.folder_written_atomically(path) as temporary:
                     writer = ArrayWriter(temporary)
                     write(writer)
                     writer.finish(of)
@@ -258,7 +251,7 @@ def array_path(folder: Path, kind: str, key: str) -> Path:
         DataError: The path, or a folder between it and the cache folder, is a link.
     """
     path = folder / FOLDER / kind / key
-    refuse_links(path.parent.parent, path.parent, path)
+    files.refuse_links(path.parent.parent, path.parent, path)
     return path
 
 
@@ -288,17 +281,15 @@ def problems(path: Path) -> list[str] | None:
     the name of that. A whole folder gives an empty list; further files do not count as damage.
     """
     try:
-        _, files = _about(path)
+        _, checksums = _about(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, DataError):
         return [ABOUT]
-    if (odd := odd_file(path)) is not None:
+    if (odd := files.odd_file(path)) is not None:
         return [odd.name]
-    names = names_in(path)
-    return [
-        n for n, expected in files.items() if n not in names or not _is_whole(path / n, expected)
-    ]
+    names = files.names_in(path)
+    return [n for n, value in checksums.items() if n not in names or not _is_whole(path / n, value)]
 
 
 def read_label(path: Path) -> str:
@@ -327,7 +318,7 @@ def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
     FileNotFoundError if it is missing, OSError, ValueError, KeyError or TypeError if it cannot be
     read, and DataError for a link. Each file name has [bytes, CRC-32].
     """
-    refuse_links(path / ABOUT)
+    files.refuse_links(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
     text = text.removesuffix("\n")
     if head != f"{FORMAT} {zlib.crc32(text.encode()):08x}":

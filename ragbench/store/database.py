@@ -15,22 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench.errors import DataError
-from ragbench.store.sqlite_file import (
-    COLUMNS,
-    CacheRow,
-    Connection,
-    DamagedCache,
-    SQLiteFile,
-    check_pages,
-    checksum,
-    is_damage,
-    readable_rows,
-)
+from ragbench.store import sqlite_file
+from ragbench.store.sqlite_file import CacheRow, Connection, DamagedCache, SQLiteFile
 
 CACHE_FILE, REPLIES_FILE = "cache.sqlite", "replies.sqlite"
 _ENTRY = "kind = ? AND key = ?"
 _ITEM = f"{_ENTRY} AND item = ?"
-_REPLACE = f"""INSERT INTO rows ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+_REPLACE = f"""INSERT INTO rows ({sqlite_file.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (kind, key, item) DO UPDATE SET
     blob = excluded.blob, checksum = excluded.checksum, stored_at = excluded.stored_at"""
 _ITEMS_PER_QUERY = 500  # SQLite before 3.32 takes 999 variables
@@ -81,7 +72,10 @@ class Store:
     ) -> None:
         self.path = Path(path)
         self._file = SQLiteFile(self.path, read_only=read_only, thorough=thorough)
-        self._files = [self._file, *(SQLiteFile(Path(other), read_only=True) for other in also)]
+        self._files = [
+            self._file,
+            *(SQLiteFile(Path(other), read_only=True) for other in also),
+        ]
 
     @property
     def writable(self) -> bool:
@@ -112,7 +106,10 @@ class Store:
         missing = dict.fromkeys(items)
         for file in list(self._files):
             damaged = []
-            for row in map(CacheRow._make, self._select(file, COLUMNS, kind, key, list(missing))):
+            for row in map(
+                CacheRow._make,
+                self._select(file, sqlite_file.COLUMNS, kind, key, list(missing)),
+            ):
                 if not row.is_whole:
                     damaged.append(row.item)
                 elif row.stored_at >= since:
@@ -177,7 +174,7 @@ class Store:
             DataError: The file cannot be written.
         """
         stored_at = time.time()
-        query = f"SELECT {COLUMNS} FROM rows WHERE {_ITEM} AND stored_at >= ?"
+        query = f"SELECT {sqlite_file.COLUMNS} FROM rows WHERE {_ITEM} AND stored_at >= ?"
 
         def write(file: Connection) -> dict[str, bytes]:
             unchanged: dict[str, bytes] = {}
@@ -187,7 +184,7 @@ class Store:
                     if values is not None and (row := CacheRow(*values)).is_whole:
                         unchanged[item] = row.blob
                         continue
-                row_checksum = checksum(kind, item, blob)
+                row_checksum = sqlite_file.checksum(kind, item, blob)
                 file.execute(_REPLACE, (kind, key, item, blob, row_checksum, stored_at))
             return unchanged
 
@@ -255,13 +252,13 @@ class Store:
         def count(file: Connection) -> dict[tuple[str, str], int]:
             counts: dict[tuple[str, str], int] = {}
             try:
-                check_pages(file)
+                sqlite_file.check_pages(file)
             except Exception as error:
-                if not is_damage(error):
+                if not sqlite_file.is_damage(error):
                     raise
                 counts[_STRUCTURE] = 1
             lost = 0
-            for row in readable_rows(file):
+            for row in sqlite_file.readable_rows(file):
                 if row is None:
                     lost += 1
                 elif not row.is_whole:

@@ -54,7 +54,7 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
             r"nuggets.0: importance is 'vitl'; did you mean 'vital'\? allowed: vital, okay",
         ),
         ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "'importance' is null"),
-        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "assignment is a truth value"),
+        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "'assignment' is a truth value"),
         ({"qid": "q", "nuggets": [VITAL, VITAL]}, "a nugget is empty or repeated"),
     ],
 )

@@ -13,7 +13,6 @@ from hypothesis.extra import numpy as arrays
 
 from ragbench import files
 from ragbench.errors import DataError
-from ragbench.store import arrays as stored_arrays
 from ragbench.store.arrays import ArrayStore, DamagedArrays, WaitingForArrays, array_path
 from ragbench.store.maintenance import remove, stored_in, verify
 from tests.store.test_read_only import cache, read_only
@@ -187,7 +186,7 @@ def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
         told()
         yield
 
-    monkeypatch.setattr(stored_arrays, "locked_beside", waiting)
+    monkeypatch.setattr(files, "locked_beside", waiting)
     with pytest.warns(WaitingForArrays, match=r"^bm25 of 3: waiting for another process"):
         ArrayStore(tmp_path).ensure("index", "bm25 of 3", "k", lambda writer: None)
 

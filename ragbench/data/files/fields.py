@@ -14,19 +14,8 @@ from typing import Any
 from ragbench.data.files.rows import Entry, encode_spaces, parse_json
 from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Document, Query
-from ragbench.types.conversation import (
-    Conversation,
-    Fail,
-    Json,
-    ToolCall,
-    Turn,
-    before_question,
-    cut_conversation,
-    is_conversation,
-    read_tool_calls,
-    read_turns,
-)
+from ragbench.types import Document, Query, ToolCall, Turn, conversation
+from ragbench.types.conversation import Fail, Json
 from ragbench.types.packed_documents import documents_by_id
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
@@ -305,7 +294,7 @@ class Chat:
     standalone: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     expected: tuple[ToolCall, ...] | None = None
-    whole: Conversation | None = None
+    whole: conversation.Conversation | None = None
 
     @property
     def contexts(self) -> list[Document] | None:
@@ -394,7 +383,8 @@ class ChatReader:
         elif "turns" in self._columns:
             question = entry.values.get(self._columns["question"])
             turns = self._turns(entry, self._columns["turns"])
-            turns = before_question(turns, question) if isinstance(question, str) else turns
+            if isinstance(question, str):
+                turns = conversation.before_question(turns, question)
         calls = self._calls(entry, "tool_calls")
         if calls is None and whole is not None:
             calls = whole.all_calls
@@ -407,7 +397,7 @@ class ChatReader:
             whole=whole,
         )
 
-    def _whole(self, entry: Entry) -> Conversation | None:
+    def _whole(self, entry: Entry) -> conversation.Conversation | None:
         """Return the conversation that a row consists of; None if the question is a plain text.
 
         It is read from the column of the question, or of `turns` where no column has the question.
@@ -421,9 +411,9 @@ class ChatReader:
             if self._cells and isinstance(value, str) and value.lstrip().startswith("["):
                 with suppress(ValueError):  # else a question that begins with a bracket
                     value = parse_json(value)
-            if not is_conversation(value):
+            if not conversation.is_conversation(value):
                 return None
-        return cut_conversation(self._turns(entry, column), error_maker(entry, column))
+        return conversation.cut_conversation(self._turns(entry, column), error_maker(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
         """Return the turns in a column, oldest first; () for null.
@@ -431,7 +421,7 @@ class ChatReader:
         A `DataError` for another form.
         """
         items = read_list(entry, column, cells=self._cells) or []
-        return read_turns(items, error_maker(entry, column), self._documents)
+        return conversation.read_turns(items, error_maker(entry, column), self._documents)
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
         """Return the calls in the column of a part; None without the column or a value.
@@ -451,7 +441,9 @@ def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...
         DataError: The column holds something else, or a cell in brackets cannot be parsed.
     """
     items = read_list(entry, column, cells=cells)
-    return None if items is None else read_tool_calls(items, error_maker(entry, column))
+    return (
+        None if items is None else conversation.read_tool_calls(items, error_maker(entry, column))
+    )
 
 
 def error_maker(entry: Entry, column: str) -> Fail:
@@ -463,7 +455,9 @@ def error_maker(entry: Entry, column: str) -> Fail:
 
 
 def chat_notes(
-    queries: Iterable[Query], expected_calls: Mapping[str, Sequence[ToolCall]], n_whole: int
+    queries: Iterable[Query],
+    expected_calls: Mapping[str, Sequence[ToolCall]],
+    n_whole: int,
 ) -> list[str]:
     """Return notes on the conversations and tools of a data set, one sentence each.
 

@@ -16,15 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.data.files.lines import (
-    Source,
-    WholeLines,
-    opened,
-    read_lines,
-    reader,
-    source_name,
-    wrong_columns,
-)
+from ragbench.data.files import lines
 from ragbench.data.files.rows import ID_ALLOWED, id_problem, read_jsonl
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
@@ -158,7 +150,7 @@ def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
     return merged
 
 
-def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
+def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
     """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
     A header `query-id corpus-id score`, in this case, before the first judgement tells a BEIR
@@ -176,10 +168,10 @@ def read_judgements(source: Source, *, beir: bool = False) -> QrelsTable:
             no integer or beyond `LARGEST_GRADE`, an id of a BEIR table is no UTF-8 or no id, or a
             pair is judged twice under one subtopic; names the line.
     """
-    judgements = QrelsTable(source_name(source))
+    judgements = QrelsTable(lines.source_name(source))
     topics: dict[tuple[str, str, bytes], int] = {}
     has_header = False
-    for number, line in read_lines(source):
+    for number, line in lines.read_lines(source):
         if not line.strip() or (not beir and line.startswith(b"#")):
             continue
         if not judgements.lines and not has_header and line.split()[:3] == _BEIR.encode().split():
@@ -226,7 +218,7 @@ def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
     """
     fields = line.split()
     if len(fields) != 4:
-        raise wrong_columns(fields, line, "4", _TREC, file, number)
+        raise lines.wrong_columns(fields, line, "4", _TREC, file, number)
     query, subtopic, document, grade = fields
     return trec_id(query), trec_id(document), grade, subtopic
 
@@ -243,7 +235,7 @@ def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
     fields = [cell.strip() for cell in line.rstrip(b"\r\n").split(b"\t")]
     if len(fields) not in (3, 4):
         expected = "3 between tabs, or 4 with a subtopic"
-        raise wrong_columns(fields, line, expected, _BEIR, file, number)
+        raise lines.wrong_columns(fields, line, expected, _BEIR, file, number)
     query, document = _utf8_ids(fields[:2], file, number)
     return query, document, fields[2], b"".join(fields[3:])
 
@@ -328,10 +320,10 @@ def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     keep_freed_memory()
     columns = _QrelsColumns()
     try:
-        with opened(path, os.fspath(path)) as stream:
-            lines = WholeLines(reader(stream), os.fspath(path))
-            while not lines.at_end:
-                if not columns.add(b"".join(lines.pieces(_CHUNK_BYTES))):
+        with lines.opened(path, os.fspath(path)) as stream:
+            text = lines.WholeLines(lines.reader(stream), os.fspath(path))
+            while not text.at_end:
+                if not columns.add(b"".join(text.pieces(_CHUNK_BYTES))):
                     return None
     except DataError:
         return None

@@ -22,15 +22,8 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, check_allowed
 from ragbench.signature import file_digest, fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.types import (
-    Answered,
-    Collection,
-    Document,
-    Query,
-    ToolCall,
-    Turn,
-    packed_documents,
-)
+from ragbench.types import Answered, Collection, Document, Query, packed_documents
+from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}

@@ -21,11 +21,7 @@ from ragbench.data.files.collection import corpus_notes, corpus_of, read_documen
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.fields import error_maker
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, is_csv, read_rows
-from ragbench.data.loaders.base import (
-    Loader,
-    fingerprint_collection,
-    finish_collection,
-)
+from ragbench.data.loaders import base
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
@@ -68,7 +64,7 @@ class PythonLoader:
         return as_collection(returned, self._owner)
 
 
-def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
+def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> base.Loader:
     """Return a loader for a class, an object or a function; see `ragbench.registry.adapt`.
 
     Args:
@@ -163,7 +159,7 @@ def collection_of(
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
         raise OptionError("dataset", "data", shown(value), allowed)
     table = RecordTable(entries, columns=columns, corpus=corpus, file=file, cells=cells)
-    return finish_collection(table.collection(), None)
+    return base.finish_collection(table.collection(), None)
 
 
 def as_collection(value: Any, owner: str) -> Collection:
@@ -192,7 +188,8 @@ def as_collection(value: Any, owner: str) -> Collection:
         raise DataError("no queries", file=owner, allowed="at least one")
     _check(value, owner)
     notes = [*value.notes, *corpus_notes(value.documents)]
-    checked: Collection = replace(value, fingerprints=fingerprint_collection(value), notes=notes)
+    prints = base.fingerprint_collection(value)
+    checked: Collection = replace(value, fingerprints=prints, notes=notes)
     return checked
 
 

@@ -8,18 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
+from ragbench.data.files import rows
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap
 from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix
-from ragbench.data.files.rows import (
-    Entry,
-    array_entries,
-    encode_spaces,
-    is_csv,
-    read_json,
-    read_rows,
-)
 from ragbench.data.loaders.base import Previewed, SplitOption, finish_collection, parse_split
 from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
@@ -239,7 +232,7 @@ def _counts(label: str, counts: Counter[str]) -> list[str]:
 
 def _id(trace: TraceRoles) -> str:
     """Return the id of a trace as a query id, without white space."""
-    return encode_spaces(trace.id)
+    return rows.encode_spaces(trace.id)
 
 
 def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
@@ -407,7 +400,7 @@ class Traces(Previewed):
         return traces
 
 
-def read_export(path: Path) -> Iterator[Entry]:
+def read_export(path: Path) -> Iterator[rows.Entry]:
     """Return an iterator over the objects of an export.
 
     They are in the order of the file. A JSON file may be an array, one object, or an object with a
@@ -419,15 +412,15 @@ def read_export(path: Path) -> Iterator[Entry]:
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     if plain_suffix(path) != ".json":
-        return read_rows(path, "traces")
-    whole = read_json(path)
+        return rows.read_rows(path, "traces")
+    whole = rows.read_json(path)
     if not isinstance(whole, dict):
-        return array_entries(whole, path)
+        return rows.array_entries(whole, path)
     # the API of Langfuse returns its list under `data`
     items = whole.get("data")
     if isinstance(items, list):
-        return array_entries([item for item in items if isinstance(item, dict)], path)
-    return iter([Entry(str(path), None, whole, record="the object")])
+        return rows.array_entries([item for item in items if isinstance(item, dict)], path)
+    return iter([rows.Entry(str(path), None, whole, record="the object")])
 
 
 def read_gold(
@@ -454,14 +447,14 @@ def read_gold(
             raise OptionError("traces", "columns", dict(columns), "columns of `gold`, a file")
         return Collection(queries)
     path = Path(path)
-    entries = list(read_rows(path, "traces"))
-    table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=is_csv(path))
+    entries = list(rows.read_rows(path, "traces"))
+    table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=rows.is_csv(path))
     gold = table.collection()
     ids = {_folded(query.text): query.id for query in gold.queries}
     # a match by id comes before a match by question
     ids |= {query.id: query.id for query in gold.queries}
-    rows = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
-    row_of = {trace: row for trace, row in rows.items() if row is not None}
+    matches = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
+    row_of = {trace: row for trace, row in matches.items() if row is not None}
     if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)

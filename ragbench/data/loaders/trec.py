@@ -9,13 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import (
-    TopicField,
-    check_unique,
-    corpus_notes,
-    read_documents,
-    read_topics,
-)
+from ragbench.data.files import collection
 from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
@@ -45,7 +39,7 @@ class TrecOptions(OptionSet):
     qrels: Annotated[Path, Option(refers_to="path")]
     topics: Annotated[Path, Option(refers_to="path")]
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
-    field: Annotated[TopicField, Option()] = "title"
+    field: Annotated[collection.TopicField, Option()] = "title"
     split: SplitOption = None
 
 
@@ -74,23 +68,23 @@ class Trec(CorpusReader):
             DataError: A file cannot be read or has a wrong line, or the qrels judge a query that
                 the topics lack.
         """
-        topics = read_topics(self._topics, self._field)
+        topics = collection.read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
         # judgements of unknown topics are a sign of the wrong topics file
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
         documents = None if self._corpus is None else self._documents(self._corpus)
         # a topic without judgements has no relevant document: measures are not defined
         judged = [topic for topic in topics if topic.id in judgements.grades]
-        notes = corpus_notes(documents, "no corpus: only stored rankings can be scored")
+        notes = collection.corpus_notes(documents, "no corpus: only stored rankings can be scored")
         if n := len(topics) - len(judged):
             notes.append(f"{counted(n, 'topic')} without a judgement left out")
-        collection = Collection(
+        whole = Collection(
             queries=judged,
             documents=documents,
             qrels=judgements.qrels(),
             notes=[*notes, *judgements.notes()],
         )
-        return finish_collection(collection, self._split)
+        return finish_collection(whole, self._split)
 
     def _documents(self, corpus: Path) -> Sequence[Document]:
         """Return the documents, packed on disk if the corpus is large.
@@ -116,13 +110,13 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
             or has no id, text stands outside of the documents, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
-        yield from read_documents(path)
+        yield from collection.read_documents(path)
         return
     entries: dict[str, Entry] = {}
     for file in _files(path):
         for line, content in _sections(file):
             document = _document(content, file, line)
-            check_unique(document.id, "DOCNO", Entry(str(file), line, {}), entries)
+            collection.check_unique(document.id, "DOCNO", Entry(str(file), line, {}), entries)
             yield document
     if not entries:
         raise DataError("no documents", file=path, allowed="<DOC> <DOCNO> ... </DOC>, or .jsonl")
