@@ -284,10 +284,8 @@ class _ConversationReader:
         Raises:
             Exception: The error of `fail`, for a value of any other form.
         """
-        if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-            raise self._fail(_kind(value), TURNS_ALLOWED)
         drafts: list[_Draft] = []
-        for number, item in enumerate(value, start=1):
+        for number, item in enumerate(self._list(value, "", TURNS_ALLOWED), start=1):
             if isinstance(item, Turn):
                 contexts, calls = list(item.contexts), list(item.tool_calls)
                 none: list[object] = [None] * len(calls)
@@ -307,9 +305,20 @@ class _ConversationReader:
         Raises:
             Exception: The error of `fail`, for a value of any other form.
         """
+        items = enumerate(self._list(value, "", CALLS_ALLOWED), start=1)
+        return [self._call(item, f"call {number}") for number, item in items]
+
+    def _list(self, value: Json, place: str, allowed: str) -> list[Json]:
+        """Return the items of a list or another iterable, [] for None.
+
+        Raises:
+            Exception: The error of `fail` after `place`, for a text, an object, or no iterable.
+        """
+        if value is None and place:
+            return []
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-            raise self._fail(_kind(value), CALLS_ALLOWED)
-        return [self._call(item, f"call {number}") for number, item in enumerate(value, start=1)]
+            raise self._fail(f"{place}{_kind(value)}", allowed)
+        return list(value)
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
         """Add a message or an exchange to the drafts, as a new turn or to the last one.
@@ -347,15 +356,13 @@ class _ConversationReader:
         draft = drafts[-1]
         draft.texts.append(self._text(message.get("content"), place))
         passages = _first(message, _CONTEXTS)
-        if isinstance(passages, (str, Mapping)):
-            raise self._fail(f"{place}: contexts are {_kind(passages)}", "a list of passages")
-        draft.contexts += [self._passage(passage, place) for passage in passages or ()]
+        passages = self._list(passages, f"{place}: contexts are ", "a list of passages")
+        draft.contexts += [self._passage(passage, place) for passage in passages]
         calls = _first(message, _CALLS)
         if calls is None and message.get("function_call"):
             calls = [message["function_call"]]
-        if calls is not None and not isinstance(calls, (list, tuple)):
-            raise self._fail(f"{place}: tool calls are {_kind(calls)}", CALLS_ALLOWED)
-        for number, item in enumerate(calls or (), start=1):
+        calls = self._list(calls, f"{place}: tool calls are ", CALLS_ALLOWED)
+        for number, item in enumerate(calls, start=1):
             name, call = self._call(item, f"{place}: call {number}")
             draft.ids.append(name)
             draft.calls.append(call)

@@ -27,8 +27,11 @@ from ragbench.types.tables import is_frame, plain, rows_of
 TopicField = Literal["title", "description", "narrative"]
 
 _QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
-_TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
-_FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
+_TOP = re.compile(
+    r"<top>(?P<content>.*?)(?:(?P<end></top>)|(?=<top>)|\Z)", re.IGNORECASE | re.DOTALL
+)
+_TAG = re.compile(r"<(/?(?:num|title|desc|narr))>", re.IGNORECASE)
+_FIELD_OF = {"num": "num", "title": "title", "desc": "description", "narr": "narrative"}
 # the tags of TREC topics repeat their names in words: `<desc> Description:`
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _LISTED_IDS = 5
@@ -210,31 +213,19 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     Raises:
         DataError: A `<top>` is not closed.
     """
-    entry: rows.Entry | None = None
-    field: str | None = None
-    for number, text in lines:
-        position = 0
-        for match in [*_TAG.finditer(text), None]:
-            end = match.start() if match else len(text)
-            if entry is not None and field is not None:
-                entry.values[field] = entry.values.get(field, "") + text[position:end]
-            if match is None:
-                break
-            position, tag = match.end(), match[1].lower()
-            if tag == "top":
-                if entry is not None:
-                    raise entry.error("<top> is not closed")
-                entry, field = rows.Entry(str(path), number, {}), None
-            elif tag == "/top":
-                if entry is not None:
-                    for key, value in entry.values.items():
-                        entry.values[key] = " ".join(_LABEL.sub("", value).split())
-                    yield entry
-                entry, field = None, None
-            else:
-                field = "num" if tag == "num" else _FIELD_OF.get(tag)
-    if entry is not None:
-        raise entry.error("<top> is not closed")
+    text = "".join(line for _, line in lines)
+    for top in _TOP.finditer(text):
+        entry = rows.Entry(str(path), text.count("\n", 0, top.start()) + 1, {})
+        if not top["end"]:
+            raise entry.error("<top> is not closed")
+        _, *parts = _TAG.split(top["content"])
+        for tag, part in zip(parts[::2], parts[1::2], strict=True):
+            # the text after a closing tag belongs to no field
+            if (name := _FIELD_OF.get(tag.lower())) is not None:
+                entry.values[name] = entry.values.get(name, "") + part
+        for name, value in entry.values.items():
+            entry.values[name] = " ".join(_LABEL.sub("", value).split())
+        yield entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,22 +283,12 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
     if plain_suffix(path) not in suffixes:
         allowed = f"{rows.SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    documents, notes = load(path.parent, [Path(path.name)], lambda notes: _read_rows(path, notes))
+    documents, notes = load(
+        path.parent,
+        [Path(path.name)],
+        lambda notes: _documents_of(rows.read_rows(path, "corpus"), notes),
+    )
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])
-
-
-def _read_rows(path: Path, notes: list[str]) -> Iterator[Document]:
-    """Yield the document of each row of a table.
-
-    A document without an id gets a hash of its text as id, and repeated texts are left out. `notes`
-    then gets a note with both numbers.
-
-    Raises:
-        DataError: The table cannot be read or is empty, a row has no text column, a field has the
-            wrong kind, or an id is bad or comes again.
-        MissingExtra: A Parquet file without the extra `parquet`.
-    """
-    return _documents_of(rows.read_rows(path, "corpus"), notes)
 
 
 def corpus_of(value: object) -> Corpus:
@@ -375,12 +356,25 @@ def _document_values(item: object) -> dict[str, Any]:
 
 
 def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[Document]:
-    """Yield the document of each row; raise and add to `notes` as `_read_rows` does."""
+    """Yield the document of each row of a table, by the first of the usual names of its columns.
+
+    A document without an id gets a hash of its text as id, and repeated texts are left out. `notes`
+    then gets a note with both numbers.
+
+    Raises:
+        DataError: A row has no text column, a field has the wrong kind, or an id is bad or comes
+            again; for a file, it cannot be read or is empty.
+        MissingExtra: A Parquet file without the extra `parquet`.
+    """
     first_rows: dict[str, rows.Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
     for entry in entries:
-        columns = {part: name for part in _NAMES if (name := _column(entry, part))}
+        columns = {
+            part: name
+            for part, names in _NAMES.items()
+            if (name := next(filter(entry.values.__contains__, names), None))
+        }
         if "text" not in columns:
             names = ", ".join(entry.values) or "none"
             raise entry.error(f"no text (columns: {names})", allowed=", ".join(_NAMES["text"]))
@@ -518,14 +512,6 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
     ".htm": _read_html,
     ".pdf": _read_pdf,
 }
-
-
-def _column(entry: rows.Entry, part: str) -> str | None:
-    """Return the column of a part of a document; None where the row has none of the usual names.
-
-    `part` is `id`, `text` or `title`; the first usual name in the row counts.
-    """
-    return next((name for name in _NAMES[part] if name in entry.values), None)
 
 
 def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
