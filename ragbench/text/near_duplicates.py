@@ -15,7 +15,7 @@ import functools
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -119,63 +119,54 @@ def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple
         >>> same_questions([first, second, "When was Titan found?"])
         [(0, 1, 1.0)]
     """
-    content_of = _content_reader(language)
-    contents = [content_of(question) for question in questions]
-    pairs = near_duplicates([" ".join(content) for content in contents], _SAME)
-    return [
-        (row, other, similarity)
-        for row, other, similarity in pairs
-        if _ask_the_same(frozenset(contents[row]), frozenset(contents[other]))
-    ]
-
-
-def _content_reader(language: str) -> Callable[[str], list[str]]:
-    """Return a function that gives the content words of a question, in order."""
-    name = language_name(language)
-    decisive = _decisive_words()
-    ignored = load(name) - decisive | _FILLERS if name in built_in() else frozenset[str]()
-    stem = load_stemmer("porter" if name == "english" else "none")
-
-    def content_of(question: str) -> list[str]:
-        return [
-            word if word in decisive else stem(word)
-            for word in words(question, language)
-            if word not in ignored
-        ]
-
-    return content_of
+    index, pairs = QuestionIndex(language), list[tuple[int, int, float]]()
+    for row, question in enumerate(questions):
+        pairs += [(earlier, row, share) for earlier, share in index.find(question).items()]
+        index.add(question)
+    return sorted(pairs)
 
 
 class QuestionIndex:
     """Questions of one language that grow one by one, by the rule of `same_questions`."""
 
     def __init__(self, language: str = "en") -> None:
-        self._content_of = _content_reader(language)
+        name = language_name(language)
+        self._language, self._decisive = language, _decisive_words()
+        stopwords = load(name) if name in built_in() else None
+        self._ignored = set() if stopwords is None else stopwords - self._decisive | _FILLERS
+        self._stem = load_stemmer("porter" if name == "english" else "none")
         self._contents: list[frozenset[str]] = []
         self._rows = defaultdict[str, list[int]](list)
 
     def add(self, question: str) -> None:
         """Add a question, whose row is the number of questions before it."""
-        content = frozenset(self._content_of(question))
+        content = self._content(question)
         for word in content:
             self._rows[word].append(len(self._contents))
         self._contents.append(content)
 
-    def find(self, question: str) -> list[int]:
-        """Return the rows that ask for the same as a question, ascending; [] for none."""
-        content = frozenset(self._content_of(question))
+    def find(self, question: str) -> dict[int, float]:
+        """Return row -> similarity of the rows that ask for the same, ascending; {} for none.
+
+        The similarity is the Jaccard index of the content words.
+        """
+        content = self._content(question)
         n_shared = math.ceil(_SAME * len(content) - _ROUNDING)
         # a similar question has at least one of these words
         rarest = sorted(content, key=lambda word: len(self._rows.get(word, ())))
         rarest = rarest[: len(content) - n_shared + 1]
-        rows = {row for word in rarest for row in self._rows.get(word, ())}
-        return sorted(row for row in rows if self._is_same(content, self._contents[row]))
+        similar = {}
+        for row in sorted({row for word in rarest for row in self._rows.get(word, ())}):
+            other = self._contents[row]
+            similarity = len(content & other) / len(content | other)
+            if similarity >= _SAME and _ask_the_same(content, other):
+                similar[row] = similarity
+        return similar
 
-    @staticmethod
-    def _is_same(content: frozenset[str], other: frozenset[str]) -> bool:
-        """Return True if two sets of content words are those of the same question."""
-        similarity = len(content & other) / len(content | other)
-        return similarity >= _SAME and _ask_the_same(content, other)
+    def _content(self, question: str) -> frozenset[str]:
+        """Return the content words of a question, as stems but for decisive ones."""
+        content = (word for word in words(question, self._language) if word not in self._ignored)
+        return frozenset(word if word in self._decisive else self._stem(word) for word in content)
 
 
 def _ask_the_same(content: frozenset[str], other: frozenset[str]) -> bool:

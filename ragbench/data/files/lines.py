@@ -211,31 +211,23 @@ def _decompressed(stream: BinaryIO) -> BinaryIO:
 
     Nothing is read yet; reading damaged data raises one of `GZIP_ERRORS`.
     """
-    return cast("BinaryIO", io.BufferedReader(_Decompressed(stream), _BUFFER))
+    raw = cast("io.RawIOBase", _GzipStream(stream))
+    return cast("BinaryIO", io.BufferedReader(raw, _BUFFER))
 
 
-class _Decompressed(io.RawIOBase):
-    """Decompressed gzip stream: yields all bytes before a damage, and seeks if its file does."""
+class _GzipStream(gzip.GzipFile):
+    """Decompressed stream that yields all bytes before a damage, and seeks if its file does."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._gzip = stream, gzip.GzipFile(fileobj=stream)
-
-    def readable(self) -> bool:
-        return True
+        super().__init__(fileobj=stream)
+        self._stream = stream
 
     def seekable(self) -> bool:
         return self._stream.seekable()
 
     def readinto(self, buffer: Any) -> int:
-        piece = self._gzip.read1(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._gzip.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._gzip.tell()
+        # a single read: filling the whole buffer would lose the bytes before a damage
+        return self.readinto1(buffer)
 
 
 def reader(stream: BinaryIO) -> Read:
