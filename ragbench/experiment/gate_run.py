@@ -14,9 +14,10 @@ from ragbench.comparison.matching import match_sources
 from ragbench.comparison.pairs import scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
+from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import file_name, read_manifest
-from ragbench.data.runs.run_lines import Lines, RankingFile, read_answers
+from ragbench.data.runs.run_lines import Lines, read_answers
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
@@ -174,11 +175,11 @@ def _results(
     Both are empty for a system without them; the answer is None if it failed.
     """
     file = source.rankings.get(system)
-    ranking = None if file is None else RankingFile(file)
+    run = None if file is None else read_run(file)
     lines = Lines(Path(source.folder or "") / "predictions" / f"{file_name(system)}.jsonl")
     return [
         (
-            [] if ranking is None else [document for document, _ in ranking.hits(query)],
+            [] if run is None else [document for document, _ in run.ranking(query)],
             [view.answer for view in read_answers(lines, query)],
         )
         for query in query_ids

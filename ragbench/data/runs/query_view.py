@@ -14,13 +14,14 @@ from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
+from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.errors import DataError
 from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
-from ragbench.types import FloatArray, Span
+from ragbench.types import FloatArray, Run, Span
 from ragbench.types.display import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
@@ -180,7 +181,7 @@ class QueryViews:
         self.summary: Summary = run_folder.read_summary(self.folder)
         self._files: dict[str, run_lines.Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
-        self._read: dict[Path, run_lines.RankingFile] = {}
+        self._runs: dict[Path, Run] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -403,10 +404,10 @@ class QueryViews:
         path = self.rankings.get(system)
         if path is None:
             return []
-        if path not in self._read:
-            # one reader per ranking: all systems with one retriever share it
-            self._read[path] = run_lines.RankingFile(path)
-        return self._read[path].hits(query)
+        if path not in self._runs:
+            # one run per file: all systems with one retriever share it
+            self._runs[path] = read_run(path)
+        return self._runs[path].ranking(query)
 
     def _system(
         self,

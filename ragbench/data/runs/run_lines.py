@@ -5,12 +5,9 @@ The fingerprints of a whole data set tell that two differ; those of the queries 
 
 from __future__ import annotations
 
-import mmap
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import gt
 from pathlib import Path
 from typing import IO, TypeVar, cast
 
@@ -32,7 +29,6 @@ from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
-_QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
@@ -204,63 +200,6 @@ def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
         if system.ranking_of is not None
     }
     return {name: file for name, file in files.items() if file.is_file()}
-
-
-class RankingFile:
-    """Reader of a run file of a run folder, in which the lines of each query stand together."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file, and store where the lines of each query begin; an OSError if missing."""
-        self._path = path
-        # query -> offset of its first line, and of the line after its last
-        self._places: dict[str, tuple[int, int]] = {}
-        # the last query: the systems that share a ranking ask for it one after the other
-        self._last: tuple[str, list[tuple[str, float]]] = ("", [])
-        # open as long as the reader lives: opening it for each query takes longer than reading
-        self._stream = path.open("rb")
-        if not self._stream.seek(0, 2):
-            return
-        with mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for block in _QUERY_LINES.finditer(data):
-                query = block[1].decode("utf-8", "surrogateescape")
-                self._places.setdefault(query, block.span())
-
-    def __del__(self) -> None:
-        self._stream.close()
-
-    def hits(self, query: str) -> list[tuple[str, float]]:
-        """Return (document, score) of each hit of a query, best first.
-
-        Equal scores by id, descending.
-
-        Empty for a query without hits.
-
-        Raises:
-            DataError: A line has not six columns, or a score is no number.
-        """
-        if query not in self._places:
-            return []
-        if query == self._last[0]:
-            return self._last[1]
-        start, end = self._places[query]
-        self._stream.seek(start)
-        lines = self._stream.read(end - start)
-        fields = lines.split()
-        try:
-            documents, scores = fields[2::6], [*map(float, fields[4::6])]
-            if len(fields) != 6 * len(lines.splitlines()):
-                raise ValueError("a line without six columns")
-        except ValueError as error:
-            allowed = "query Q0 document rank score tag"
-            record = f"query {shown(query)}"
-            raise DataError(str(error), file=self._path, record=record, allowed=allowed) from error
-        if not all(map(gt, scores, scores[1:])):
-            hits = sorted(zip(scores, documents, strict=True), reverse=True)
-            scores, documents = [score for score, _ in hits], [name for _, name in hits]
-        # one decode for all ids, which hold no line ends
-        names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
-        self._last = query, list(zip(names, scores, strict=True))
-        return self._last[1]
 
 
 def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
