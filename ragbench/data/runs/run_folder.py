@@ -135,11 +135,11 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
     Example:
         >>> [(name, why) for name, why, _ in unfit_names(["a/b", "dense", "Dense", "a--b"])]
-        [('Dense', "'dense' and 'Dense' differ only in case, and would write the same file"),
+        [('Dense', "'dense' and 'Dense' would write the same file 'Dense'"),
          ('a--b', "'a/b' and 'a--b' would write the same file 'a--b'")]
     """
-    first_names: dict[str, tuple[int, str]] = {}
-    for place, name in enumerate(systems):
+    first_names: dict[str, str] = {}
+    for name in systems:
         file = file_name(name)
         size = len(file.encode("utf-8", "surrogatepass"))
         if size > LONGEST_NAME:
@@ -147,16 +147,10 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             yield name, reason, f"at most {LONGEST_NAME}"
         if _RESERVED.fullmatch(file):
             yield name, f"'{name}' is no name of a file on Windows", "another name"
-        folded = unicodedata.normalize("NFC", file).casefold()
-        first_place, first = first_names.setdefault(folded, (place, name))
-        if first_place == place:
-            continue
-        reason = f"'{first}' and '{name}' would write the same file '{file}'"
-        if file_name(first) != file:
-            is_same = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", name)
-            how = "how accents are encoded" if is_same else "case"
-            reason = f"'{first}' and '{name}' differ only in {how}, and would write the same file"
-        yield name, reason, "another name for one of them"
+        first = first_names.setdefault(unicodedata.normalize("NFC", file).casefold(), name)
+        if first != name:
+            reason = f"'{first}' and '{name}' would write the same file '{file}'"
+            yield name, reason, "names that differ in more than case or how accents are encoded"
 
 
 def to_json(value: Any) -> str:
@@ -373,28 +367,19 @@ def resolve_run_folder(path: Path) -> Path:
         DataError: There is no run (names the nearest folder with one), a file of it is a link, a
             pipe or a device, or `latest` cannot be read.
     """
-    # a link to the run, or on systems without links a file with its name; a later run moves it, as
-    # that of `ragbench gate` does, and its base must not become the run itself
-    if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
-        return resolve_run_folder(_read_pointer(path))
-    if os.path.isfile(path / "summary.json"):
-        check_links(path)
-        return path
-    if os.path.isfile(path / COLLECTIONS):
-        runs = sorted(str(p.parent) for p in path.parent.glob(f"*/{LATEST}"))
+    folder = _follow_latest(path)
+    if os.path.isfile(folder / "summary.json"):
+        check_links(folder)
+        return folder
+    if os.path.isfile(folder / COLLECTIONS):
+        runs = sorted(str(p.parent) for p in folder.parent.glob(f"*/{LATEST}"))
         allowed = f"the run on one of them: {', '.join(runs)}"
-        raise DataError("a summary over several data sets", file=path, allowed=allowed)
-    if os.path.exists(path / LATEST):
-        return resolve_run_folder(path / LATEST)
-    inside = sorted(p.parent.name for p in path.glob(f"*/{LATEST}"))
-    siblings = [name for name in names_in(path.parent) if os.path.isdir(path.parent / name)]
-    near = nearest(path.name, (name for name in siblings if name != path.name))
-    raise DataError(
-        "no run here",
-        file=path,
-        allowed="a run folder with summary.json, or the folder of an experiment",
-        nearest=str(path / inside[0]) if inside else near,
-    )
+        raise DataError("a summary over several data sets", file=folder, allowed=allowed)
+    inside = sorted(str(p.parent) for p in folder.glob(f"*/{LATEST}"))
+    siblings = {name for name in names_in(folder.parent) if os.path.isdir(folder.parent / name)}
+    near = inside[0] if inside else nearest(folder.name, siblings - {folder.name})
+    allowed = "a run folder with summary.json, or the folder of an experiment"
+    raise DataError("no run here", file=folder, allowed=allowed, nearest=near)
 
 
 def collections_folder(path: Path) -> Path | None:
@@ -403,14 +388,23 @@ def collections_folder(path: Path) -> Path | None:
     The path is the folder itself, or that of the experiment, whose `latest` names it. A DataError
     if `latest` cannot be read.
     """
+    folder = _follow_latest(path)
+    return folder if os.path.isfile(folder / COLLECTIONS) else None
+
+
+def _follow_latest(path: Path) -> Path:
+    """Return the folder that a path names, by its `latest` if it is the folder of an experiment.
+
+    The folder may not exist. Raises a `DataError` for a `latest` that names no folder beside it.
+    """
+    # a link to the run, or on systems without links a file with its name; a later run moves it, as
+    # that of `ragbench gate` does, and its base must not become the run itself
     if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
-        return collections_folder(_read_pointer(path))
-    if os.path.isfile(path / COLLECTIONS):
+        return _follow_latest(_read_pointer(path))
+    has_results = any(os.path.isfile(path / name) for name in ("summary.json", COLLECTIONS))
+    if has_results or not os.path.exists(path / LATEST):
         return path
-    is_run = os.path.isfile(path / "summary.json")
-    return (
-        None if is_run or not os.path.exists(path / LATEST) else collections_folder(path / LATEST)
-    )
+    return _follow_latest(path / LATEST)
 
 
 def check_links(folder: Path) -> None:
