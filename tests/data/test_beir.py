@@ -209,8 +209,8 @@ def test_bad_judgements_are_named(folder, write, problem, rows, expected):
             {"query_id": "q2", "answer": ["a"]},
             "no 'answers' (keys: query_id, answer); did you mean",
         ),
-        ({"query_id": "q2", "answers": 5}, "'answers' is an integer; allowed: a list of texts"),
-        ({"query_id": "q2", "answers": ["a", None]}, "answer 2 is null; allowed: text"),
+        ({"query_id": "q2", "answers": 5}, "'answers' is 5; allowed: a list of texts"),
+        ({"query_id": "q2", "answers": ["a", None]}, "'answers' is ['a', None]; allowed: a list"),
     ],
 )
 def test_bad_answers_are_named(folder, write, problem, row, expected):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragbench.data.files import trec_text as trec_stream
 from ragbench.data.files.lines import read_lines, source_name
 from ragbench.data.files.trec_files import open_run_stream, read_run, whole_run
-from ragbench.data.files.trec_text import hit_fields, hit_score, no_rankings
+from ragbench.data.files.trec_text import COLUMNS, normalize_lines
 from ragbench.errors import DataError
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run
@@ -32,20 +32,22 @@ def line_by_line(source):
     """Read a run as the format is defined, one line after the other."""
     scores, duplicates, tag, empty = {}, {}, "", True
     for number, line in read_lines(source):
-        fields = hit_fields(line, source_name(source), number)
-        empty = empty and not (fields or line.startswith(b"#"))
+        hit, _, is_comment = normalize_lines(line, source_name(source), number)
+        fields = hit.split()
+        empty = empty and not (fields or is_comment)
         if not fields:
             continue
         query, document, last = (fields[n].decode("utf-8", "surrogateescape") for n in (0, 2, 5))
         tag = last  # of the last hit, as trec_eval does
-        score = hit_score(fields[4], source_name(source), number)
+        score = float(fields[4])
         ranking = scores.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
             score = max(score, ranking[document])
         ranking[document] = score
     if empty:
-        raise no_rankings(source_name(source))
+        problem = "no rankings, only blank lines"
+        raise DataError(problem, file=source_name(source), allowed=COLUMNS)
     return scores, duplicates, tag or "run"
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragbench.data.files import lines, trec_text
 from ragbench.data.files.judgements import read_judgements, read_uniform_qrels, trec_id
 from ragbench.data.files.rows import check_ids
+from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run, byte_ids
 from ragbench.types.rows import HitBlock, repeated_rows, without_repeats
@@ -175,7 +176,8 @@ class RunStream:
     def _check_hits(self) -> None:
         """Raise a `DataError` for a file of blank lines; a run without hits has a comment."""
         if not self._hits and not self._comments:
-            raise trec_text.no_rankings(self._name)
+            problem = "no rankings, only blank lines"
+            raise DataError(problem, file=self._name, allowed=trec_text.COLUMNS)
 
 
 @contextmanager

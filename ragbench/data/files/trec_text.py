@@ -238,11 +238,17 @@ def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int
     for number, line in enumerate(BytesIO(text), first_line):
         if b"\0" in line:
             raise nul_byte(line, name, number)
-        fields = hit_fields(line, name, number)
-        if fields:
-            hit_score(fields[4], name, number)
+        fields = line.split()
+        if line.startswith(b"#"):
+            has_comment = True
+        elif fields:
+            if len(fields) < 6:
+                raise wrong_columns(fields, line, "6", COLUMNS, name, number)
+            if read_number(fields[4]) is None:
+                quote = fields[4][:40].decode("utf-8", "backslashreplace")
+                allowed = "a number, inf, -inf"
+                raise DataError(f"score '{quote}'", file=name, line=number, allowed=allowed)
             hits.append(b" ".join(fields[:6]) + b"\n")
-        has_comment = has_comment or line.startswith(b"#")
     return b"".join(hits), number - first_line + 1, has_comment
 
 
@@ -293,28 +299,3 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
     documents = ByteIds(data, document_starts, table[:, 2] - document_starts)
     tag = data[table[-1, 4] + 1 : table[-1, 5]].tobytes() if len(table) else b""
     return ParsedText(HitBlock(ids, starts, documents, scores), lines, tag)
-
-
-def hit_fields(line: bytes, name: str, number: int) -> list[bytes]:
-    """Return the fields of a line; [] for a blank line or a comment; a `DataError` below six."""
-    if line.startswith(b"#"):
-        return []
-    fields = line.split()
-    if fields and len(fields) < 6:
-        raise wrong_columns(fields, line, "6", COLUMNS, name, number)
-    return fields
-
-
-def hit_score(text: bytes, name: str, number: int) -> float:
-    """Return the score of a hit, also inf and -inf; raise a `DataError` if it is no number."""
-    score = read_number(text)
-    if score is None:
-        quote = text[:40].decode("utf-8", "backslashreplace")
-        allowed = "a number, inf, -inf"
-        raise DataError(f"score '{quote}'", file=name, line=number, allowed=allowed)
-    return score
-
-
-def no_rankings(name: str) -> DataError:
-    """Return the error for a run file of blank lines."""
-    return DataError("no rankings, only blank lines", file=name, allowed=COLUMNS)

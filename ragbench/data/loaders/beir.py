@@ -19,8 +19,7 @@ from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders import base
 from ragbench.errors import DataError
-from ragbench.records.codec import kind
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, nearest, shown
 from ragbench.types import Collection, Query
 
 _TEST = "test"
@@ -184,25 +183,13 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     for entry in read_jsonl(path):
         query_id = entry.id("query_id")
         check_unique(query_id, "query_id", entry, entries)
-        answers[query_id] = _texts(entry)
+        value = entry.field("answers")
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise entry.error(f"'answers' is {shown(value)}", allowed="a list of texts")
+        answers[query_id] = texts
     query_ids = {query.id for query in queries}
     missing = [(entry.line or 0, name) for name, entry in entries.items() if name not in query_ids]
     if missing:
         raise unknown_query(str(path), missing, query_ids, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}
-
-
-def _texts(entry: Entry) -> list[str]:
-    """Return the gold answers of a line, a list or one text.
-
-    An empty list stays empty. Raise a `DataError` for other values.
-    """
-    value = entry.field("answers")
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list):
-        raise entry.error(f"'answers' is {kind(value)}", allowed="a list of texts")
-    for position, text in enumerate(value, start=1):
-        if not isinstance(text, str):
-            raise entry.error(f"answer {position} is {kind(text)}", allowed="text")
-    return value
