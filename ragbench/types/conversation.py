@@ -116,6 +116,13 @@ class Turn:
         return turn
 
 
+def format_turn(turn: Turn) -> str:
+    """Return a turn as one line: role and text, the number of its passages, its tool calls."""
+    details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
+    details += [call.written for call in turn.tool_calls]
+    return f"{turn.role}: {turn.text}" + (f" ({', '.join(details)})" if details else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """Conversation split into earlier turns, the last question and its answer.

@@ -218,7 +218,7 @@ def test_the_preview_shows_them(tmp_path):
         "user: How warm is Paris?",
         'assistant: 18. (weather({"city": "Paris"}))',
     ]
-    assert row["tool_calls"][1] == 'weather({"city": "Rome"}) = 24 degrees'
+    assert row["tool_calls"][1] == 'weather({"city": "Rome"})'
 
 
 def test_predictions_have_calls_and_queries(tmp_path):

@@ -314,31 +314,13 @@ class Chat:
         The keys are `turns` (a list, empty without turns), `standalone_question`, `tool_calls` and
         `expected_tool_calls`; the last three are None if the record has none.
         """
+        calls, gold = self.tool_calls, self.expected
         return {
-            "turns": [f"{turn.role}: {_format_turn(turn)}" for turn in self.turns],
+            "turns": list(map(conversation.format_turn, self.turns)),
             "standalone_question": self.standalone,
-            "tool_calls": _format_calls(self.tool_calls),
-            "expected_tool_calls": _format_calls(self.expected),
+            "tool_calls": None if calls is None else [call.written for call in calls],
+            "expected_tool_calls": None if gold is None else [call.written for call in gold],
         }
-
-
-def _format_turn(turn: Turn) -> str:
-    """Return a turn as one line, with the number of its passages and with its tool calls.
-
-    Without both, it is the text alone.
-    """
-    details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
-    details += [call.written for call in turn.tool_calls]
-    return f"{turn.text} ({', '.join(details)})".strip() if details else turn.text
-
-
-def _format_calls(calls: Iterable[ToolCall] | None) -> list[str] | None:
-    """Return a line per call, with its output if there is one; None for None, [] for no calls."""
-    if calls is None:
-        return None
-    return [
-        call.written if call.output is None else f"{call.written} = {call.output}" for call in calls
-    ]
 
 
 class ChatReader:

@@ -23,6 +23,7 @@ from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
+from ragbench.types.conversation import format_turn
 
 # apart: each retrieval of a trace is a system as well; joined: it is not.
 Hops = Literal["apart", "joined"]
@@ -279,7 +280,7 @@ def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
     return {
         "trace": trace.id,
         "question": trace.question,
-        "turns": [f"{turn.role}: {turn.text}" for turn in turns],
+        "turns": list(map(format_turn, turns)),
         "retrievals": hops,
         "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
         **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
