@@ -69,7 +69,7 @@ def test_reads_back_what_was_written_in_any_order(pairs, random):
 
 @given(st.lists(CELLS, min_size=1))
 def test_round_trip(tmp_path_factory, cells):
-    path = tmp_path_factory.mktemp("made") / "folder" / "main.json"
+    path = tmp_path_factory.getbasetemp() / "made" / "folder" / "main.json"
     before = stored(cells)
 
     write_baseline(path, before)

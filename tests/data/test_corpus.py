@@ -17,7 +17,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(st.lists(st.tuples(texts, texts), min_size=1))
 def test_any_text_comes_back(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+    path = tmp_path_factory.getbasetemp() / "corpus.jsonl"
     lines = [
         json.dumps({"_id": str(n), "title": title, "text": text}, ensure_ascii=False)
         for n, (title, text) in enumerate(rows)

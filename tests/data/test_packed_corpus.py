@@ -170,19 +170,13 @@ def passed():
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("kind", ["records", "huggingface"])
-def test_many_documents_of_other_loaders_are_not_held(kind, tmp_path):
-    """Of texts of 900 bytes their ids are in memory."""
-    corpus, folder = tmp_path / "corpus.jsonl", tmp_path / "rows"
-    folder.mkdir()
+def test_many_documents_of_other_loaders_are_not_held(tmp_path):
+    """Of texts of 900 bytes their ids are in memory; `huggingface` packs with the same method."""
+    corpus, rows = tmp_path / "corpus.jsonl", tmp_path / "rows.jsonl"
     corpus.write_text("\n".join(map(json.dumps, passed()["documents"])))
-    row = '{"id": "q1", "question": "cats?", "relevant": ["d7"], "reference": "7"}\n'
-    (folder / "test.jsonl").write_text(row)
-    if kind == "records":
-        made = Records(path=folder / "test.jsonl", corpus=corpus)
-    else:
-        pytest.importorskip("datasets")
-        made = HuggingFace(path=str(folder), corpus=corpus)
+    rows.write_text('{"id": "q1", "question": "cats?", "relevant": ["d7"], "reference": "7"}\n')
+    made = Records(path=rows, corpus=corpus)
+    assert HuggingFace.load_packed is Records.load_packed
     plain = made.load()
     made.arrays = ArrayStore(tmp_path / "cache")
     made.load()

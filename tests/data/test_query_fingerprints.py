@@ -23,7 +23,7 @@ PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
     )
 )
 def test_reads_back_what_was_written(tmp_path_factory, prints):
-    path = tmp_path_factory.mktemp("run") / "fingerprints.csv"
+    path = tmp_path_factory.getbasetemp() / "fingerprints.csv"
     ids = sorted({query for each in prints.values() for query in each})
 
     path.write_bytes("".join(format_fingerprints(ids, prints)).encode("utf-8", "surrogateescape"))

@@ -39,7 +39,7 @@ def as_csv(table):
 @settings(max_examples=50)
 @given(tables, st.randoms(use_true_random=False))
 def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
-    folder = tmp_path_factory.mktemp("records")
+    folder = tmp_path_factory.getbasetemp()
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, table)))
     shuffled = random.sample(table, len(table))
     (folder / "b.csv").write_bytes(as_csv(shuffled))

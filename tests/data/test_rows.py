@@ -20,7 +20,7 @@ def test_agrees_with_the_csv_module(tmp_path_factory, rows, end):
     """Any Unicode, quotes, commas and line ends inside of cells."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
-    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    path = tmp_path_factory.getbasetemp() / "rows.csv"
     path.write_bytes(stream.getvalue().encode())
 
     with path.open(encoding="utf-8", newline="") as file:
