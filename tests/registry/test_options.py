@@ -222,6 +222,7 @@ def test_the_help_of_an_option_is_its_text_in_the_docstring():
         """Scale.
 
         Args:
+            value: Number.
             by: Factor.
         """
 
