@@ -21,15 +21,12 @@ from ragbench.json_yaml import DEEPEST, MOST_NODES, first_repeated, load_json
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _OPENING = re.compile(r"[{\[]")
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
-_WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
-_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
-_TEXTS = {
-    quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL)
-    for quote in "\"'"
-}
+_TEXT = r"""("[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')"""
+_TOKEN = re.compile(rf"[ \t\r\n]*(?:{_TEXT}|([{{}}\[\],:])|([^\s{{}}\[\],:\"']+))", re.DOTALL)
+# Brackets with a key behind them: prose has brackets, but no keys.
+_BEGINS_AS_JSON = re.compile(rf"(?:\[\s*)*\{{\s*{_TEXT}\s*:", re.DOTALL)
+_OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_CLOSING = {"{": "}", "[": "]"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # Type of a JSON schema -> its name in messages, and its types in Python.
@@ -163,10 +160,6 @@ def _writable(value: Any) -> Any:
     return [_writable(part) for part in value] if isinstance(value, list) else value
 
 
-class _CutOff(Exception):
-    """Signal that the text ended inside a value."""
-
-
 def read_lenient(text: str, start: int) -> tuple[Any, int]:
     """Return the object or list that starts at a position, and the position after it.
 
@@ -174,8 +167,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
     or inner object is cut off is left out.
 
     Raises:
-        Broken: The value is malformed, or an outermost list is cut off, after a key with its colon.
-        Unreadable: The same without such a key before it, as with brackets in prose.
+        Broken: The value is malformed, or an outermost list is cut off, and begins with a key.
+        Unreadable: The same without such a key, as with brackets in prose.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)
@@ -185,14 +178,59 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
         >>> read_lenient('{"level": 1', 0)  # 1, or the beginning of 10?
         ({}, 11)
     """
-    reader = _JsonReader(text, start)
     try:
-        return reader.value(0), reader.position
-    except _CutOff:
-        problem = "the reply is cut off inside a list"
+        strict_text, end = _as_json(text, start)
+        return _strict(strict_text), end
+    except json.JSONDecodeError as error:
+        excerpt = error.doc[error.pos : error.pos + 20]
+        problem = f"{error.msg[0].lower()}{error.msg[1:]}, found {excerpt!r}"
     except Unreadable as error:
         problem = str(error)
-    raise (Broken if reader.has_key else Unreadable)(problem)
+    raise (Broken if _BEGINS_AS_JSON.match(text, start) else Unreadable)(problem)
+
+
+def _as_json(text: str, start: int) -> tuple[str, int]:
+    """Return the value that starts at a bracket as strict JSON, and the position after it.
+
+    Single quotes become double ones, words of Python those of JSON; trailing commas, and the
+    unfinished key of an object that is cut off, are left out. What lies between is not checked.
+
+    Raises:
+        Unreadable: The outermost list is cut off, brackets do not match, or are nested too deeply.
+    """
+    pieces: list[str] = []
+    closing: list[str] = []  # brackets that are to come, the innermost last
+    n_complete, position = 1, start
+    while match := _TOKEN.match(text, position):
+        position = match.end()
+        quoted, sign, word = match.groups()
+        is_value = sign not in (",", ":", "}", "]")
+        previous = pieces[-1] if pieces else ":"
+        # checked here, so that each bracket of a long text of prose costs one step
+        if is_value and (previous not in ("{", "[", ",", ":") or (previous == "{" and not quoted)):
+            raise Unreadable(f"found {text[match.start() : position]!r} after {previous[:20]!r}")
+        if is_value and not sign:
+            value = json.dumps(_ESCAPE.sub(_unescape, quoted[1:-1])) if quoted else word
+            pieces.append(_OF_PYTHON.get(value, value))
+            continue
+        if sign in _CLOSING:
+            closing.append(_CLOSING[sign])
+        elif sign == "," and len(closing) == 1:
+            n_complete = len(pieces)
+        elif sign in ("}", "]"):
+            if closing.pop() != sign:
+                raise Unreadable(f"expected another bracket than '{sign}'")
+            if pieces[-1] == "," and pieces[-2] not in _CLOSING:  # a trailing comma
+                pieces.pop()
+        pieces.append(sign)
+        if len(closing) > DEEPEST:
+            raise Unreadable(f"nested more than {DEEPEST} deep")
+        if not closing:
+            return " ".join(pieces), position
+    # the text ends inside the value; an incomplete inner object must not pass for a whole one
+    if text[start] == "[" or not _BEGINS_AS_JSON.match(text, start):
+        raise Unreadable("the reply is cut off")
+    return " ".join([*pieces[:n_complete], "}"]), len(text)
 
 
 def number(literal: str) -> int | float:
@@ -227,127 +265,6 @@ def _unescape(escape: re.Match[str]) -> str:
     if code == "u":
         raise Unreadable("expected four hexadecimal digits after \\u")
     return chr(int(code[1:], 16)) if code[0] == "u" else _ESCAPES.get(code, code)
-
-
-class _JsonReader:
-    """Recursive reader of one lenient JSON value; `position` is the next character to read.
-
-    `read_lenient` makes it.
-    """
-
-    def __init__(self, text: str, start: int) -> None:
-        self.text, self.position = text, start
-        self.has_key = False  # True after a key: prose has brackets, but no keys
-
-    def value(self, depth: int) -> Any:
-        """Return the value at the position, and move behind it.
-
-        Raises:
-            Unreadable: It is malformed or nested too deeply.
-            _CutOff: The text ends inside it.
-        """
-        if depth > DEEPEST:
-            raise Unreadable(f"nested more than {DEEPEST} deep")
-        sign = self._peek()
-        if sign == "{":
-            return self._object(depth)
-        if sign == "[":
-            return self._list(depth)
-        if sign in "\"'":
-            return self._text()
-        return self._scalar()
-
-    def _object(self, depth: int) -> dict[str, Any]:
-        """Return the object at the position; the outermost one may be cut off anywhere.
-
-        It then lacks the key of the unfinished value. Raises as `value` does.
-        """
-        pairs: list[tuple[str, Any]] = []
-        self.position += 1
-        try:
-            while self._peek() != "}":
-                if self._peek() not in "\"'":
-                    raise self._unexpected("a key in quotes")
-                key = self._text()
-                self._take(":")
-                self.has_key = True
-                pairs.append((key, self.value(depth + 1)))
-                if self._peek() != "}":
-                    self._take(",")
-            self.position += 1
-        except _CutOff:
-            if depth:  # an incomplete inner object must not pass for the whole value
-                raise
-            self.position = len(self.text)
-        return unique_keys(pairs)
-
-    def _list(self, depth: int) -> list[Any]:
-        """Return the list at the position, in order; raises as `value` does, also if outermost."""
-        values = []
-        self.position += 1
-        while self._peek() != "]":
-            values.append(self.value(depth + 1))
-            if self._peek() != "]":
-                self._take(",")
-        self.position += 1
-        return values
-
-    def _text(self) -> str:
-        r"""Return the text in quotes at the position, and move behind it.
-
-        Raises:
-            Unreadable: `\u` stands before anything but four hexadecimal digits.
-            _CutOff: Its end quote is missing.
-        """
-        match = _TEXTS[self.text[self.position]].match(self.text, self.position)
-        if match is None:
-            raise _CutOff
-        self.position = match.end()
-        return _ESCAPE.sub(_unescape, match[1])
-
-    def _scalar(self) -> Any:
-        """Return the number or word at the position, and move behind it.
-
-        Words are those of JSON and Python, in their case: `true` and `True`, but not `TRUE`.
-
-        Raises:
-            Unreadable: It is NaN, another word, or too large a number.
-            _CutOff: The text ends with it: 1 may be the beginning of 10.
-        """
-        match = _NUMBER.match(self.text, self.position) or _WORD.match(self.text, self.position)
-        if match is None:
-            raise self._unexpected("a value")
-        self.position = match.end()
-        if self.position == len(self.text):
-            raise _CutOff  # 1 may be the beginning of 10
-        word = match.group()
-        if self.text[self.position] not in ",}] \t\r\n":
-            raise self._unexpected(f"the end of the value after {word}")
-        if word in _WORDS:
-            return _WORDS[word]
-        if word.lstrip("+-").lower() in _NO_NUMBERS:
-            raise Unreadable(f"{word} is no number")
-        if match.re is _WORD:
-            raise Unreadable(f"{word} is no JSON value; texts stand in quotes")
-        return number(word)
-
-    def _peek(self) -> str:
-        """Skip white space and return the next character; raise `_CutOff` at the end."""
-        match = _SPACE.match(self.text, self.position)
-        self.position = match.end() if match else self.position
-        if self.position >= len(self.text):
-            raise _CutOff
-        return self.text[self.position]
-
-    def _take(self, sign: str) -> None:
-        if self._peek() != sign:
-            raise self._unexpected(f"'{sign}'")
-        self.position += 1
-
-    def _unexpected(self, expected: str) -> Unreadable:
-        start = self.position
-        text = self.text[start : start + 20]
-        return Unreadable(f"expected {expected} at character {start + 1}, found {text!r}")
 
 
 def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
