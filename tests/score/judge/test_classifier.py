@@ -109,7 +109,7 @@ def test_the_entailment_label_of_three_counts(tiny_nli):
 def test_a_long_passage_is_read_in_windows(folders, preset):
     """The answer stands at its end, far behind the 64 tokens that the models read."""
     judge = _judge(folders, preset)
-    classifier = judge._judge._load()
+    classifier = judge._judge._loaded()
     cut = classifier._cut_template if classifier._form.template else classifier._cut
 
     windows = list(cut(LONG, ANSWER))
@@ -180,7 +180,7 @@ def test_a_token_is_as_unsupported_as_in_its_worst_window(folders):
     import transformers
 
     judge = _judge(folders, "lettucedetect")._judge
-    classifier = judge._load()
+    classifier = judge._loaded()
     windows = [
         {name: torch.tensor([ids]) for name, ids in window.items()}
         for window in classifier._cut(LONG, ANSWER)

@@ -43,8 +43,7 @@ def test_no_attack_moves_a_judge_that_is_not_moved(strict):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "middle", "last"])
-def test_no_attack_moves_which_passage_is_named(judge_on, place):
+def test_no_attack_moves_which_passage_is_named(judge_on):
     """The judge reads passages by their tags alone, and so finds those that were sent."""
     sent = {}
 
@@ -57,9 +56,9 @@ def test_no_attack_moves_which_passage_is_named(judge_on, place):
 
     _, judge = judge_on(Script(verdict=read), rubrics=["faithfulness", "context_precision"])
     rows = []
-    for attack in ATTACKS:
+    for number, attack in enumerate(ATTACKS):
         contexts = ["It is red.", "It is long."]
-        contexts.insert(place, attacked(attack))
+        contexts.insert(number % 3, attacked(attack))
         rows.append({"question": "When?", "answer": "In 1932.", "reference": "1932."})
         rows[-1]["contexts"] = ["It opened in 1932.", *contexts]
 

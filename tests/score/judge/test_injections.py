@@ -105,9 +105,10 @@ def test_there_are_forty_and_each_is_another():
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("place", PLACES)
-def test_an_attack_stays_inside_its_fence(place):
-    for attack in ATTACKS:
+@pytest.mark.parametrize(("number", "place"), [*enumerate(PLACES)], ids=[*PLACES])
+def test_an_attack_stays_inside_its_fence(number, place):
+    """Each attack in a quarter of the places: all of them have the same fences."""
+    for attack in ATTACKS[number % 4 :: 4]:
         text = written_out(attack, token_of(PLACES[place](HARMLESS)))
 
         assert_contained(PLACES[place], text)

@@ -126,7 +126,7 @@ def test_replies_are_kept_only_where_a_file_is_named(judge_on, tmp_path, monkeyp
 
 def test_inside_a_running_loop(judge_on):
     """A notebook's cell: both doors open, and many items are under way at once."""
-    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.5})
+    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.1})
     rows = [ROW | {"answer": f"It opened in {n}."} for n in range(16)]
 
     async def cell():

@@ -55,9 +55,9 @@ def by_bits(hits, gold, k):
     }
 
 
-def test_10000_random_cases_equal_a_bit_per_character():
+def test_random_cases_equal_a_bit_per_character():
     chance = random.Random(13)
-    cases = [(random_spans(chance, 6), random_spans(chance, 4)) for _ in range(10_000)]
+    cases = [(random_spans(chance, 6), random_spans(chance, 4)) for _ in range(1_000)]
     record = RetrievedSpans(*zip(*cases, strict=True))
     k = 3
 
