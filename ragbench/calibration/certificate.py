@@ -18,17 +18,9 @@ from ragbench.errors import DataError, OptionError
 from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
-from ragbench.stats import correlation
-from ragbench.stats.agreement import (
-    Agreement,
-    Level,
-    alpha,
-    confusion_table,
-    kappa,
-    mean_agreement,
-    raw_share,
-)
-from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
+from ragbench.stats import agreement, correlation
+from ragbench.stats.agreement import alpha, kappa
+from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
 from ragbench.stats.resampling import Statistic
 from ragbench.stats.stratified import stratified_ppi_difference, stratified_ppi_mean
 from ragbench.types import FloatArray
@@ -170,7 +162,7 @@ def _certify_score(
     )
     mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
-    corrected = {system: corrector.mean(system) for system in run.systems}
+    corrected = {system: corrector.estimate(system) for system in run.systems}
     return certificate.CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
@@ -183,7 +175,7 @@ def _certify_score(
         probes=calibration.probes.get(score.name, {}),
         corrected=corrected,
         corrected_differences={
-            system: corrector.difference(system, against) for system, against in run.against.items()
+            system: corrector.estimate(system, against) for system, against in run.against.items()
         },
         corrected_order=corrector.order(corrected),
     )
@@ -199,30 +191,26 @@ def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | N
     signatures = set(labels.rows.values())
     if not any(map(is_unsure_draw, signatures)):
         return None
-    allowed = "the sheet as `calibrate --draw N --where unsure` wrote it, with all labels"
-    if len(signatures) > 1:
-        problem = (
-            f"the labels come from {len(signatures)} draws, one of them where the judge is unsure"
-        )
-        raise DataError(problem, file=run.folder, allowed=allowed)
-    design = _repeat_draw(run, score, signatures.pop())
+    design = _repeat_draw(run, score, signatures.pop()) if len(signatures) == 1 else None
     if design is None:
-        problem = "the sheet was not drawn from the judgements of this run"
-        raise DataError(problem, file=run.folder, allowed=allowed)
-    if missing := len(design.keys) - len(labels.labelled.intersection(design.keys)):
+        problem = "the labels do not come from one sheet that was drawn from this run"
+    elif missing := len(design.keys) - len(labels.labelled.intersection(design.keys)):
         problem = f"{missing} of {len(design.keys)} answers of the sheet have no label"
-        raise DataError(problem, file=run.folder, allowed=allowed)
-    for key in design.keys:
-        cell, probability = labels.probabilities.get(key, ""), design.probability_of(key)
-        try:
-            is_same = math.isclose(float(cell), probability, rel_tol=1e-3)
-        except ValueError:  # an empty cell, or no number
-            is_same = False
-        if not is_same:
-            problem = f"the sheet has the probability {cell or 'none'} for an answer to query "
-            problem += f"'{key[1]}', which was drawn with {probability:.4g}"
-            raise DataError(problem, file=run.folder, allowed=allowed)
-    return design
+    elif edited := [
+        query
+        for system, query in design.keys
+        if not math.isclose(
+            labels.probabilities.get((system, query), math.nan),
+            design.probability_of((system, query)),
+            rel_tol=1e-3,
+        )
+    ]:
+        problem = f"{len(edited)} answers have another probability than in the draw, the first to "
+        problem += f"query '{edited[0]}'"
+    else:
+        return design
+    allowed = "the sheet as `calibrate --draw N --where unsure` wrote it, with all labels"
+    raise DataError(problem, file=run.folder, allowed=allowed)
 
 
 def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
@@ -279,62 +267,54 @@ class _Corrector:
     confidence: float
     design: Draw | None
 
-    def mean(self, system: str) -> certificate.Correction:
-        """Return the corrected mean of a system; `not available` with the reason if impossible.
+    def estimate(self, system: str, against: str = "") -> certificate.Correction:
+        """Return the corrected mean of a system, or its mean paired difference from another one.
 
-        It is impossible below 20 labelled or two unlabelled answers, and if the labels are no
-        random draw.
+        It is `not available`, with the reason, below 20 labelled or two unlabelled answers (for a
+        difference: queries), if the labels are no random draw, if a query has a label for one of
+        the systems only, and for a system of which no answer could be drawn.
         """
-        if self.design is not None:
-            return self._designed(self.design, system)
-        # sorted: the order of summation decides the last digits
-        keys = [key for key in sorted(self.scores) if key[0] == system]
-        labelled = [key for key in keys if key in self.labels]
-        unlabelled = [key for key in keys if key not in self.labels]
-        if reason := self._refusal(len(labelled), len(unlabelled), "answers"):
-            return certificate.Correction(status="not available", reason=reason)
-        corrected = ppi_mean(
-            [self.labels[key] for key in labelled],
-            [self.scores[key] for key in labelled],
-            [self.scores[key] for key in unlabelled],
-            random=True,
-            range=(0.0, 1.0),
-            confidence=self.confidence,
-        )
-        return from_json(certificate.Correction, {"status": "corrected", **corrected.to_dict()})
-
-    def difference(self, system: str, against: str) -> certificate.Correction:
-        """Return the corrected mean paired difference of two systems, or the reason for none.
-
-        The reasons are those of `mean`, counted in queries that both systems have, and queries with
-        a label for only one of them.
-        """
-        if self.design is not None:
-            return self._designed(self.design, system, against)
-        pairs = [
-            ((system, query), (against, query))
-            for name, query in sorted(self.scores)
-            if name == system and (against, query) in self.scores
-        ]
-        # a query with one label only fits neither list: it has half a difference
-        labelled = [pair for pair in pairs if all(key in self.labels for key in pair)]
-        unlabelled = [pair for pair in pairs if not any(key in self.labels for key in pair)]
-        noun = "queries with labels for both"
-        reason = self._refusal(len(labelled), len(unlabelled), noun)
-        if not reason and len(labelled) + len(unlabelled) < len(pairs):
-            reason = "some queries have a label for one system only: draw with --unit query"
-        if reason:
-            return certificate.Correction(against=against, status="not available", reason=reason)
-        corrected = ppi_difference(
-            _sides(labelled, self.labels),
-            _sides(labelled, self.scores),
-            _sides(unlabelled, self.scores),
-            random=True,
-            range=(0.0, 1.0),
-            confidence=self.confidence,
-        )
-        values = {"status": "corrected", "against": against, **corrected.to_dict()}
+        names = (system, against) if against else (system,)
+        result = self._designed(*names) if self.design is not None else self._plain(*names)
+        against_other = against or None
+        if isinstance(result, str):
+            return certificate.Correction(
+                against=against_other, status="not available", reason=result
+            )
+        values = {"against": against_other, "status": "corrected", **result.to_dict()}
         return from_json(certificate.Correction, values)
+
+    def _plain(self, *names: str) -> CorrectedMean | str:
+        """Return the estimate from a draw with equal probabilities, or the reason for none."""
+        # sorted: the order of summation decides the last digits
+        queries = sorted(query for name, query in self.scores if name == names[0])
+        units = [tuple((name, query) for name in names) for query in queries]
+        units = [unit for unit in units if all(key in self.scores for key in unit)]
+        # a query with one label only fits neither list: it has half a difference
+        labelled = [unit for unit in units if all(key in self.labels for key in unit)]
+        unlabelled = [unit for unit in units if not any(key in self.labels for key in unit)]
+        noun = "answers" if len(names) == 1 else "queries with labels for both"
+        if not self.facts.random:
+            return f"not labelled at random: {self.facts.why}"
+        if len(labelled) < FEWEST_LABELS:
+            return f"{len(labelled)} {noun}, {FEWEST_LABELS} are the fewest"
+        # the variance of the unlabelled scores needs two of them
+        if len(unlabelled) < 2:
+            return "all are labelled: the labels are the mean"
+        if len(labelled) + len(unlabelled) < len(units):
+            return "some queries have a label for one system only: draw with --unit query"
+        options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
+        sides: list[Any] = [
+            tuple(np.array([values[unit[side]] for unit in group]) for side in range(len(names)))
+            for group, values in (
+                (labelled, self.labels),
+                (labelled, self.scores),
+                (unlabelled, self.scores),
+            )
+        ]
+        if len(names) == 1:
+            return ppi_mean(*(side for (side,) in sides), random=True, **options)
+        return ppi_difference(*sides, random=True, **options)
 
     def order(
         self, corrected: Mapping[str, certificate.Correction]
@@ -347,55 +327,31 @@ class _Corrector:
         names = sorted(means, key=lambda name: (-means[name], name))
         pairs = list(itertools.combinations(names, 2))
         joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))
-        differences = {pair: joint.difference(*pair) for pair in pairs}
+        differences = {pair: joint.estimate(*pair) for pair in pairs}
         return tuple(
             replace(of, system=pair[0], differs=bool(of.interval and (of.interval[0] or 0.0) > 0))
             for pair, of in differences.items()
             if of.status == "corrected"
         )
 
-    def _designed(self, design: Draw, system: str, against: str = "") -> certificate.Correction:
-        """Return the corrected mean of a system, or its difference from another one.
+    def _designed(self, *names: str) -> CorrectedMean | str:
+        """Return the estimate from a draw with unequal probabilities, or the reason for none.
 
-        They are those of the answers that could be drawn; `not available` for a system of which
-        none could.
+        It is that of the answers that could be drawn.
         """
-        names = [system, against] if against else [system]
-        queries = sorted(query for name, query in design.strata if name == system)
+        strata = self.design.strata if self.design is not None else {}
+        queries = sorted(query for name, query in strata if name == names[0])
         keys = [[(name, query) for query in queries] for name in names]
-        extra: dict[str, Any] = {"against": against} if against else {}
-        if not queries or any(side[0] not in design.strata for side in keys):
-            reason = "no answer of the system was drawn (--system)"
-            return certificate.Correction(**extra, status="not available", reason=reason)
-        labels, scores, strata = (
+        if not queries or any(side[0] not in strata for side in keys):
+            return "no answer of the system was drawn (--system)"
+        sides: list[Any] = [
             tuple(np.array([values.get(key, np.nan) for key in side]) for side in keys)
-            for values in (self.labels, self.scores, design.strata)
-        )
+            for values in (self.labels, self.scores, strata)
+        ]
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
-        if against:
-            result = stratified_ppi_difference(
-                (labels[0], labels[1]), (scores[0], scores[1]), (strata[0], strata[1]), **options
-            )
-        else:
-            result = stratified_ppi_mean(labels[0], scores[0], strata[0], **options)
-        values = {**extra, "status": "corrected", **result.to_dict()}
-        return from_json(certificate.Correction, values)
-
-    def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:
-        """Return the reason against a correction, or an empty text; `noun` is what is counted.
-
-        Reasons come in this order: no random draw, fewer than 20 labels, fewer than two unlabelled.
-        """
-        if not self.facts.random:
-            return f"not labelled at random: {self.facts.why}"
-        if labelled < FEWEST_LABELS:
-            return f"{labelled} {noun}, {FEWEST_LABELS} are the fewest"
-        # the variance of the unlabelled scores needs two of them
-        return "all are labelled: the labels are the mean" if unlabelled < 2 else ""
-
-
-def _sides(pairs: Sequence[tuple[Key, Key]], values: Mapping[Key, float]) -> Any:
-    return tuple(np.array([values[pair[side]] for pair in pairs]) for side in (0, 1))
+        if len(names) == 1:
+            return stratified_ppi_mean(*(side for (side,) in sides), **options)
+        return stratified_ppi_difference(*sides, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,24 +366,14 @@ class _Row:
     """
 
     statistic: Statistic
-    level: Level
+    level: agreement.Level
     on_levels: bool
     low: float = -1.0
-
-    def mean(self, tables: Sequence[FloatArray], **options: Any) -> certificate.AgreementFound:
-        """Return the mean of the statistic over tables; options are those of `mean_agreement`.
-
-        Limits are None where the interval is undefined. IndexError without tables.
-        """
-        span = (self.low, 1.0)
-        return _record(
-            mean_agreement(self.statistic, tables, level=self.level, span=span, **options)
-        )
 
 
 # Name -> statistic of each pair of raters, of the judge and people alike.
 _TABLE = {
-    "raw": _Row(raw_share, "nominal", True, 0.0),
+    "raw": _Row(agreement.raw_share, "nominal", True, 0.0),
     certificate.KAPPA: _Row(kappa, "nominal", True),
     "kappa_linear": _Row(partial(kappa, weights="linear"), "interval", True),
     "kappa_quadratic": _Row(partial(kappa, weights="quadratic"), "interval", True),
@@ -533,7 +479,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
             unit="systems",
             n=len(sizes),
             coefficients={
-                name: _TABLE[name].mean([means], confidence=confidence, rare=False)
+                name: _mean(ratings, _TABLE[name], [means], confidence, groups=None, rare=False)
                 for name in _COEFFICIENTS
             },
         ),
@@ -551,7 +497,7 @@ def confusion(ratings: Ratings) -> certificate.Confusion:
         return certificate.Confusion(levels=(), counts=())
     judge = ratings.scale.nearest_levels(ratings.judge)
     counts = sum(
-        confusion_table(ratings.scale.nearest_levels(column), judge, levels)
+        agreement.confusion_table(ratings.scale.nearest_levels(column), judge, levels)
         for column in ratings.people.T
     )
     return certificate.Confusion(
@@ -560,19 +506,26 @@ def confusion(ratings: Ratings) -> certificate.Confusion:
 
 
 def _mean(
-    ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float
+    ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float, **options: Any
 ) -> certificate.AgreementFound:
     """Return the mean of a statistic over tables of raters; undefined if it needs levels.
 
-    The queries are the groups of the interval.
+    The queries are the groups of the interval; further `options` are those of `mean_agreement`.
+    IndexError without tables.
     """
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
         why = f"the scale {ratings.scale} has no levels"
-        return _record(Agreement(np.nan, np.nan, np.nan, n, row.level, "undefined", why))
-    placed = [ratings.scale.nearest_levels(table) for table in tables] if row.on_levels else tables
-    return row.mean(placed, groups=ratings.queries, confidence=confidence)
+        nan = np.nan
+        return _record(agreement.Agreement(nan, nan, nan, n, row.level, "undefined", why))
+    if row.on_levels:
+        tables = [ratings.scale.nearest_levels(table) for table in tables]
+    options = {"groups": ratings.queries, **options, "confidence": confidence}
+    span = (row.low, 1.0)
+    return _record(
+        agreement.mean_agreement(row.statistic, tables, level=row.level, span=span, **options)
+    )
 
 
-def _record(agreement: Agreement) -> certificate.AgreementFound:
-    return from_json(certificate.AgreementFound, agreement.to_dict())
+def _record(result: agreement.Agreement) -> certificate.AgreementFound:
+    return from_json(certificate.AgreementFound, result.to_dict())

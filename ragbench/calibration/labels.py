@@ -45,12 +45,12 @@ class Labels:
         by_rater: Rater -> answer -> label on the scale of the file.
         rows: Answer -> signature of the draw on its sheet, empty for other files; answers without
             a label included.
-        probabilities: Answer -> text of the cell `probability` on its sheet, empty without one.
+        probabilities: Answer -> number in the cell `probability` on its sheet; NaN without one.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
     rows: dict[Key, str] = field(default_factory=dict)
-    probabilities: dict[Key, str] = field(default_factory=dict)
+    probabilities: dict[Key, float] = field(default_factory=dict)
 
     @property
     def labelled(self) -> set[Key]:
@@ -108,8 +108,7 @@ def read_labels(
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
                 # the first file counts: several raters fill copies of one sheet
                 labels[rubric].rows.setdefault(key, draw)
-                cell = entry.values.get("probability")
-                labels[rubric].probabilities[key] = "" if cell is None else str(cell)
+                labels[rubric].probabilities[key] = _probability(entry)
                 rubric_scale = scale or LabelScale.of_rubric(reader.scores[rubric].rubric)
                 for column in reader.label_columns(entry, rubric):
                     label = read_rating(entry, column, rubric_scale, "--scale")
@@ -120,6 +119,14 @@ def read_labels(
         allowed = "numbers in the column label, or label_1, label_2 ..."
         raise DataError("not one label", file=paths[0], allowed=allowed)
     return labels
+
+
+def _probability(entry: Entry) -> float:
+    """Return the number in the cell `probability` of a row; NaN without one."""
+    try:
+        return float(str(entry.values.get("probability")))
+    except ValueError:  # an edited cell is refused where the draw is repeated
+        return math.nan
 
 
 @dataclass(frozen=True)

@@ -4,25 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragbench.records.certificate import (
-    DRAWN_UNSURE,
-    AgreementFound,
-    CertifiedRubric,
-    Correction,
-    CorrelationLevel,
-    JudgeCertificate,
-    JudgedRubric,
-    ProbeFound,
-    ProbeReport,
-)
-from ragbench.report.text import (
-    MISSING,
-    counted,
-    difference,
-    draw,
-    significant,
-    with_interval,
-)
+from ragbench.records import certificate as records
+from ragbench.report.text import MISSING, counted, difference, draw, significant, with_interval
 from ragbench.types.display import printable
 
 # statistics of a certificate -> names that papers use
@@ -41,7 +24,7 @@ _NAMES = {
 }
 
 
-def render_certificate(certificate: JudgeCertificate) -> str:
+def render_certificate(certificate: records.JudgeCertificate) -> str:
     """Return a certificate as text; a number that could not be computed has its reason.
 
     The text ends with a line end; without rubrics it is that alone.
@@ -54,12 +37,12 @@ def _page(blocks: Iterable[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _head(run: str, name: str, rubric: JudgedRubric) -> str:
+def _head(run: str, name: str, rubric: records.JudgedRubric) -> str:
     """Return the heading of a rubric: run, rubric, judge and model."""
     return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
 
 
-def render_probes(document: ProbeReport) -> str:
+def render_probes(document: records.ProbeReport) -> str:
     """Return the results of bias probes, which ask judges again and need no labels.
 
     The last line explains the intervals.
@@ -72,7 +55,9 @@ def render_probes(document: ProbeReport) -> str:
     return _page([*blocks, [note]])
 
 
-def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) -> list[str]:
+def _score(
+    name: str, rubric: records.CertifiedRubric, certificate: records.JudgeCertificate
+) -> list[str]:
     """Return the lines of the certificate of a rubric."""
     labels, head = rubric.labels, _head(certificate.run, name, rubric)
     raters = ", ".join(map(printable, labels.raters))
@@ -96,7 +81,7 @@ def _score(name: str, rubric: CertifiedRubric, certificate: JudgeCertificate) ->
     ]
 
 
-def _agreement(rubric: CertifiedRubric) -> list[str]:
+def _agreement(rubric: records.CertifiedRubric) -> list[str]:
     """Return the lines of the agreement table, one line per statistic.
 
     Raises:
@@ -112,7 +97,7 @@ def _agreement(rubric: CertifiedRubric) -> list[str]:
     return draw(columns)
 
 
-def _correlations(rubric: CertifiedRubric) -> list[str]:
+def _correlations(rubric: records.CertifiedRubric) -> list[str]:
     """Return the lines of the correlation table, one line per level."""
     levels = _levels(rubric)
     columns = [["correlation, level", *levels]]
@@ -123,23 +108,28 @@ def _correlations(rubric: CertifiedRubric) -> list[str]:
     return draw(columns)
 
 
-def _levels(rubric: CertifiedRubric) -> dict[str, CorrelationLevel]:
-    """Return the name and the coefficients of each level of correlation.
-
-    The keys are `item`, `question` and `system`.
-    """
-    levels = rubric.correlations
-    return {"item": levels.item, "question": levels.question, "system": levels.system}
+def _levels(rubric: records.CertifiedRubric) -> dict[str, records.CorrelationLevel]:
+    """Return the correlations of each level: `item`, `question` and `system`."""
+    return {name: getattr(rubric.correlations, name) for name in ("item", "question", "system")}
 
 
-def _cell(coefficient: AgreementFound | None) -> str:
+def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Return reason -> names of the numbers that are missing for it; empty reasons are left out."""
+    groups: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        if reason:
+            groups.setdefault(reason, []).append(name)
+    return groups
+
+
+def _cell(coefficient: records.AgreementFound | None) -> str:
     """Return a statistic with its interval as text; `-` if it is missing or not defined."""
     if coefficient is None or coefficient.value is None:
         return MISSING
     return with_interval(coefficient.value, coefficient.interval)
 
 
-def _confusion(rubric: CertifiedRubric) -> list[str]:
+def _confusion(rubric: records.CertifiedRubric) -> list[str]:
     """Return the lines of the confusion table, or why there is none."""
     levels, counts = rubric.confusion.levels, rubric.confusion.counts
     if not levels:
@@ -151,7 +141,7 @@ def _confusion(rubric: CertifiedRubric) -> list[str]:
     return draw(columns)
 
 
-def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
+def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
     """Yield a line per bias probe with its value, interval and finding.
 
     A probe that was not measured has its reason. Nothing without probes.
@@ -166,7 +156,7 @@ def _probes(probes: Mapping[str, ProbeFound]) -> Iterator[str]:
         yield f"{label}: {value} {ends}, {probe.statistic}: {probe.finding}{_flips(probe)}"
 
 
-def _flips(probe: ProbeFound) -> str:
+def _flips(probe: records.ProbeFound) -> str:
     """Return the share of answers with another level in a probe, as the end of its line.
 
     Causes of answers that were left out follow. '' without such a share.
@@ -179,7 +169,7 @@ def _flips(probe: ProbeFound) -> str:
     return f"; {rate} of {counted(probe.n, 'answers')} got another {probe.unit}{left_out}"
 
 
-def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
+def _corrected(rubric: records.CertifiedRubric) -> Iterator[str]:
     """Yield the lines of the corrected means and differences, then the reasons for missing ones.
 
     Nothing without corrections.
@@ -207,21 +197,16 @@ def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
     yield from _order(rubric)
     groups = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
     reasons = {
-        f"{noun}, {name}": correction.reason
+        f"{noun}, {printable(name)}": correction.reason
         for noun, corrections in groups
         for name, correction in corrections.items()
-        if correction.status != "corrected"
     }
     # many systems may share a reason, which is printed once
-    for reason in dict.fromkeys(reasons.values()):
-        names = [name for name, text in reasons.items() if text == reason]
-        yield (
-            f"not corrected ({len(names)}: {printable(names[0])}{', ...' * (len(names) > 1)}): "
-            + reason
-        )
+    for reason, names in _by_reason(reasons).items():
+        yield f"not corrected ({len(names)}: {names[0]}{', ...' * (len(names) > 1)}): {reason}"
 
 
-def _order(rubric: CertifiedRubric) -> Iterator[str]:
+def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
     """Yield the order of the systems, and the pairs whose difference is shown and not shown.
 
     Nothing without corrected pairs.
@@ -244,12 +229,12 @@ def _order(rubric: CertifiedRubric) -> Iterator[str]:
             yield f"{text}, all pairs together: {'; '.join(of_kind)}"
 
 
-def _ratio(correction: Correction) -> str:
+def _ratio(correction: records.Correction) -> str:
     """Return the width of the corrected interval relative to that of the labels; `-` if unknown."""
     return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 
-def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
+def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
     """Yield explanations of the numbers, counts of rows left out, and reasons of missing numbers.
 
     Statistics with the same reason share a line.
@@ -259,7 +244,7 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.confusion.levels:
         yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
-    if labels.why.startswith(DRAWN_UNSURE):
+    if labels.why.startswith(records.DRAWN_UNSURE):
         yield "drawn where the judge is unsure: it agrees better with people on other answers"
     # one rater needs no explanation of means over raters
     if len(labels.raters) > 1:
@@ -277,15 +262,12 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
         f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()
     }
     for statistics in (rubric.agreement, rubric.ceiling, by_level):
-        reasons: dict[str, list[str]] = {}
-        for name, statistic in statistics.items():
-            if statistic.reason:
-                reasons.setdefault(statistic.reason, []).append(_NAMES.get(name, name))
-        for reason, names in reasons.items():
+        missing = {_NAMES.get(name, name): of.reason for name, of in statistics.items()}
+        for reason, names in _by_reason(missing).items():
             yield f"note: {', '.join(names)}: {reason}"
 
 
-def _on_levels(rubric: CertifiedRubric) -> Iterator[str]:
+def _on_levels(rubric: records.CertifiedRubric) -> Iterator[str]:
     """Yield the meaning of each level of correlation, and the queries without a correlation."""
     yield (
         "correlation: of scores with mean labels; question: within each query, then averaged "

@@ -37,7 +37,7 @@ RUN = _run()
 
 def _labels(design):
     labels = {key: 1 + 4 * _truth(key) for key in design.keys}
-    cells = {key: str(design.probability_of(key)) for key in design.keys}
+    cells = {key: design.probability_of(key) for key in design.keys}
     return Labels({"label": labels}, dict.fromkeys(design.keys, design.signature), cells)
 
 
@@ -135,7 +135,7 @@ def _without_one(labels):
 
 
 def _edited(labels):
-    labels.probabilities[next(iter(labels.rows))] = "0.9"
+    labels.probabilities[next(iter(labels.rows))] = 0.9
 
 
 def _removed(labels):
@@ -150,9 +150,9 @@ def _mixed(labels):
     ("change", "message"),
     [
         (_without_one, "1 of 60 answers of the sheet have no label"),
-        (_edited, "the sheet has the probability 0.9 for an answer to query"),
-        (_removed, "the sheet has the probability none"),
-        (_mixed, "the labels come from 2 draws"),
+        (_edited, "1 answers have another probability than in the draw, the first to query"),
+        (_removed, "60 answers have another probability"),
+        (_mixed, "the labels do not come from one sheet"),
     ],
 )
 def test_a_changed_sheet_is_refused(change, message):
@@ -166,7 +166,7 @@ def test_a_changed_sheet_is_refused(change, message):
 def test_a_sheet_of_another_run_is_refused():
     labels = _labels(draw(RUN, score_of(RUN), 60, seed=2, where="unsure"))
 
-    with pytest.raises(DataError, match="not drawn from the judgements of this run"):
+    with pytest.raises(DataError, match="do not come from one sheet that was drawn from this run"):
         _certify(labels, dataclasses.replace(_run(shift=0.45), name="other"))
 
 
