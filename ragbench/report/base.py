@@ -18,6 +18,9 @@ Outcome = Literal["better", "worse", "not shown", "identical", "not compared", "
 
 # The sign after a marked value, in every format.
 SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}
+_SUPERSCRIPTS = str.maketrans(
+    "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class ScoreCell:
         mean: Mean as a number; None if nothing was scored.
         ends: Ends of the interval as numbers; None without an interval.
         score: Record of the score; None if the system has no such score.
+        letters: Letters of the systems that it is surely better than, if runs are compared.
     """
 
     value: str
@@ -39,14 +43,12 @@ class ScoreCell:
     mean: float | None = None
     ends: tuple[float, float] | None = None
     score: SystemScore | None = None
+    letters: str = ""
 
     @property
-    def text(self) -> str:
-        """Return the whole cell: `0.446 * [0.412, 0.480]`.
-
-        Without mark and interval the value alone.
-        """
-        return " ".join(filter(None, [self.value, SIGNS[self.mark], self.interval]))
+    def marked(self) -> str:
+        """Value with its raised letters and its sign: `0.446ᵃᵇ*`."""
+        return self.value + self.letters.translate(_SUPERSCRIPTS) + SIGNS[self.mark]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.collections import CollectionsSummary, MacroMeasure
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout
-from ragbench.report.comparison import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.headline import outcome_of
+from ragbench.report.latex import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.markdown import render_chapter
 from ragbench.types.display import printable
 

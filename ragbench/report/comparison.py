@@ -2,83 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records import comparison as records
 from ragbench.report import headline
 from ragbench.report import text as fmt
-from ragbench.report.base import GATE_HEADS
-from ragbench.report.markdown import Markdown, escape, folded, join_blocks, list_lines, table_lines
+from ragbench.report.base import GATE_HEADS, SIGNS, Grid, Section
+from ragbench.report.latex import LATEX_PACKAGES, section_tables
+from ragbench.report.markdown import (
+    escape,
+    folded,
+    join_blocks,
+    list_lines,
+    section_blocks,
+    table_lines,
+)
 from ragbench.report.runs import changed_lines, moved_causes, moved_head
-from ragbench.report.sections import count_lines
+from ragbench.report.sections import count_lines, score_column
+from ragbench.report.terminal import score_tables
 from ragbench.types.display import printable
 
 DIFFERENCE_HEADS = (
     *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
 )
 
-# letters behind a value as superscripts
-_SUPERSCRIPTS = str.maketrans(
-    "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
-)
+_LETTERS = "letters behind a value"
 _NO_RANKING = "(ranking not stored)"
 _EMPTY_RANKING = "(nothing retrieved)"
-# First line of tables in LaTeX.
-LATEX_PACKAGES = "% needs \\usepackage{booktabs}"
-# Columns of a mean and an interval that fit a page of the class `article` beside the systems.
-LATEX_COLUMNS = 3
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
     *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
     *("effect_size", "minimum_detectable", "direction", "n_baseline"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LetteredCell:
-    """Table cell with the mean of a system by a measure.
-
-    Attributes:
-        value: Mean with three significant digits; `-` if nothing was scored.
-        letters: Letters of the systems that it is significantly better than.
-        interval: `[low, high]`; empty without an interval.
-        best: True for the best mean of the measure.
-    """
-
-    value: str
-    letters: str = ""
-    interval: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Table of systems (rows) that have the same measures (columns).
-
-    Attributes:
-        letters: Letter of each system.
-        systems: Name of each system.
-        measures: Heads of the columns.
-        cells: Cells of each system, one per measure.
-        counts: Lines with the numbers of scored and failed items.
-    """
-
-    letters: tuple[str, ...]
-    systems: tuple[str, ...]
-    measures: tuple[str, ...]
-    cells: tuple[tuple[LetteredCell, ...], ...]
-    counts: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, str, tuple[LetteredCell, ...]]]:
-        """Return letter, name and cells of each system.
-
-        In the order of the block.
-        """
-        return zip(self.letters, self.systems, self.cells, strict=True)
 
 
 def gate_line(gate: records.ComparedGate) -> str:
@@ -108,7 +67,7 @@ def describe_subject(comparison: records.ComparedRuns) -> str:
     return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
 
 
-def _blocks(comparison: records.ComparedRuns) -> Iterator[Block]:
+def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
     """Yield a table for each set of systems that share measures, such as rankings and answers.
 
     In the order of the measures.
@@ -120,38 +79,25 @@ def _blocks(comparison: records.ComparedRuns) -> Iterator[Block]:
         group = tuple(name for name, s in systems.items() if family.measure in s.scores)
         groups.setdefault(group, []).append(family)
     for group, families in groups.items():
-        lower = [" (lower is better)" if f.direction == "lower" else "" for f in families]
+        scores = {name: systems[name].scores for name in group}
+        columns = []
+        for family in families:
+            column = score_column(family.measure, scores, family)
+            beaten = [(family.better_than or {}).get(name, ()) for name in group]
+            letters = ("".join(systems[name].letter for name in names) for names in beaten)
+            pairs = zip(column.scores, letters, strict=True)
+            cells = tuple(replace(cell, letters=of_cell) for cell, of_cell in pairs)
+            columns.append(replace(column, scores=cells))
         names = [family.measure for family in families]
-        yield Block(
-            letters=tuple(systems[name].letter for name in group),
-            systems=tuple(map(printable, group)),
-            measures=tuple(printable(n) + text for n, text in zip(names, lower, strict=True)),
-            cells=tuple(
-                tuple(_cell(systems, name, family) for family in families) for name in group
-            ),
-            counts=tuple(count_lines({name: systems[name].scores for name in group}, names)),
+        yield Section(
+            kind=families[0].kind or "retrieval",
+            title=fmt.listed(list(dict.fromkeys(family.kind or "scores" for family in families))),
+            labels=(),
+            systems=tuple(f"{systems[name].letter} {printable(name)}" for name in group),
+            measures=tuple(columns),
+            against="",
+            counts=tuple(count_lines(scores, names)),
         )
-
-
-def _cell(
-    systems: Mapping[str, records.ComparedSystem], name: str, family: records.MeasureComparison
-) -> LetteredCell:
-    """Return the cell of a system by a measure; `-` without a mean.
-
-    The best mean is marked for all systems with an equal one.
-    """
-    score = systems[name].scores[family.measure]
-    if score.mean is None:
-        return LetteredCell(fmt.MISSING)
-    # by value, so that systems that tie with the best are bold as well
-    best = None if family.best is None else systems[family.best].scores.get(family.measure)
-    beaten = (family.better_than or {}).get(name, ())
-    return LetteredCell(
-        value=fmt.significant(score.mean),
-        letters="".join(systems[system].letter for system in beaten),
-        interval=fmt.interval(score.interval),
-        best=best is not None and score.mean == best.mean,  # several systems may be equal
-    )
 
 
 def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
@@ -174,9 +120,11 @@ def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
 def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
     confidence = fmt.percent(comparison.confidence or 0.95)
-    if any(any((family.better_than or {}).values()) for family in comparison.measures):
+    cells = [c for section in _sections(comparison) for m in section.measures for c in m.scores]
+    yield from headline.mark_meanings(cells)
+    if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "
-        yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
+        yield _LETTERS, f"{text}(max-T test over all pairs, {confidence})"
     if any(family.comparisons for family in comparison.measures):
         text = f"paired, over the n queries that both have, {confidence} interval"
         if comparison.unpaired:
@@ -202,20 +150,15 @@ def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
         *headline.nothing_told(comparison.measures),
         *map(gate_line, _sorted_gates(comparison)),
     ]
-    for block in _blocks(comparison):
-        groups = []
-        for title, *cells in zip(block.measures, *block.cells, strict=True):
-            values = [cell.value + cell.letters.translate(_SUPERSCRIPTS) for cell in cells]
-            groups.append([[title, *fmt.with_intervals(values, [cell.interval for cell in cells])]])
-        start = [["", *block.letters], ["system", *block.systems]]
-        lines += ["", *fmt.side_by_side(start, groups, width), *block.counts]
+    for section in _sections(comparison):
+        lines += ["", *score_tables(section, "system", width), *section.counts]
     if differences := list(_differences(comparison)):
         lines += ["", *fmt.draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
     if lost := fmt.cause_lines(comparison.systems, width):
         lines += ["", "where answers are lost", *lost]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
-        lines += _moved(moved, width)
+        lines += fmt.grid_lines(_moved_grid(moved), width) if moved.queries else []
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
@@ -229,46 +172,26 @@ def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
-def moved_cells(query: records.MovedQuery) -> tuple[str, str, str, str]:
-    """Return (id, baseline score, score, signed difference) of a moved query as text."""
-    scores = (fmt.significant(query.baseline_score), fmt.significant(query.score))
-    return (printable(query.query_id), *scores, fmt.difference(query.difference, None)[0])
+def _moved_grid(moved: records.MovedQueries) -> Grid:
+    """Return the table of the queries that moved, each with the documents of both rankings.
 
-
-def paired_rankings(query: records.MovedQuery) -> Iterator[tuple[str, str]]:
-    """Yield for each rank the documents of baseline and system; nothing if neither is stored.
-
-    The shorter ranking is filled up with empty texts; a missing or empty one has a remark.
+    A row for each rank follows the row of a query, unless no ranking is stored. The shorter ranking
+    is filled up with empty texts; a missing or empty one has a remark.
     """
-    rankings = (query.baseline_ranking, query.ranking)
-    # of two baseline files no ranking is known
-    if rankings == (None, None):
-        return
-    sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
-    for first, second in zip_longest(*sides, fillvalue=""):
-        yield printable(first), printable(second)
-
-
-def _moved(moved: records.MovedQueries, width: int) -> list[str]:
-    """Return lines on the queries that moved, with questions and both rankings; empty for none."""
-    if not moved.queries:
-        return []
-    heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
-    # drawn as one table, so that the rows align; then details go between them
-    head, *rows = fmt.draw(list(zip(heads, *map(moved_cells, moved.queries), strict=True)))
-    lines = ["", moved_head(moved), head]
-    for row, query in zip(rows, moved.queries, strict=True):
-        lines.append(row)
-        if query.question:
-            lines.append(f"      {printable(query.question)}"[:width])
-        ranked = list(paired_rankings(query))
-        # at most half of the width, so that both rankings fit
-        column = min(max((len(first) for first, _ in ranked), default=0), (width - 8) // 2)
-        lines += [
-            f"{rank:>5} {first:{column}} | {second}".rstrip()
-            for rank, (first, second) in enumerate(ranked, start=1)
-        ]
-    return lines
+    rows: list[tuple[str, ...]] = []
+    for query in moved.queries:
+        scores = map(fmt.significant, (query.baseline_score, query.score))
+        change = fmt.difference(query.difference, None)[0]
+        rows.append((printable(query.query_id), *scores, change, printable(query.question)))
+        rankings = (query.baseline_ranking, query.ranking)
+        # of two baseline files no ranking is known
+        if rankings == (None, None):
+            continue
+        sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
+        for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
+            rows.append((f"  {rank}", *map(printable, pair), "", ""))
+    names = map(printable, (moved.baseline, moved.system))
+    return Grid(moved_head(moved), ("query", *names, "difference", "question"), tuple(rows))
 
 
 def render_csv(comparison: records.ComparedRuns) -> str:
@@ -311,13 +234,8 @@ def render_markdown(comparison: records.ComparedRuns) -> str:
     if gates := _sorted_gates(comparison):
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
         blocks.append(table_lines(GATE_HEADS, [map(printable, row) for row in cells]))
-    for block in _blocks(comparison):
-        rows = [
-            [f"{letter} {system}", *map(_markdown_cell, cells)]
-            for letter, system, cells in block.rows()
-        ]
-        blocks.append(table_lines(["system", *block.measures], rows, numbers=True))
-        blocks.append(list_lines(block.counts))
+    for section in _sections(comparison):
+        blocks += section_blocks(section)
     if differences := list(_differences(comparison)):
         blocks.append(table_lines(DIFFERENCE_HEADS, differences, numbers=True))
     with_causes = [system for system in comparison.systems if system.causes]
@@ -326,7 +244,8 @@ def render_markdown(comparison: records.ComparedRuns) -> str:
     )
     for moved in comparison.moved:
         if moved.queries:
-            blocks += folded(moved_head(moved), [_moved_table(moved)])
+            grid = _moved_grid(moved)
+            blocks += folded(grid.caption, [table_lines(grid.heads, grid.rows)])
     if causes := _nested(moved_causes(comparison)):
         blocks += folded("causes that changed", [causes])
     legend = _legend(comparison)
@@ -341,86 +260,15 @@ def _nested(lines: Sequence[str]) -> list[str]:
     return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
 
 
-def _markdown_cell(cell: LetteredCell) -> str:
-    """Return a cell as Markdown: the best value bold, letters raised."""
-    value = f"**{cell.value}**" if cell.best else cell.value
-    letters = f"<sup>{cell.letters}</sup>" if cell.letters else ""
-    return Markdown(f"{value}{letters} {escape(cell.interval)}".rstrip())
-
-
-def _moved_table(moved: records.MovedQueries) -> list[str]:
-    """Return a table of the queries that moved; all documents of a ranking are in one cell."""
-    rows: list[Sequence[str]] = []
-    for query in moved.queries:
-        rows.append(moved_cells(query))
-        columns = zip(*paired_rankings(query), strict=True)
-        # line breaks in a cell are HTML: Markdown has none
-        if cells := [Markdown("<br>".join(map(escape, column))) for column in columns]:
-            rows.append(["", *cells, ""])
-    names = map(printable, (moved.baseline, moved.system))
-    return table_lines(["query", *names, "difference"], rows)
-
-
-# in one pass over the text, so that no escape is escaped again
-_ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def escape_latex(text: str) -> str:
-    r"""Return a text with escapes, so that LaTeX shows it literally.
-
-    Line ends stay.
-
-    Example:
-        >>> print(escape_latex("hit_rate@1 & 95 %"))
-        hit\_rate@1 \& 95 \%
-    """
-    return "".join(_ESCAPES.get(sign, sign) for sign in text)
-
-
 def render_latex(comparison: records.ComparedRuns) -> str:
-    """Return the scores as LaTeX tables with booktabs rules, one for each `Block`.
+    """Return the scores as LaTeX tables with booktabs rules, of at most 3 measures each.
 
     Superscript letters are the systems that a value is significantly better than; the best value of
     a measure is bold. Without tables it is the comment on booktabs alone.
     """
     caption = [f"{describe_subject(comparison)}."]
-    caption += [f"Superscripts: {text}." for sign, text in _legend(comparison) if "letters" in sign]
-    tables = [
-        latex_table(
-            ["", "System", *block.measures],
-            (
-                [letter, escape_latex(system), *map(_latex_cell, cells)]
-                for letter, system, cells in block.rows()
-            ),
-            " ".join(caption),
-        )
-        for block in _blocks(comparison)
-    ]
+    signs = (SIGNS["tied"], _LETTERS)
+    caption += [f"{sign}: {text}." for sign, text in _legend(comparison) if sign in signs]
+    sections = _sections(comparison)
+    tables = (table for of in sections for table in section_tables(of, " ".join(caption)))
     return "\n".join([LATEX_PACKAGES, *tables])
-
-
-def latex_table(heads: Sequence[str], rows: Iterable[Iterable[str]], caption: str) -> str:
-    """Return a `table` environment; `heads` and `caption` are escaped here, cells are LaTeX."""
-    lines = [
-        *(r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"),
-        rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
-        *(r"\toprule", rf"{' & '.join(map(escape_latex, heads))} \\", r"\midrule"),
-        *(rf"{' & '.join(row)} \\" for row in rows),
-        *(r"\bottomrule", r"\end{tabular}", r"\end{table}", ""),
-    ]
-    return "\n".join(lines)
-
-
-def _latex_cell(cell: LetteredCell) -> str:
-    """Return a cell as LaTeX: the best value bold, letters raised."""
-    value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value
-    return value + (rf"$^{{{cell.letters}}}$" if cell.letters else "")

@@ -9,7 +9,7 @@ from ragbench.records.comparison import Comparisons, Difference, MeasureComparis
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
 from ragbench.report import text as fmt
-from ragbench.report.base import SIGNS, Outcome, Section
+from ragbench.report.base import SIGNS, Mark, Outcome, ScoreCell, Section
 from ragbench.types.display import printable
 
 # names of options -> names that readers know
@@ -245,17 +245,14 @@ def legend(
     confidence = fmt.percent(comparisons.confidence or 0.95)
     cells = [cell for s in sections for m in s.measures for cell in m.scores]
     differences = [cell for s in sections for m in s.measures for cell in m.differences]
-    marks, outcomes = {cell.mark for cell in cells}, {cell.outcome for cell in differences}
+    outcomes = {cell.outcome for cell in differences}
     explained = []
     if any(cell.interval for cell in cells):
         text = f"{confidence} interval of the mean for other samples of such queries"
         text += " and of answers to them" if several_answers else ""
         text += ", not for another corpus, model or judge"
         explained.append(("[low, high]", text))
-    if "best" in marks:
-        explained.append((SIGNS["best"], "best"))
-    if "tied" in marks:
-        explained.append((SIGNS["tied"], "not shown to be worse than the best"))
+    explained += mark_meanings(cells)
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:
         text = f"surely better or worse than its baseline ({confidence} confidence)"
@@ -264,6 +261,13 @@ def legend(
     if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
     return explained
+
+
+def mark_meanings(cells: Iterable[ScoreCell]) -> list[tuple[str, str]]:
+    """Return sign and meaning of the marks that occur in cells of scores; [] without marks."""
+    meanings: dict[Mark, str] = {"best": "best", "tied": "not shown to be worse than the best"}
+    marks = {cell.mark for cell in cells}
+    return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
 
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:

@@ -197,9 +197,11 @@ def _chapter(chapter: base.Chapter) -> list[list[str]]:
 
 
 def _score(cell: base.ScoreCell) -> str:
-    """Return the text of a cell; the best value is bold."""
+    """Return the text of a cell; the best value is bold, letters are raised."""
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
-    return Markdown(value + escape(cell.text[len(cell.value) :]))
+    value += f"<sup>{cell.letters}</sup>" if cell.letters else ""
+    remark = " ".join(filter(None, (base.SIGNS[cell.mark], cell.interval)))
+    return Markdown(f"{value} {escape(remark)}".rstrip())
 
 
 def _details(page: base.Layout) -> Iterator[list[str]]:

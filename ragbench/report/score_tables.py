@@ -8,8 +8,8 @@ from dataclasses import replace
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import SIGNS, Layout, ScoreCell
-from ragbench.report.comparison import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
+from ragbench.report.base import SIGNS, Layout
+from ragbench.report.latex import LATEX_PACKAGES, section_tables
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import escape, join_blocks, list_lines, section_blocks
 
@@ -58,19 +58,12 @@ def render_latex(summary: Summary, comparisons: Comparisons) -> str:
     booktabs alone.
     """
     page = _lay_out(summary, comparisons)
-    tables = []
+    legend = [f"{sign}: {text}." for sign, text in page.legend if sign != SIGNS["best"]]
+    tables: list[str] = []
     for section in page.sections:
-        legend = [f"{sign}: {text}." for sign, text in page.legend if sign != SIGNS["best"]]
-        caption = (
-            f"{section.title}: {page.subject}.",
-            *(f"{line}." for line in (*section.labels, *section.counts)),
-        )
-        for start in range(0, len(section.measures), LATEX_COLUMNS):
-            measures = section.measures[start : start + LATEX_COLUMNS]
-            columns = (map(_latex_cell, measure.scores) for measure in measures)
-            rows = zip(map(escape_latex, section.systems), *columns, strict=True)
-            heads = ["System", *(measure.title for measure in measures)]
-            tables.append(latex_table(heads, rows, " ".join([*caption, *legend])))
+        labels = (f"{line}." for line in (*section.labels, *section.counts))
+        caption = " ".join([f"{section.title}: {page.subject}.", *labels, *legend])
+        tables += section_tables(section, caption)
     return "\n".join([LATEX_PACKAGES, *tables])
 
 
@@ -88,10 +81,3 @@ def _lay_out(summary: Summary, comparisons: Comparisons) -> Layout:
     signs = ("[low, high]", *SIGNS.values(), "-")
     legend = tuple(entry for entry in page.legend if entry[0] in signs)
     return replace(page, sections=sections, legend=legend)
-
-
-def _latex_cell(cell: ScoreCell) -> str:
-    """Return a cell as LaTeX: the best value bold, a tied one with its sign, the interval small."""
-    value = rf"\textbf{{{cell.value}}}" if cell.mark == "best" else cell.value
-    sign = rf"$^{{{SIGNS['tied']}}}$" if cell.mark == "tied" else ""
-    return value + sign + (rf" {{\scriptsize {cell.interval}}}" if cell.interval else "")

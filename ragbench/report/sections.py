@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ragbench.records.comparison import Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
@@ -90,37 +91,43 @@ def _measure(
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
 ) -> MeasureColumn:
-    """Return the column of a measure.
+    """Return the column of a measure with the differences from the baselines.
+
+    IndexError if no system has the score.
+    """
+    comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
+    column, differences = score_column(name, scores, family), []
+    for system, by_measure in scores.items():
+        if (baseline := baselines[system]) is not None:
+            comparison = comparisons.get((system, baseline))
+            # all scores of a measure share the direction
+            direction = next(s[name].direction for s in scores.values() if name in s)
+            differences.append(_difference_cell(comparison, direction))
+        else:
+            is_baseline = name in by_measure and comparisons
+            differences.append(DifferenceCell("baseline" if is_baseline else ""))
+    return replace(column, differences=tuple(differences))
+
+
+def score_column(name: str, scores: Scores, family: MeasureComparison | None) -> MeasureColumn:
+    """Return the column of a measure without differences.
 
     Its title has remarks on an aggregate other than the mean, and that lower is better. No value is
     marked if fewer than two systems have a mean. IndexError if no system has the score.
     """
-    column = {system: by_measure.get(name) for system, by_measure in scores.items()}
-    present = [score for score in column.values() if score is not None]
-    comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
+    present = [by_measure[name] for by_measure in scores.values() if name in by_measure]
     # a single system is neither best nor tied
-    rivals = sum(score.mean is not None for score in present) > 1
+    has_rivals = sum(score.mean is not None for score in present) > 1
     # all scores of a measure share aggregate and direction
     first = present[0]
     remarks = [] if first.aggregate == "mean" else [first.aggregate.replace("_", " ")]
     remarks += ["lower is better"] if first.direction == "lower" else []
-    differences = []
-    for system, score in column.items():
-        if (baseline := baselines[system]) is not None:
-            comparison = comparisons.get((system, baseline))
-            differences.append(_difference_cell(comparison, first.direction))
-        else:
-            is_baseline = score is not None and comparisons
-            differences.append(DifferenceCell("baseline" if is_baseline else ""))
-    return MeasureColumn(
-        name=printable(name),
-        title=printable(name) + (f" ({', '.join(remarks)})" if remarks else ""),
-        scores=tuple(
-            score_cell(system, score, family if rivals else None)
-            for system, score in column.items()
-        ),
-        differences=tuple(differences),
+    cells = (
+        score_cell(system, by_measure.get(name), family if has_rivals else None)
+        for system, by_measure in scores.items()
     )
+    title = printable(name) + (f" ({', '.join(remarks)})" if remarks else "")
+    return MeasureColumn(printable(name), title, tuple(cells), ())
 
 
 def score_cell(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report import text as fmt
-from ragbench.report.base import SIGNS, Chapter, MeasureColumn, Section
+from ragbench.report.base import Chapter, MeasureColumn, Section
 from ragbench.report.layout import lay_out
 from ragbench.types.display import printable
 
@@ -71,7 +71,7 @@ def render_terminal(
     for section in page.sections:
         if verbose:
             lines += ["", _style(section.title, "title", color), *section.labels]
-            lines += [*_tables(section, "system", width, color), *section.counts]
+            lines += [*score_tables(section, "system", width, color), *section.counts]
         else:  # the labels stand in the headline of the section
             table, n_hidden = _first_table(section, width, color)
             lines += ["", *table, *_failed_line(section)]
@@ -127,14 +127,14 @@ def _preferences(chapters: Sequence[Chapter], color: bool) -> list[str]:
 def _first_table(section: Section, width: int, color: bool) -> tuple[list[str], int]:
     """Return the table of a section's measures that fit the width, and the number of the others."""
     n, measures = len(section.measures), section.measures
-    lines = _tables(section, section.title, width, color)
+    lines = score_tables(section, section.title, width, color)
     while "" in lines:  # an empty line begins a further table
         n -= 1
-        lines = _tables(replace(section, measures=measures[:n]), section.title, width, color)
+        lines = score_tables(replace(section, measures=measures[:n]), section.title, width, color)
     return lines, len(measures) - n
 
 
-def _tables(section: Section, head: str, width: int, color: bool) -> list[str]:
+def score_tables(section: Section, head: str, width: int, color: bool = False) -> list[str]:
     """Return the lines of a section's tables: each measure with its differences to the right.
 
     A group of columns is never split; an empty line is between two tables. `head` is the head of
@@ -164,11 +164,8 @@ def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool)
 
 
 def _score_texts(measure: MeasureColumn) -> list[str]:
-    """Return value, mark and interval of each system, padded so that the intervals align."""
-    marked = any(cell.mark for cell in measure.scores)
-    values = [
-        cell.value + (SIGNS[cell.mark] if cell.mark else " " * marked) for cell in measure.scores
-    ]
+    """Return value, signs and interval of each system, padded so that the intervals align."""
+    values = [cell.marked for cell in measure.scores]
     return fmt.with_intervals(values, [cell.interval for cell in measure.scores])
 
 

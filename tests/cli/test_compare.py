@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 from xml.etree import ElementTree
 
@@ -116,7 +117,7 @@ def test_a_real_drop_fails(runs, qrels, example_data):
     assert "error: gate fail: nDCG@10 drop > 0.05 (exact (bad.trec))" in err
     assert "worse" in out
     assert "not compared, as no other has them: bm25" in out
-    assert "(ranking not stored) | " in out, "a baseline file has no rankings"
+    assert "(ranking not stored)  " in out, "a baseline file has no rankings"
 
 
 def test_github_gets_the_page_and_an_annotation(runs, tmp_path, monkeypatch):
@@ -177,19 +178,19 @@ def test_one_run_alone_shows_its_systems_against_its_baseline(runs):
 
     lines = out.splitlines()
     assert lines[0] == "runs/old: its systems against bm25: 78 queries, paired"
-    assert [line for line in lines if line.startswith("c  minilm  0.756ᵃᵇ [")]
+    assert [line for line in lines if line.startswith("c minilm  0.756ᵃᵇ* [")]
     assert [line for line in lines if line.startswith("ndcg@10  minilm  bm25     +0.162 ")]
-    assert "1 venus-surface " in out
+    assert re.search(r"^  1 +\S+ +venus-surface$|^  1 +venus-surface ", out, re.M)
     assert "moved most on ndcg@10, minilm against bm25: 35 up, 16 down, 19 the same" in lines
-    assert any(line.startswith("      ") and line.endswith("?") for line in lines), "in words"
+    assert any(line.endswith("?") for line in lines), "in words"
 
 
 def test_markdown_and_latex(runs):
     markdown, _ = ragbench("compare", "runs/old", "-m", "map", "--format", "markdown", cwd=runs)
     latex, _ = ragbench("compare", "runs/old", "-m", "map", "--format", "latex", cwd=runs)
 
-    assert "| c minilm | **0.674**<sup>ab</sup> [0.590, 0.748] |" in markdown
-    assert r"c & minilm & \textbf{0.674}$^{ab}$ \\" in latex
+    assert r"| c minilm | **0.674**<sup>ab</sup> \* [0.590, 0.748] |" in markdown
+    assert r"c minilm & \textbf{0.674}$^{ab}$ {\scriptsize [0.590, 0.748]} \\" in latex
 
 
 def test_junit_has_a_case_for_each_condition_and_system(runs):
@@ -310,7 +311,7 @@ def test_the_api_gives_what_the_command_prints(runs, qrels):
 
     assert {made["measure"] for made in found.differences} >= {"ndcg@10", "bleu", "contains"}
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
-    assert "b  b       0.756ᵃ [0.677, 0.820]" in str(ranked)
+    assert "b b     0.756ᵃ* [0.677, 0.820]" in str(ranked)
     assert repr(ranked) == (
         "<Comparison: b against a: 78 queries, paired; b ndcg@10 +0.162 better>"
     )

@@ -33,7 +33,7 @@ RENDERERS = {
 COMMANDS = {
     *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "textbf"),
     *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater"),
-    *("textbar", "textquotedbl", "usepackage"),
+    *("textbar", "textquotedbl", "usepackage", "scriptsize"),
 }
 
 
