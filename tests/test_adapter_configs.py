@@ -46,21 +46,6 @@ def test_langchain(repository):
     assert (row["system"], row["baseline"]) == ("new", "now")
     assert 0 < row["p"] <= 1
     assert row["difference"] != 0
-    assert not any("not compared" in warning for warning in experiment.summary["warnings"])
-
-
-def test_pairs_of_different_parts_say_that_they_are_not_compared(repository):
-    retrievers = {"a": {"type": "bm25"}, "b": {"type": "bm25", "k1": 2.0}}
-    generators = {name: {"type": "extractive", "retrievers": [name]} for name in retrievers}
-    path = repository / "datasets" / "example"
-    config = {"dataset": {"type": "beir", "path": str(path), "split": "test"}}
-
-    experiment = run_experiment(
-        {**config, "retrievers": retrievers, "generators": generators}, choices=FEW
-    )
-
-    warnings = experiment.summary["warnings"]
-    assert any("a/a and b/b are not compared with each other" in each for each in warnings)
 
 
 def test_apps(repository):

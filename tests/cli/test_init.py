@@ -351,10 +351,9 @@ def test_gold_that_the_corpus_lacks_in_part_is_named_with_its_row(here, table):
     validated = invoke("ragbench.yaml", command=validate)
 
     assert (
-        "judged documents are not in the corpus, such as 'io-volcano.md' (qa.csv line 5) "
+        "judged documents are not in the corpus, such as 'io-volcano.md' (qa.csv line 5)"
         in validated.stdout
     )
-    assert "did you mean 'io-volcanoes.md'?" in validated.stdout
 
 
 def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(here):

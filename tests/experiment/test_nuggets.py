@@ -60,7 +60,6 @@ def test_given_nuggets(config, server, tmp_path):
     assert "|gold:" not in scores["nugget_recall"]["signature"]
     said = " ".join(experiment.summary["warnings"])
     assert f"{len(OTHERS)} of {len(QUERIES)} queries have no nuggets in the file" in said
-    assert "their assignments are not read" in said
     kinds = [
         list(r.body["response_format"]["json_schema"]["schema"]["properties"])
         for r in server.received
@@ -90,14 +89,13 @@ def test_nuggets_of_other_queries_are_a_mistake_and_some_of_them_a_note(config, 
 
     assert refused.returncode == 2
     assert "c.yaml:1:" in refused.stderr
-    assert "metrics.judge.nuggets: none of its 2 queries, such as 'topic-1'" in refused.stderr
+    assert "metrics.judge.nuggets: none of its 2 queries has nuggets" in refused.stderr
     assert f"such as '{next(iter(QUERIES))}'" in refused.stderr
 
     write_jsonl(tmp_path / "nuggets.jsonl", [*lines, {"qid": FIRST, "nuggets": nuggets}])
     noted = run_command("validate", "c.yaml", cwd=tmp_path)
     assert noted.returncode == 0, noted.stderr
     assert f"{len(OTHERS)} of {len(QUERIES)} queries have no nuggets in the file" in noted.stdout
-    assert "2 of 3 queries of the file are not in the data set" in noted.stdout
 
 
 def test_names_with_two_judges(config, server):

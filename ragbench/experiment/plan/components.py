@@ -404,7 +404,7 @@ def build_judge(block: schema.JudgeBlock, *, calls: bool = True) -> PlannedJudge
 
 
 def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
-    """Return warnings on the nuggets file of a judge; [] if it fits, or there is none.
+    """Return a list with one warning if queries lack nuggets in the file of a judge, else [].
 
     Args:
         name: Name of the judge, for messages.
@@ -414,33 +414,17 @@ def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) 
     Raises:
         ConfigError: The file has nuggets for none of the queries.
     """
-    nuggets, warnings = planned.nuggets, []
-    if nuggets is None:
-        return []
-    names = record_ids(queries)
-    n_without = sum(not nuggets.get(name) for name in names)
-    unknown = list(nuggets.keys() - frozenset(names))
-    if n_without == len(queries):
-        example = f", such as '{min(unknown)}'" if unknown else ""
-        block = planned.block
+    nuggets, block, names = planned.nuggets, planned.block, record_ids(queries)
+    n_without = 0 if nuggets is None else sum(not nuggets.get(name) for name in names)
+    if nuggets is not None and n_without == len(queries):
         problem = block.place.problem(
-            f"none of its {len(nuggets)} queries{example}, has nuggets and is in the data set",
+            f"none of its {len(nuggets)} queries has nuggets and is in the data set",
             f"{_path_of(block)}.nuggets",
             f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
         )
         raise errors.ConfigError([problem], block.place.file or "the config")
-    if n_without or unknown:
-        note = f"; {len(unknown)} of {len(nuggets)} queries of the file are not in the data set"
-        warnings.append(
-            f"judge {name}: {n_without} of {len(queries)} queries have no nuggets in the file, and "
-            f"no score over nuggets{note if unknown else ''}"
-        )
-    if any(nugget.assignment for row in nuggets.values() for nugget in row):
-        warnings.append(
-            f"judge {name}: the nuggets of the file are assigned to other answers: their "
-            "assignments are not read, the judge makes its own"
-        )
-    return warnings
+    warning = f"{n_without} of {len(queries)} queries have no nuggets in the file, and no score"
+    return [f"judge {name}: {warning} over nuggets"] if n_without else []
 
 
 _WITHOUT_JUDGE = "or `when: available` in its block, or --no-judge, to run without this judge"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
@@ -34,14 +32,13 @@ from ragbench.experiment.plan.systems import (
     choose_systems,
     complete_systems,
     names_of,
-    never_compared,
     sample,
 )
 from ragbench.files import cache_folder
 from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import Generator
 from ragbench.records.manifest import Choices
-from ragbench.registry import PYTHON, nearest
+from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
@@ -49,9 +46,6 @@ from ragbench.store.arrays import ArrayStore
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.packed_documents import record_ids
 
-# Number of ids up to which the nearest one is looked for: among more it would take seconds.
-_NEAREST_LIMIT = 50_000
-_EXAMPLES = 3  # ids that a warning names
 # Level of `match` -> what is wrong with judged documents that no hit can match.
 _NOT_IN_CORPUS = {
     "id": "are not in the corpus",
@@ -257,17 +251,13 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Yield warnings on controls, pairs and samples that cost money and tell nothing.
-
-    In this order; nothing if all tell something.
-    """
+    """Yield warnings on controls, then on samples, that cost money and tell nothing."""
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
                 f"generator '{name}' has no controls: its answers are stored, whatever passages "
                 "it gets"
             )
-    yield from never_compared(systems)
     for name, component in config.generators.items():
         if component.samples > 1 and name in generators and generators[name].temperature == 0:
             yield (
@@ -279,13 +269,9 @@ def _generator_warnings(
 
 def _secret_warning(place: str) -> str:
     """Return the warning on a secret in the config itself, at the dotted path `place`."""
-    # the name of the variable comes from the last key that is no index
-    keys = [key.strip('"') for key in place.split(".")]
-    last = next((key for key in reversed(keys) if not key.isdigit()), "")
-    name = re.sub(r"\W+", "_", last).strip("_").upper()
     return (
-        f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
-        "there and set that variable; no file keeps the secret, and reproduce needs it"
+        f"{place} holds a secret that stands in the config itself: write ${{NAME}} there and set "
+        "that variable; no file keeps the secret, and reproduce needs it"
     )
 
 
@@ -373,7 +359,7 @@ def _judgement_warnings(
     reads_qrels = any(measure.spec.reads_ids for measure in parse_measures(measures))
     if qrels is None or collection.documents is None or not reads_qrels:
         return []
-    places, documents = collection.gold_places, collection.documents
+    documents = collection.documents
     corpus_ids: set[str]
     if match.level == "id":
         corpus_ids = set(record_ids(documents))
@@ -388,34 +374,15 @@ def _judgement_warnings(
     missing = [document for document in judged if document not in corpus_ids]
     if not missing:
         return []
-    close = nearest(missing[0], sorted(corpus_ids)) if len(corpus_ids) <= _NEAREST_LIMIT else None
-    problem = _NOT_IN_CORPUS[match.level]
-    place = f" ({places[missing[0]]})" if missing[0] in places else ""
+    problem = f"{_NOT_IN_CORPUS[match.level]}, such as '{missing[0]}'"
+    if (place := collection.gold_places.get(missing[0])) is not None:
+        problem += f" ({place})"
     if len(missing) == len(judged):
-        raise DataError(
-            f"all {len(judged)} judged documents {problem}, such as '{missing[0]}'{place}",
-            file=inputs.config.path,
-            record="metrics.retrieval.match",
-            allowed=_allowed_ids(corpus_ids, match),
-            nearest=close,
-        )
-    example = f"'{missing[0]}'{place}" + (f" (did you mean '{close}'?)" if close else "")
-    if len(missing) > 1 and places:
-        example += "".join(f", '{name}'" for name in missing[1:_EXAMPLES])
+        allowed = f"ids of the corpus, such as '{min(corpus_ids, default='')}'; or match: {{level: "
+        allowed += 'document, separator: "#"} where the corpus has parts of documents'
+        problem = f"all {len(judged)} judged documents {problem}"
+        raise inputs.error(problem, "metrics.retrieval.match", allowed)
     return [
-        f"{len(missing)} of {len(judged)} judged documents {problem}, such as {example}; no system "
-        "can find them: the judgements look stale"
+        f"{len(missing)} of {len(judged)} judged documents {problem}; no system can find them: the "
+        "judgements look stale"
     ]
-
-
-def _allowed_ids(ids: abc.Collection[str], match: Match) -> str:
-    """Return the ids that judgements may have as a phrase for an error message.
-
-    The example is the first id in alphabetical order, '' without ids. If judgements name whole ids,
-    the phrase adds the setting that matches by document.
-    """
-    example = min(ids, default="")
-    if match.level != "id":
-        return f"ids of documents, such as '{example}'"
-    alternative = 'match: {level: document, separator: "#"} where the corpus has parts of documents'
-    return f"ids of the corpus, such as '{example}'; or {alternative}"

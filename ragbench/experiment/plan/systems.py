@@ -210,27 +210,6 @@ def complete_systems(
     ]
 
 
-def never_compared(systems: Sequence[System]) -> list[str]:
-    """Return a list with one warning on pairs that differ in retriever and generator, else [].
-
-    No comparison tells such pairs apart. They are those of generators with one retriever each, not
-    the same for all; a generator that runs on several retrievers has pairs to compare.
-    """
-    retrievers: dict[str, list[str]] = {}
-    for system in systems:
-        if system.type == "pair":
-            retrievers.setdefault(str(system.generator), []).append(str(system.retriever))
-    # a generator with one retriever has a single pair, compared with nothing
-    single = {generator: names[0] for generator, names in retrievers.items() if len(names) == 1}
-    if len(set(single.values())) < 2:
-        return []
-    pairs = " and ".join(f"{retriever}/{generator}" for generator, retriever in single.items())
-    return [
-        f"{pairs} are not compared with each other: pairs are compared where they share their "
-        "generator; whole chains that retrieve by themselves are compared under apps:"
-    ]
-
-
 def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
     """Return the name of the baseline: the one of the config, else the first retriever or app.
 
