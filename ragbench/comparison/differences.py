@@ -349,7 +349,7 @@ def _compare_slices(
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
     # slices that are not tested do not widen the correction of the others
     p_values[tested] = stats.max_t_p_values(
-        units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
+        units[:, tested], decrease=True, resamples=method.resamples, seed=method.seed
     )
     rows = []
     for place, name in enumerate(slicing.names):

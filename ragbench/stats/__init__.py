@@ -52,14 +52,14 @@ _HOMES = {
     "macro": "macro_mean stratified_units",
     "marked_groups": "Overrepresentation overrepresentation",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
-    "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
-    "resamples_needed tied_with_best",
+    "multiple_comparisons": "benjamini_hochberg_p_values holm_p_values max_t_p_values "
+    "resamples_needed",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
-    "student": "t_cdf t_quantile t_sf",
+    "student": "t_quantile t_sf",
     "unpaired": "UnpairedInterval unpaired_interval",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
@@ -95,20 +94,6 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
     return max(1, math.ceil(n_comparisons / alpha) - 1)
 
 
-def can_reject(resamples: int, n_comparisons: int, *, alpha: float = 0.05) -> bool:
-    """Return True if so many random resamples can reject one of a family after Holm.
-
-    Raises:
-        OptionError: resamples or n_comparisons is no integer from 1, or alpha is outside (0, 1).
-
-    Example:
-        >>> can_reject(10_000, 500), can_reject(10_000, 501)
-        (True, False)
-    """
-    arguments.whole_number("can_reject", "resamples", resamples, least=1)
-    return resamples >= resamples_needed(n_comparisons, alpha=alpha)
-
-
 def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], int]:
     """Return the places of the p-values from small to large, without NaN, and their number.
 
@@ -118,15 +103,10 @@ def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]]
     return np.argsort(p, kind="stable")[:m], m
 
 
-Steps = Literal["down", "single"]
-Side = Literal["both", "lower", "upper"]
-
-
 def max_t_p_values(
     differences: ArrayLike,
     *,
-    steps: Steps = "down",
-    side: Side = "both",
+    decrease: bool = False,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> FloatArray:
@@ -140,10 +120,7 @@ def max_t_p_values(
 
     Args:
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.
-        steps: `down` compares a column with itself and the columns less extreme than it; `single`
-            compares each with all, which is never smaller.
-        side: `both`: any difference is looked for; `lower`: only sums below 0; `upper`: only
-            sums above.
+        decrease: Test against a sum below 0 only, not against any difference.
         resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
 
@@ -165,17 +142,13 @@ def max_t_p_values(
     """
     owner = "max_t_p_values"
     table = arguments.matrix(owner, "differences", differences)
-    if steps not in ("down", "single"):
-        raise OptionError(owner, "steps", steps, "down or single")
-    if side not in ("both", "lower", "upper"):
-        raise OptionError(owner, "side", side, "both, lower or upper")
     arguments.resampling(owner, resamples, seed)
 
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
-    table = -table[:, scored] if side == "lower" else table[:, scored]
+    table = -table[:, scored] if decrease else table[:, scored]
     columns = _Standardized.of(table)
-    observed = np.abs(columns.observed) if side == "both" else columns.observed
+    observed = columns.observed if decrease else np.abs(columns.observed)
     # Most extreme first; rounding may order ties either way, since their p-values are levelled.
     order = np.argsort(-observed, kind="stable")
     d, threshold = columns.scale(np.nan_to_num(table))[:, order], (observed - columns.slack)[order]
@@ -184,8 +157,11 @@ def max_t_p_values(
     blocks = all_flips(d[columns.changed]) if exact else random_flips(d, resamples, seed)
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
-        highest = _highest(np.abs(sums, out=sums) if side == "both" else sums, steps)
-        extreme += np.count_nonzero(highest >= threshold, axis=0)
+        sums = sums if decrease else np.abs(sums, out=sums)
+        # Step down: a column is compared with itself and the less extreme columns after it.
+        backwards = sums[:, ::-1]
+        np.maximum.accumulate(backwards, axis=1, out=backwards)
+        extreme += np.count_nonzero(sums >= threshold, axis=0)
         total += len(sums)
     ordered = extreme / total if exact else (extreme + 1) / (total + 1)
     adjusted = np.empty(d.shape[1])
@@ -194,51 +170,6 @@ def max_t_p_values(
     return p_values
 
 
-def tied_with_best(
-    values: ArrayLike,
-    *,
-    higher_is_better: bool = True,
-    alpha: float = 0.05,
-    clusters: ArrayLike | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> NDArray[np.bool_]:
-    """Return True for the systems that do not differ significantly from the best one.
-
-    Tests all pairs of systems by step-down max-T, each pair on the queries that both scored.
-
-    Args:
-        values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
-        higher_is_better: False for a latency or a cost.
-        alpha: Chance of any false difference among all pairs.
-        clusters: n labels; queries with equal ones belong together and are flipped together; None:
-            each is a unit.
-        resamples: Number of random flips.
-        seed: Equal seeds give equal marks.
-
-    Returns:
-        Array of shape (s,). True for the best system, for each system that is not significantly
-        different from it, and for one that shares no scored query with it. Where several have
-        the best mean, a tie with any of them counts. False where a system has no score.
-
-    Raises:
-        OptionError: values is no table or holds an infinity, clusters has other than n labels, or
-            an option is not allowed.
-
-    Example:
-        The second system is worse on all ten queries, the third on one only.
-
-        >>> rows = [[0.9, 0.5, 0.9]] * 9 + [[0.9, 0.5, 0.8]]
-        >>> tied_with_best(rows).tolist()
-        [True, False, True]
-    """
-    table = arguments.matrix("tied_with_best", "values", values)
-    pairs = SystemPairs(table, clusters, resamples=resamples, seed=seed)
-    return pairs.tied_with_best(higher_is_better=higher_is_better, alpha=alpha)
-
-
-# How much larger than a difference the scores may be of which it is one: beyond it, rounding of
-# their sums would come near to what counts as a tie.
 _MOST_CANCELLED = 100
 _BLOCK_BYTES = 8 * 2**20  # of flipped sums: more would not stay in the caches
 
@@ -438,21 +369,6 @@ class _Standardized(NamedTuple):
         """
         scaled: FloatArray = differences / self.largest / self.norm
         return scaled
-
-
-def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:
-    """Return, for each flip, the largest statistic of the columns that a column is compared with.
-
-    The most extreme column comes first. With `single`, shape (flips, 1): the largest of all
-    columns. With `down`, the shape stays: the largest of a column and those after it, computed in
-    place in `statistics`.
-    """
-    if steps == "single":
-        highest: FloatArray = statistics.max(axis=1, keepdims=True, initial=-np.inf)
-        return highest
-    backwards = statistics[:, ::-1]
-    np.maximum.accumulate(backwards, axis=1, out=backwards)
-    return statistics
 
 
 def _best(table: FloatArray) -> NDArray[np.bool_]:

@@ -36,21 +36,6 @@ def t_sf(t: float, df: float) -> float:
     return tail if t >= 0 else 1 - tail
 
 
-def t_cdf(t: float, df: float) -> float:
-    """Return the probability that Student's t is at most t: `t_sf(-t, df)`.
-
-    The result lies in [0, 1].
-
-    Raises:
-        OptionError: df is below 1 or not finite, or t is NaN.
-
-    Example:
-        >>> round(t_cdf(1.0, 1), 12)
-        0.75
-    """
-    return t_sf(-t, df)
-
-
 @lru_cache(maxsize=8192)
 def t_quantile(p: float, df: float) -> float:
     """Return the quantile of Student's t at probability p, for degrees of freedom from 1.

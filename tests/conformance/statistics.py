@@ -50,7 +50,6 @@ WITHOUT_REFERENCE: dict[str, str] = {
     "ppi_difference": "ppi_py is not among the test packages; tests/stats/test_ppi.py",
     "ppi_mean": "ppi_py is not among the test packages; by hand in tests/stats/test_ppi.py",
     "queries_for": "a whole number, worked by hand in tests/stats/test_increase.py",
-    "tied_with_best": "max_t_p_values of all pairs; by hand in tests/stats/test_max_t.py",
 }
 """Statistic -> why there is nothing to hold it against, and where it is tested instead."""
 
@@ -262,13 +261,6 @@ REFERENCES = [
     ),
     *significance.REFERENCES,
     Reference("cluster_sums", "plainly: a sum for each label", ROUNDING, _sums),
-    Reference(
-        "t_cdf",
-        "SciPy `t.cdf`, relative",
-        1e-10,
-        of_cases(stats.t_cdf, scipy.t.cdf, grid(T, DF)),
-        True,
-    ),
     Reference(
         "t_sf",
         "SciPy `t.sf`, relative",

@@ -13,12 +13,12 @@ from ragbench.stats import multiple_comparisons
 from ragbench.stats import paired_tests as signs
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
-from ragbench.stats.multiple_comparisons import SystemPairs, max_t_p_values, tied_with_best
+from ragbench.stats.multiple_comparisons import SystemPairs, max_t_p_values
 from ragbench.stats.paired_tests import random_flips, randomization_p_values
 from tests.stats.strategies import difference_tables
 
 
-def written_out(table, steps):
+def written_out(table):
     """Westfall and Young's definition, one flip and one hypothesis at a time."""
     d = np.nan_to_num(table)
     m = d.shape[1]
@@ -30,26 +30,21 @@ def written_out(table, steps):
     ]
     p_values = []
     for j in range(m):
-        rivals = range(m)
-        if steps == "down":
-            rivals = [k for k in range(m) if observed[k] <= observed[j] + 1e-9]
+        rivals = [k for k in range(m) if observed[k] <= observed[j] + 1e-9]
         reached = [max(flip[k] for k in rivals) >= observed[j] - 1e-9 for flip in flips]
         p_values.append(np.mean(reached))
-    if steps == "down":  # no p-value below one of a more extreme column
-        p_values = [
-            max(p_values[k] for k in range(m) if observed[k] >= observed[j] - 1e-9)
-            for j in range(m)
-        ]
+    p_values = [  # no p-value below one of a more extreme column
+        max(p_values[k] for k in range(m) if observed[k] >= observed[j] - 1e-9) for j in range(m)
+    ]
     return np.where(np.isnan(table).all(axis=0), np.nan, p_values)
 
 
-@pytest.mark.parametrize("steps", ["down", "single"])
-@given(table=difference_tables())
+@given(difference_tables())
 @settings(max_examples=40, deadline=None)
-def test_agrees_with_every_sign_written_out(steps, table):
-    ours = max_t_p_values(table, steps=steps)
+def test_agrees_with_every_sign_written_out(table):
+    expected = written_out(table)
 
-    assert ours == pytest.approx(written_out(table, steps), nan_ok=True, abs=1e-12)
+    assert max_t_p_values(table) == pytest.approx(expected, nan_ok=True, abs=1e-12)
 
 
 @given(difference_tables(max_columns=1))
@@ -69,34 +64,30 @@ def test_one_column_of_random_flips_is_the_randomization_test():
 def test_random_flips_approach_the_exact_p_values(monkeypatch):
     """14 queries, all 16,384 flips against 20,000 random ones: two standard errors."""
     table = np.random.default_rng(2).normal([0.0, 0.03, 0.06], 0.1, (14, 3))
-    exact = {steps: max_t_p_values(table, steps=steps) for steps in ("down", "single")}
+    exact = max_t_p_values(table)
     monkeypatch.setattr("ragbench.stats.multiple_comparisons.EXACT_UP_TO", 0)
+    ours = max_t_p_values(table, resamples=20_000)
 
-    for steps, p_values in exact.items():
-        ours = max_t_p_values(table, steps=steps, resamples=20_000)
-        assert (ours != p_values).all()
-        assert ours == pytest.approx(p_values, abs=0.01)
+    assert (ours != exact).all()
+    assert ours == pytest.approx(exact, abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("table", "steps", "expected"),
+    ("table", "expected"),
     [
-        pytest.param(
-            [[1, 1], [1, 1], [1, 1]], "single", [1 / 4, 1 / 4], id="a copy costs nothing: 2 / 8"
-        ),
+        pytest.param([[1, 1], [1, 1], [1, 1]], [1 / 4, 1 / 4], id="a copy costs nothing: 2 / 8"),
         pytest.param(
             [[1, 0], [1, 0], [1, 0], [0, 1]],
-            "down",
             [2 / 8, 1.0],
             id="sqrt 3 only by +++ and ---; the other always 1",
         ),
-        pytest.param([[1, 0], [1, 0]], "down", [1 / 2, 1.0], id="identical: 1"),
-        pytest.param([[1, np.nan], [1, np.nan]], "down", [1 / 2, np.nan], id="not scored: NaN"),
-        pytest.param([[1, 1e9], [1, 1e9]], "single", [1 / 2, 1 / 2], id="scale does not matter"),
+        pytest.param([[1, 0], [1, 0]], [1 / 2, 1.0], id="identical: 1"),
+        pytest.param([[1, np.nan], [1, np.nan]], [1 / 2, np.nan], id="not scored: NaN"),
+        pytest.param([[1, 1e9], [1, 1e9]], [1 / 2, 1 / 2], id="scale does not matter"),
     ],
 )
-def test_hand_worked(table, steps, expected):
-    ours = max_t_p_values(np.array(table, dtype=float), steps=steps)
+def test_hand_worked(table, expected):
+    ours = max_t_p_values(np.array(table, dtype=float))
 
     assert ours == pytest.approx(expected, nan_ok=True)
 
@@ -113,25 +104,13 @@ def test_order_changes_nothing_where_exact(table, random):
         np.testing.assert_array_equal(max_t_p_values(same), p_values)
 
 
-@pytest.mark.parametrize("steps", ["down", "single"])
-def test_order_of_columns_and_blocks_change_nothing_where_random(monkeypatch, steps):
+def test_order_of_columns_and_blocks_change_nothing_where_random(monkeypatch):
     table = np.random.default_rng(3).normal(np.linspace(0, 0.04, 6), 0.1, (60, 6))
-    p_values = max_t_p_values(table, steps=steps, resamples=700)
+    p_values = max_t_p_values(table, resamples=700)
 
-    np.testing.assert_array_equal(
-        max_t_p_values(table[:, ::-1], steps=steps, resamples=700), p_values[::-1]
-    )
+    np.testing.assert_array_equal(max_t_p_values(table[:, ::-1], resamples=700), p_values[::-1])
     monkeypatch.setattr(signs, "_BLOCK_BYTES", 8 * 73 * 11)
-    np.testing.assert_array_equal(max_t_p_values(table, steps=steps, resamples=700), p_values)
-
-
-def test_steps_down_are_never_larger_and_sometimes_smaller():
-    table = np.random.default_rng(4).normal(np.linspace(0, 0.05, 6), 0.1, (60, 6))
-    down, single = (max_t_p_values(table, steps=s, resamples=2_000) for s in ("down", "single"))
-
-    assert (down <= single).all()
-    assert (down < single).any()
-    assert down.min() == single.min()
+    np.testing.assert_array_equal(max_t_p_values(table, resamples=700), p_values)
 
 
 @pytest.mark.costly
@@ -158,6 +137,11 @@ def test_one_real_difference_in_another_unit_is_found():
 def test_no_column_and_no_query():
     assert max_t_p_values(np.zeros((5, 0))).shape == (0,)
     assert np.isnan(max_t_p_values(np.zeros((0, 2)))).all()
+
+
+def tied_with_best(values, *, higher_is_better=True, alpha=0.05, clusters=None):
+    pairs = SystemPairs(values, clusters)
+    return pairs.tied_with_best(higher_is_better=higher_is_better, alpha=alpha)
 
 
 CLEAR = np.random.default_rng(7).normal([0.9, 0.5, 0.9, 0.1], 0.05, (60, 4))
@@ -292,10 +276,9 @@ def test_memory_grows_with_systems_not_with_their_pairs():
     [
         (lambda: max_t_p_values([0.1]), "max_t_p_values: differences: found '1 dimensions'"),
         (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences: found 'an infinity'"),
-        (lambda: max_t_p_values([[1.0]], steps="up"), "steps: found 'up', allowed: down or single"),
         (lambda: max_t_p_values([[1.0]], resamples=0), "resamples: found 0, allowed"),
         (lambda: max_t_p_values([[1.0]], seed=-1), "seed: found -1, allowed"),
-        (lambda: tied_with_best([1.0]), "tied_with_best: values: found '1 dimensions'"),
+        (lambda: SystemPairs([1.0]), "SystemPairs: values: found '1 dimensions'"),
         (lambda: tied_with_best([[1.0]], alpha=0), "tied_with_best: alpha: found 0, allowed"),
     ],
 )
@@ -305,29 +288,14 @@ def test_bad_arguments_say_what_is_allowed(call, message):
 
 
 @pytest.mark.parametrize(
-    ("side", "expected"),
+    ("change", "expected"),
     [
-        pytest.param("both", 2 / 2**10, id="all + and all -"),
-        pytest.param("upper", 1 / 2**10, id="all + alone"),
-        pytest.param("lower", 1.0, id="every flip is as low"),
+        pytest.param(-0.1, 1 / 2**10, id="all - alone"),
+        pytest.param(0.1, 1.0, id="every flip is as low"),
     ],
 )
-def test_one_side_looks_one_way(side, expected):
-    assert max_t_p_values([[0.1]] * 10, side=side).tolist() == [expected]
-
-
-@given(difference_tables(), st.sampled_from(["single", "down"]))
-@settings(max_examples=30)
-def test_the_sides_mirror_each_other(table, steps):
-    np.testing.assert_array_equal(
-        max_t_p_values(table, side="lower", steps=steps),
-        max_t_p_values(-table, side="upper", steps=steps),
-    )
-
-
-def test_an_unknown_side_is_refused():
-    with pytest.raises(OptionError, match="side: found 'left', allowed: both, lower or upper"):
-        max_t_p_values([[0.1]], side="left")
+def test_a_decrease_looks_one_way(change, expected):
+    assert max_t_p_values([[change]] * 10, decrease=True).tolist() == [expected]
 
 
 def test_clusters_are_flipped_together():
