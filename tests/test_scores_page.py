@@ -10,6 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.config.schema import RetrievalMetrics
+from ragbench.score.retrieval.score_run import Rules
 from tests.commands import run_command
 from tests.notebook import run_cell
 from tests.test_docs import blocks
@@ -40,7 +41,7 @@ def table(page, head):
 
 def value_of(files, name, query, **rules):
     return evaluate_run_file(
-        files / "run", rb.read_qrels(files / "qrels"), [name], **rules
+        files / "run", rb.read_qrels(files / "qrels"), [name], Rules(**rules)
     ).per_query[name][query]
 
 
@@ -67,7 +68,9 @@ def test_which_queries_are_in_the_mean(page, files):
     for missing, no_relevant, _, mean, n in rows:
         qrels = rb.read_qrels(files / "qrels")
         rules = {"missing": missing, "no_relevant": no_relevant}
-        summary = evaluate_run_file(files / "run", qrels, ["recall@5"], **rules).summary["recall@5"]
+        summary = evaluate_run_file(files / "run", qrels, ["recall@5"], Rules(**rules)).summary[
+            "recall@5"
+        ]
         assert (f"{summary.mean:.3f}", summary.n) == (mean, int(n))
 
 

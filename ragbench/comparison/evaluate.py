@@ -593,35 +593,36 @@ def score_pairs(
     return Evaluation(ids, columns, counts, confidence, prints, notes)
 
 
-def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
+def evaluate_run_file(
     run: str | Path | BinaryIO,
-    qrels: Qrels | str | Path,
+    qrels: Qrels,
     measures: Sequence[str],
+    rules: score_run.Rules | None = None,
     *,
-    missing: Literal["zero", "skip"] = "zero",
-    no_relevant: Literal["skip", "zero"] = "skip",
-    ties: Literal["docid", "average", "stable"] = "docid",
-    trec_eval: Literal[9, 10] = 10,
-    depth: int | None = None,
-    judged_only: bool = False,
-    confidence: float = 0.95,
     workers: int | None = None,
     _chunk_bytes: int = trec_files.CHUNK_BYTES,
 ) -> Evaluation:
     r"""Score a run file against qrels, without holding the whole run in memory.
 
-    The scores and keywords are those of `evaluate_run`. Time grows with the rows of the run; memory
-    with the qrels and the longest query, not with the run. A file whose queries are scattered is
-    read a second time, into memory; so is a pipe, once.
+    The scores are those of `evaluate_run`. Time grows with the rows of the run; memory with the
+    qrels and the longest query, not with the run. A file whose queries are scattered is read a
+    second time, into memory; so is a pipe, once.
 
-    The run may be plain or gzip: a path, `-` for standard input, or a binary stream; `stable` ties
-    keep its order. Only the first `depth` documents of a query are scored. The queries are in the
-    order of the qrels; `counts` has the `tag` of the run's last line too. `workers` threads read a
-    long file; None uses one per core.
+    Args:
+        run: Path, `-` for standard input, or a binary stream; plain or gzip. `stable` ties keep
+            its order.
+        qrels: Judgements.
+        measures: Names of measures.
+        rules: Rules for ties, missing queries, depth and more; None for the defaults.
+        workers: Number of threads for a long file; None uses one per usable core.
+
+    Returns:
+        Scores of the queries of the qrels, in their order; `counts` has the `tag` of the run's
+        last line too.
 
     Raises:
-        DataError: A file is empty or cannot be read, or a line is wrong; with the line.
-        OptionError: An unknown measure, an option that is not allowed, or `workers` below 1.
+        DataError: The file is empty or cannot be read, or a line is wrong; with the line.
+        OptionError: An unknown measure, or `workers` below 1.
 
     Example:
         >>> from io import BytesIO
@@ -630,26 +631,22 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
         >>> result.mean["mrr"], result.counts["tag"]
         (0.5, 'mine')
     """
-    rules = score_run.Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
-    parsed = parse_measures(measures)
-    judged = qrels if isinstance(qrels, Qrels) else trec_files.read_qrels(qrels)
-    ranked = rank_run_file(run, judged, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
-    evaluation = evaluate_ranked_file(ranked, parsed, rules, confidence=confidence, tag=ranked.tag)
-    return replace(evaluation, fingerprints=judged.query_fingerprints())
+    rules, parsed = rules or score_run.Rules(), parse_measures(measures)
+    ranked = rank_run_file(run, qrels, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
+    evaluation = evaluate_ranked_file(ranked, parsed, rules, tag=ranked.tag)
+    return replace(evaluation, fingerprints=qrels.query_fingerprints())
 
 
 def evaluate_ranked_file(
     ranked: RankedFile,
     measures: Sequence[Measure],
     rules: score_run.Rules,
-    *,
-    confidence: float = 0.95,
     tag: str | None = None,
 ) -> Evaluation:
-    """Score a ranked run file by the rules that ranked it, under the names of the measures.
+    """Score a ranked run file by the rules that ranked it, under the labels of the measures.
 
     `tag` goes into the counts; None leaves it out. The queries are those of the qrels, in their
-    order. OptionError if confidence is outside (0, 1), DataError as `score_ranked`.
+    order. DataError as `score_ranked`.
     """
     scored = score_run.score_ranked(
         ranked.evidence,
@@ -660,7 +657,7 @@ def evaluate_ranked_file(
         duplicates=ranked.duplicates,
     )
     columns = {column.name: column for column in scored.columns}
-    return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag), confidence)
+    return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag))
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:

@@ -17,7 +17,7 @@ from ragbench.data.files import trec_text as trec_stream
 from ragbench.data.files.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
-from ragbench.score.retrieval.score_run import score_run
+from ragbench.score.retrieval.score_run import Rules, score_run
 from ragbench.types import Qrels
 from ragbench.types.byte_ids import ByteIds
 from tests.strategies import qrels_and_run
@@ -88,7 +88,7 @@ rules = st.fixed_dictionaries(
 
 def assert_same(file, run, qrels=QRELS, chunk_bytes=64, **rules):
     """The evaluation of a file equals that of the run that `read_run` makes of it."""
-    found = evaluate_run_file(file, qrels, MEASURES, _chunk_bytes=chunk_bytes, **rules)
+    found = evaluate_run_file(file, qrels, MEASURES, Rules(**rules), _chunk_bytes=chunk_bytes)
     expected = score_run(run, qrels, MEASURES, **rules)
 
     assert found.counts == to_json(expected.counts) | {"tag": run.name}
@@ -120,7 +120,7 @@ def test_ties_are_averaged_alike(lines, chunk_bytes):
     measures = ["ndcg@3", "map", "mrr", "precision@2"]
 
     found = evaluate_run_file(
-        io.BytesIO(text), QRELS, measures, ties="average", _chunk_bytes=chunk_bytes
+        io.BytesIO(text), QRELS, measures, Rules(ties="average"), _chunk_bytes=chunk_bytes
     )
     expected = evaluate_run(read_run(io.BytesIO(text)), QRELS, measures, ties="average")
 
@@ -140,8 +140,10 @@ def test_agrees_with_pytrec_eval(case, chunk_bytes):
 
     file = io.BytesIO(format_run(run).encode())
     names = {"map": "map", "ndcg_cut_3": "ndcg@3", "recip_rank": "mrr"}
-    options = {"trec_eval": 9, "no_relevant": "zero", "_chunk_bytes": chunk_bytes}
-    found = evaluate_run_file(file, Qrels.from_dict(qrels), [*names.values()], **options)
+    rules = Rules(trec_eval=9, no_relevant="zero")
+    found = evaluate_run_file(
+        file, Qrels.from_dict(qrels), [*names.values()], rules, _chunk_bytes=chunk_bytes
+    )
 
     assert {q for q in qrels if q in run} == set(expected)
     for query, values in expected.items():
@@ -192,7 +194,9 @@ def test_scattered_lines_keep_their_order():
     text = b"q Q0 d 1 1 t\nq1 Q0 d 1 1 t\nq Q0 d1 1 1 t\nq1 Q0 d1 1 1 t\nq Q0 d10 1 1 t\n"
     qrels = Qrels.from_dict({"q": {"d1": 1}, "q1": {"d": 1}})
 
-    found = evaluate_run_file(io.BytesIO(text), qrels, ["mrr"], ties="stable", _chunk_bytes=4)
+    found = evaluate_run_file(
+        io.BytesIO(text), qrels, ["mrr"], Rules(ties="stable"), _chunk_bytes=4
+    )
 
     assert found.per_query["mrr"] == {"q": 1 / 2, "q1": 1.0}
 
@@ -309,7 +313,7 @@ def test_depth_is_trec_evals_m_and_part_of_the_signature():
     qrels = Qrels.from_dict({"q": {"d": 1, "e": 1}})
 
     whole, cut = (
-        evaluate_run_file(io.BytesIO(text), qrels, ["map", "num_ret"], depth=depth)
+        evaluate_run_file(io.BytesIO(text), qrels, ["map", "num_ret"], Rules(depth=depth))
         for depth in (None, 2)
     )
 
@@ -324,18 +328,7 @@ def test_depth_is_trec_evals_m_and_part_of_the_signature():
 )
 def test_rules_that_are_not_there(options):
     with pytest.raises(OptionError, match="allowed: "):
-        evaluate_run_file(io.BytesIO(b"q Q0 d 1 1 t\n"), QRELS, ["map"], **options)
-
-
-def test_qrels_from_a_file_are_the_same_qrels(tmp_path):
-    (tmp_path / "qrels").write_text("q 0 d 1\nq 0 e 0\n")
-    run = b"q Q0 d 1 1 t\n"
-
-    by_file = evaluate_run_file(io.BytesIO(run), str(tmp_path / "qrels"), ["map"])
-    by_dict = evaluate_run({"q": {"d": 1}}, {"q": {"e": 0, "d": 1}}, ["map"])
-
-    assert by_file.signature == by_dict.signature
-    assert by_file.mean == by_dict.mean
+        Rules(**options)
 
 
 def test_robust03_scores_as_read_whole(lent_data):

@@ -95,7 +95,7 @@ def test_evaluate_run_and_files_agree_with_ndeval(seed, tmp_path):
 
     ours = rb.evaluate_run(run, qrels, [*names, "redundancy@5", "ndcg@5"])
     files = [
-        evaluate_run_file(tmp_path / "run.txt", tmp_path / name, list(ours.columns))
+        evaluate_run_file(tmp_path / "run.txt", rb.read_qrels(tmp_path / name), list(ours.columns))
         for name in ("trec.txt", "beir.tsv")
     ]
 
