@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from ragbench.comparison.method import adjust_family
+from ragbench.comparison.method import Method, adjust_family
 from ragbench.stats import randomization_p_values
 from ragbench.types import FloatArray
 
@@ -32,7 +32,7 @@ def families(replicates: int) -> int:
         for seed in range(replicates):
             d = draw(rng)
             for correction in ("holm", "max_t"):
-                found = adjust_family(d, correction=correction, resamples=FLIPS, seed=seed)
+                found = adjust_family(d, Method(correction=correction, resamples=FLIPS, seed=seed))
                 wrong[correction] += bool((found.adjusted <= 0.05).any())
         for correction, count in wrong.items():
             share = count / replicates

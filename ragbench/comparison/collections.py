@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class CollectionScores:
     @property
     def pairs(self) -> Mapping[tuple[str, str, str], PairedScores]:
         """Paired scores by measure, system and baseline, in the order of the tables."""
-        by_measure = pair_systems([*self.scored.systems.values()], self.scored.baseline)
+        by_measure = pair_systems(
+            [*self.scored.systems.values()], self.scored.baseline, self.clusters
+        )
         return {(m, *pair.names): pair for m, pairs in by_measure.items() for pair in pairs}
 
     @property
@@ -49,16 +51,6 @@ class CollectionScores:
             if system.name in self.scored.systems
             for measure, score in system.scores.items()
         }
-
-    def units(self, pair: PairedScores) -> FloatArray:
-        """Return the differences of a pair by query, or the sums of them by cluster."""
-        if self.clusters is None:
-            return pair.differences
-        # not 0: pairs without a common query are left out before
-        n = np.count_nonzero(~np.isnan(pair.differences))
-        sums = stats.cluster_sums(pair.differences[:, np.newaxis], np.asarray(self.clusters))[:, 0]
-        # so that the mean of the clusters with a score is that of the queries
-        return sums * np.count_nonzero(~np.isnan(sums)) / n
 
 
 def compare_collections(
@@ -73,6 +65,7 @@ def compare_collections(
     """
     if not collections:
         return ()
+    names = [collection.name for collection in collections]
     scores = [collection.scores for collection in collections]
     pairs = [collection.pairs for collection in collections]
     # the first collection decides the order alone: a score has to be in all of them anyway
@@ -98,13 +91,7 @@ def compare_collections(
                 kind=first.kind or "generation",
                 direction=first.direction,
                 systems=tuple(
-                    _macro_score(
-                        system,
-                        {
-                            c.name: by[measure, system]
-                            for c, by in zip(collections, scores, strict=True)
-                        },
-                    )
+                    _macro_score(system, names, [by[measure, system] for by in scores])
                     for system in systems
                 ),
                 comparisons=tuple(_differences(tested, collections, pairs, method)),
@@ -113,10 +100,20 @@ def compare_collections(
     return tuple(measures)
 
 
-def _macro_score(system: str, scores: Mapping[str, SystemScore]) -> MacroScore:
-    """Return the macro mean of a system; `scores` has its score on each collection by name."""
-    means = {name: score.mean for name, score in scores.items()}
-    mean, interval = _combined([(score.mean, score.interval) for score in scores.values()])
+def _units(pair: PairedScores) -> FloatArray:
+    """Return the differences of a pair by query, or their sums by cluster, with the same mean."""
+    sums = pair.units(pair.differences[:, np.newaxis])[:, 0]
+    if pair.clusters is None:
+        return sums
+    # not 0: pairs without a common query are left out before
+    n = np.count_nonzero(~np.isnan(pair.differences))
+    return sums * np.count_nonzero(~np.isnan(sums)) / n
+
+
+def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore]) -> MacroScore:
+    """Return the macro mean of a system; `scores` has its score on each of the collections."""
+    means = {name: score.mean for name, score in zip(names, scores, strict=True)}
+    mean, interval = _combined([(score.mean, score.interval) for score in scores])
     return MacroScore(system=system, means=means, mean=mean, interval=interval)
 
 
@@ -149,26 +146,13 @@ def _differences(
     """Yield the macro difference of each pair of one measure, with its adjusted p-value."""
     if not keys:
         return
-    columns = [
-        stats.stratified_units([c.units(of[key]) for c, of in zip(collections, pairs, strict=True)])
-        for key in keys
-    ]
-    alpha = 1 - method.confidence
+    columns = [stats.stratified_units([_units(of[key]) for of in pairs]) for key in keys]
     # all pairs in one call: the correction is over the comparisons by one measure
-    result = adjust_family(
-        np.column_stack(columns),
-        correction=method.correction,
-        alpha=alpha,
-        resamples=method.resamples,
-        seed=method.seed,
-    )
+    flips = replace(method, test="randomization")
+    result = adjust_family(np.column_stack(columns), flips)
     for place, key in enumerate(keys):
         parts = [_difference(collection.comparisons, key) for collection in collections]
         _, interval = _combined([(row.difference, row.interval) for row in parts])
-        low, high = interval or (None, None)
-        # the interval (MOVER) and the test are different methods, and may disagree near the limit:
-        # a difference is claimed only if both show it
-        has_0 = low is None or high is None or low <= 0 <= high
         yield Difference(
             system=key[1],
             baseline=key[2],
@@ -184,7 +168,7 @@ def _differences(
             resamples=result.resamples,
             p=float(result.p[place]),
             p_adjusted=float(result.adjusted[place]),
-            differs=bool(result.adjusted[place] <= alpha) and not has_0,
+            differs=result.is_shown(place, interval, method),
         )
 
 

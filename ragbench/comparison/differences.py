@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
-from ragbench.comparison.pairs import (
-    Labels,
-    PairedScores,
-    pair_systems,
-    paired_interval,
-    systems_with,
-)
+from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
 from ragbench.comparison.unpaired import test_unpaired
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
@@ -88,15 +82,14 @@ def compare_systems(
         OptionError: `clusters` are not one label per query, or a score is infinite.
     """
     tested = tested or TestedPairs(systems, method, clusters)
-    labels = None if clusters is None else np.asarray(clusters)
-    pairs = pair_systems(systems, baseline)
+    pairs = pair_systems(systems, baseline, None if clusters is None else np.asarray(clusters))
     families = list(pairs.values())
     if method.family == "all":
         # one family of all measures instead of one for each
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        differences = test_unpaired(family, method) if unpaired else _test(family, method, labels)
+        differences = test_unpaired(family, method) if unpaired else _test(family, method)
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures = []
@@ -167,52 +160,36 @@ def _best(
     ]
 
 
-def _test(
-    family: Sequence[PairedScores], method: Method, clusters: Labels | None
-) -> list[Difference]:
+def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
     """Return differences, intervals and adjusted p-values of the pairs of a family, in order.
 
     A pair without a query that both systems have a score for has no p-value. No pairs give no
-    differences. OptionError if `clusters` are not one label per query.
+    differences. OptionError if the clusters are not one label per query.
     """
     if not family:
         return []
-    table = np.column_stack([pair.differences for pair in family])
-    alpha = 1 - method.confidence
-    result = adjust_family(
-        # the unit of a sign flip is a cluster: the sum over its queries
-        table if clusters is None else stats.cluster_sums(table, clusters),
-        test=method.test,
-        correction=method.correction,
-        alpha=alpha,
-        resamples=method.resamples,
-        seed=method.seed,
-    )
+    units = [pair.units(pair.differences[:, np.newaxis]) for pair in family]
+    result = adjust_family(np.hstack(units), method)
     differences = []
     for place, pair in enumerate(family):
-        difference = describe(pair, pair.differences, method, clusters)
+        difference = describe(pair, pair.differences, method)
         # without common queries the sums are 0: no test, whatever p-value they give
         if difference.n:
-            test, adjusted = result.tests[place], result.adjusted[place]
-            low, high = difference.interval or (None, None)
-            has_0 = low is None or high is None or low <= 0 <= high
+            test = result.tests[place]
             difference = replace(
                 difference,
                 test=test,
                 resamples=result.resamples if test == "randomization" else None,
                 p=finite(result.p[place]),
-                p_adjusted=finite(adjusted),
-                # p tests the symmetry of the differences, the interval their mean: skewed
-                # differences of mean 0 have small p
-                differs=bool(adjusted <= alpha) and not has_0,
+                p_adjusted=finite(result.adjusted[place]),
+                # skewed differences of mean 0 have small p
+                differs=result.is_shown(place, difference.interval, method),
             )
         differences.append(difference)
     return differences
 
 
-def describe(
-    pair: PairedScores, differences: FloatArray, method: Method, clusters: Labels | None
-) -> Difference:
+def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Difference:
     """Return difference, interval and effect size of a pair, without a test.
 
     `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
@@ -221,7 +198,7 @@ def describe(
     """
     system, baseline = pair.names
     compared = ~np.isnan(differences)
-    d, labels = differences[compared], None if clusters is None else clusters[compared]
+    d, labels = differences[compared], pair.labels(compared)
     if not len(d):
         return Difference(
             system=system,
@@ -231,7 +208,7 @@ def describe(
             n_changed=0,
         )
     confidence = method.confidence
-    interval = paired_interval(differences, method, range=pair.range, clusters=clusters)
+    interval = pair.interval(differences, method)
     detectable = stats.minimum_detectable_difference(
         interval.sd, interval.n_units, confidence=confidence
     )
@@ -327,24 +304,21 @@ def compare_slices(
     return tuple(
         row
         for slicing in slicings
-        for pairs in pair_systems(systems, baseline).values()
+        for pairs in pair_systems(systems, baseline, labels).values()
         for pair in pairs
-        for row in _compare_slices(pair, slicing, method, labels)
+        for row in _compare_slices(pair, slicing, method)
     )
 
 
-def _compare_slices(
-    pair: PairedScores, slicing: Slicing, method: Method, clusters: Labels | None
-) -> list[SliceDifference]:
+def _compare_slices(pair: PairedScores, slicing: Slicing, method: Method) -> list[SliceDifference]:
     """Return the difference of a pair in each slice of one field, with its one-sided test.
 
     In the order of the slices. `p_adjusted` and `worse` are None where fewer than 20 queries or
     clusters have both scores.
     """
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
-    # turned so that up is better: the side `lower` tests for worse
-    upwards = table if pair.system.direction == "higher" else -table
-    units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)
+    # turned so that up is better: a decrease is worse
+    units = pair.units(pair.sign * table)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
     # slices that are not tested do not widen the correction of the others
@@ -353,7 +327,7 @@ def _compare_slices(
     )
     rows = []
     for place, name in enumerate(slicing.names):
-        row = describe(pair, table[:, place], method, clusters)
+        row = describe(pair, table[:, place], method)
         shared = ("system", "baseline", "difference", "interval", "n", "n_changed", "n_clusters")
         rows.append(
             SliceDifference(

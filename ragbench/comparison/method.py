@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ragbench import stats
+from ragbench.records.score import Ends
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.types import FloatArray
 
@@ -96,16 +97,18 @@ class FamilyResult:
     tests: list[Test]
     resamples: int
 
+    def is_shown(self, place: int, interval: Ends | None, method: Method) -> bool:
+        """Return True if both the test and the interval of a comparison show a difference.
 
-def adjust_family(
-    differences: FloatArray,
-    *,
-    test: Test = "randomization",
-    correction: Correction = "holm",
-    alpha: float = 0.05,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> FamilyResult:
+        They are different methods: the test looks at the symmetry of the differences, the interval
+        at their mean. False without an interval. `place` is the column, from 0.
+        """
+        low, high = interval or (None, None)
+        excludes_0 = low is not None and high is not None and not low <= 0 <= high
+        return bool(self.adjusted[place] <= 1 - method.confidence) and excludes_0
+
+
+def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
     """Test every column of differences, and adjust the p-values of all columns together.
 
     McNemar's test needs hits and misses: a column with other differences gets the randomization
@@ -115,27 +118,26 @@ def adjust_family(
 
     Args:
         differences: Shape (n, m): n queries or clusters, m comparisons; NaN without both scores.
-        test: Paired test of each column.
-        correction: Correction for m comparisons.
-        alpha: Error rate of the family.
-        resamples: Number of sign flips, at least.
-        seed: Seed of the sign flips.
+        method: Paired test of each column, correction for m comparisons, error rate of the family
+            (1 - confidence), number of sign flips, at least, and their seed.
 
     Returns:
         P-values in [0, 1], in the order of the columns; NaN without paired scores, and empty for no
         columns. 0 only where a p-value is too small for a float.
 
     Raises:
-        OptionError: An option is not allowed, alpha is outside (0, 1), or a difference is infinite.
+        OptionError: A difference is infinite.
 
     Example:
-        >>> result = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
+        >>> result = adjust_family(np.array([[0.1, 0.3]] * 6), Method())
         >>> result.p.tolist(), result.adjusted.tolist(), result.tests[0]
         ([0.03125, 0.03125], [0.0625, 0.0625], 'randomization')
     """
-    m = differences.shape[1]
+    m, test, correction = differences.shape[1], method.test, method.correction
+    resamples, seed = method.resamples, method.seed
     if correction != "max_t" and m:
-        needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
+        family = 1 if correction == "none" else m
+        needed = stats.resamples_needed(family, alpha=1 - method.confidence)
         resamples = max(resamples, needed)
     # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
     graded = [not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all() for d in differences.T]

@@ -23,21 +23,26 @@ from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
+from ragbench.types.rows import BoolArray
 
 _EQUAL = 1e-9  # strengths that differ by less have one rank
 
+# Cluster label of each query; None if queries are units.
+Clusters = Sequence[str] | NDArray[Any] | None
+
 
 def pair_systems(
-    systems: Sequence[SystemScores], baseline: str | None
+    systems: Sequence[SystemScores], baseline: str | None, clusters: Clusters = None
 ) -> dict[str, tuple[PairedScores, ...]]:
     """Return score -> paired scores of each system that has a baseline by this score.
 
-    A score that is summed over queries, such as a count of documents, has no pairs (an empty
-    tuple). Systems keep their order; scores are in the order of `baselines`.
+    `clusters` has the cluster label of each query; None if queries are units. A score that is
+    summed over queries, such as a count of documents, has no pairs (an empty tuple). Systems keep
+    their order; scores are in the order of `baselines`.
     """
     return {
         name: tuple(
-            pair_columns(name, system, other)
+            pair_columns(name, system, other, clusters)
             for system in systems
             if (other := of_system.get(system.name)) is not None
             and system.columns[name].aggregate != "sum"
@@ -51,13 +56,13 @@ def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, System
     return {system.name: system for system in systems if name in system.columns}
 
 
-def pair_columns(name: str, system: SystemScores, other: SystemScores) -> PairedScores:
+def pair_columns(
+    name: str, system: SystemScores, other: SystemScores, clusters: Clusters = None
+) -> PairedScores:
     """Pair a system with another one by a measure; KeyError if one of them lacks it."""
-    columns = (system.columns[name], other.columns[name])
-    return PairedScores(*columns, measure=name, names=(system.name, other.name))
+    columns, names = (system.columns[name], other.columns[name]), (system.name, other.name)
+    return PairedScores(*columns, clusters=clusters, measure=name, names=names)
 
-
-BoolArray = NDArray[np.bool_]
 
 # Number of queries that a decision on a gate names.
 SHOWN_QUERIES = 5
@@ -84,7 +89,7 @@ class PairedScores:
     system: ScoreColumn
     baseline: ScoreColumn
     query_ids: Sequence[str] = ()
-    clusters: Sequence[str] | None = None
+    clusters: Clusters = None
     measure: str = ""
     names: tuple[str, str] = ("", "")
     changes: QueryChanges | None = None
@@ -170,6 +175,33 @@ class PairedScores:
         d = np.where(np.isinf(b - a), b - a, paired_differences(b, a))
         return np.where(self.failed, self.sign * d, self.gains)
 
+    def labels(self, is_scored: BoolArray) -> NDArray[Any] | None:
+        """Return the cluster labels of the queries where `is_scored`; None if queries are units."""
+        return None if self.clusters is None else np.asarray(self.clusters)[is_scored]
+
+    def units(self, table: FloatArray) -> FloatArray:
+        """Return the rows of a table of queries, or their sums by cluster: the units of sign flips.
+
+        `table` has shape (queries, m); NaN where a cell has no value, as in a sum of such cells.
+        """
+        return table if self.clusters is None else stats.cluster_sums(table, self.clusters)
+
+    def interval(self, differences: FloatArray, method: Method) -> stats.DifferenceInterval:
+        """Return mean and interval of differences of queries, over those that are not NaN.
+
+        NaN limits with the rule `undefined` if all are NaN. OptionError if a difference is too
+        large for the range of the score.
+        """
+        has_both = ~np.isnan(differences)
+        return stats.difference_interval(
+            differences[has_both],
+            range=self.range,
+            confidence=method.confidence,
+            clusters=self.labels(has_both),
+            resamples=method.resamples,
+            seed=method.seed,
+        )
+
 
 # Origin of a score: the source, one of its systems, and the name of the score in it.
 ScoreOrigin = tuple[ScoredSystems, SystemScores, str]
@@ -201,53 +233,14 @@ def pair_scores(
     return PairedScores(new, old, ids, labels, changes=matched.changes[1])
 
 
-# Cluster label of each query, shape (n,).
-Labels = np.ndarray[tuple[int], np.dtype[Any]]
-Ends = tuple[float, float]
-
-
-def paired_interval(
-    differences: FloatArray,
-    method: Method,
-    *,
-    range: Ends = (0.0, 1.0),
-    clusters: Labels | None = None,
-) -> stats.DifferenceInterval:
-    """Return mean and interval of the differences, over the queries that both systems have.
-
-    Args:
-        differences: Shape (n,), a row for each query; NaN where either system has no score.
-        method: Confidence, resamples and seed of the interval.
-        range: The smallest and the largest possible score of one system.
-        clusters: The cluster of each query; None if queries are units.
-
-    Returns:
-        As `difference_interval`; NaN limits with the rule `undefined` if no query has both scores.
-
-    Raises:
-        OptionError: A difference is too large for the range, or an end of the range is not below
-            the other.
-    """
-    has_both = ~np.isnan(differences)
-    return stats.difference_interval(
-        differences[has_both],
-        range=range,
-        confidence=method.confidence,
-        clusters=None if clusters is None else clusters[has_both],
-        resamples=method.resamples,
-        seed=method.seed,
-    )
-
-
 def both_means(pairs: PairedScores) -> tuple[float, float]:
     """Return the means of baseline and system over the queries that both have a score for.
 
     Both are NaN if there is none; NumPy then warns. The baseline comes first.
     """
     has_both = ~np.isnan(pairs.differences)
-    return float(pairs.baseline.values[has_both].mean()), float(
-        pairs.system.values[has_both].mean()
-    )
+    baseline, system = (c.values[has_both].mean() for c in (pairs.baseline, pairs.system))
+    return float(baseline), float(system)
 
 
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:

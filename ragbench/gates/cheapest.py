@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, get_args
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_columns, paired_interval
+from ragbench.comparison.pairs import PairedScores, pair_columns
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.gates import base
 from ragbench.gates.drop import Drop, few_clusters
@@ -111,8 +111,9 @@ class CostComparison:
         return replace(self.method, confidence=1 - error)
 
     def _pair(self, system: str, rival: str) -> PairedScores:
-        pairs = pair_columns(self.measure, self.systems[system], self.systems[rival])
-        return replace(pairs, query_ids=self.query_ids, clusters=self.clusters)
+        systems = self.systems[system], self.systems[rival]
+        pairs = pair_columns(self.measure, *systems, self.clusters)
+        return replace(pairs, query_ids=self.query_ids)
 
     def decide(self, system: str, rival: str) -> Decision:
         """Return the decision on a drop by the margin from a rival.
@@ -127,13 +128,12 @@ class CostComparison:
 
         It ends with the first rival that does not, and plans no queries, which takes far longer.
         """
-        clusters = None if self.clusters is None else np.asarray(self.clusters)
         for rival in self.rivals(system):
             pairs = self._pair(system, rival)
             worst = pairs.with_failed("worst")
             if np.isinf(worst).any():  # a score without a bound could have any value
                 return False
-            ends = paired_interval(worst, self._corrected, range=pairs.range, clusters=clusters)
+            ends = pairs.interval(worst, self._corrected)
             if few_clusters(ends.n_clusters) or not ends.lower > -self.margin:
                 return False
         return True

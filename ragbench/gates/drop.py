@@ -18,7 +18,6 @@ from ragbench.comparison.pairs import (
     PairedScores,
     both_means,
     pair_scores,
-    paired_interval,
     reaches,
     worst_queries,
 )
@@ -488,8 +487,7 @@ class Drop(Change):
         """
         margin, width = self.max_drop, pairs.range[1] - pairs.range[0]
         confidence = method.confidence
-        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
-        interval = paired_interval(d, method, range=pairs.range, clusters=clusters)
+        interval = pairs.interval(d, method)
         unit = "queries" if interval.n_clusters is None else "clusters"
         # in the direction of the score, as it is printed; adding 0.0 makes -0.0 0.0
         mean = pairs.sign * interval.mean + 0.0
@@ -507,11 +505,11 @@ class Drop(Change):
             why, excludes = _identical(interval, pairs.unchanged, unit, margin, confidence)
             if self.identical == "pass" or excludes:
                 return Decision("pass", why, facts=facts)
-            needed = (
-                _queries_needed(d, margin, confidence, width).equal if clusters is None else None
-            )
-            ways = [] if needed is None else [f"{needed} equal queries exclude it"]
-            advice = ", or ".join([*ways, *self.identical_advice])
+            ways = [*self.identical_advice]
+            if pairs.clusters is None:
+                needed = _queries_needed(d, margin, confidence, width).equal
+                ways[:0] = [] if needed is None else [f"{needed} equal queries exclude it"]
+            advice = ", or ".join(ways)
             return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
         if few := few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
@@ -526,10 +524,10 @@ class Drop(Change):
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
         # the size of a change is that of a query, not of a cluster
-        size = 0.0 if clusters is not None else _size(d)
+        size = 0.0 if pairs.clusters is not None else _size(d)
         spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
         power = power_of(spread, margin, confidence, widest=width)
-        if clusters is None and math.isfinite(width):
+        if pairs.clusters is None and math.isfinite(width):
             # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
         words = power_text(power, interval.n_units, unit, "drop", f", or {_BY_MEAN}")

@@ -96,7 +96,7 @@ class CostIncrease(Change):
         # queries without a cost on either side are left out of both
         has_both = ~np.isnan(pairs.gains)
         costs, base_costs = pairs.system.values[has_both], pairs.baseline.values[has_both]
-        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[has_both]
+        clusters = pairs.labels(has_both)
         if not len(costs):
             why = "not compared: known of no query in both; gate a cost that both have"
             return Decision("undecided", why, facts=Facts(n=0))

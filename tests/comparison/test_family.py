@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.method import adjust_family
+from ragbench.comparison.method import Method, adjust_family
 from ragbench.stats import max_t_p_values
 
 RANDOM = np.random.default_rng(11)
@@ -17,7 +17,7 @@ def test_p_values_are_scipys(test, oracle):
     options = {"popmean": 0} if test == "t" else {"method": "asymptotic"}
     theirs = [getattr(stats, oracle)(d, **options).pvalue for d in TABLE.T]
 
-    found = adjust_family(TABLE, test=test)
+    found = adjust_family(TABLE, Method(test=test))
 
     assert found.p == pytest.approx(theirs)
     assert found.tests == [test] * 3
@@ -26,10 +26,10 @@ def test_p_values_are_scipys(test, oracle):
 def test_benjamini_hochberg_is_scipys():
     from scipy import stats
 
-    found = adjust_family(TABLE, test="t", correction="benjamini_hochberg")
+    found = adjust_family(TABLE, Method(test="t", correction="benjamini_hochberg"))
 
     assert found.adjusted == pytest.approx(stats.false_discovery_control(found.p))
-    assert adjust_family(TABLE, test="t", correction="bh").adjusted.tolist() == (
+    assert adjust_family(TABLE, Method(test="t", correction="bh")).adjusted.tolist() == (
         found.adjusted.tolist()
     )
 
@@ -37,17 +37,17 @@ def test_benjamini_hochberg_is_scipys():
 def test_without_correction_p_is_that_of_each_pair_alone():
     """As many comparisons as Holm would need 1,199 flips for: none of them costs another any."""
     table = RANDOM.normal(0.02, 0.1, (40, 60))
-    alone = [adjust_family(d[:, None], resamples=100, seed=3).p[0] for d in table.T]
+    alone = [adjust_family(d[:, None], Method(resamples=100, seed=3)).p[0] for d in table.T]
 
-    found = adjust_family(table, correction="none", resamples=100, seed=3)
+    found = adjust_family(table, Method(correction="none", resamples=100, seed=3))
 
     assert found.resamples == 100
     assert found.p.tolist() == found.adjusted.tolist() == alone
-    assert (found.adjusted < adjust_family(table, resamples=100, seed=3).adjusted).any()
+    assert (found.adjusted < adjust_family(table, Method(resamples=100, seed=3)).adjusted).any()
 
 
 def test_max_t_has_flips_of_its_own():
-    found = adjust_family(TABLE, correction="max_t", resamples=500, seed=4)
+    found = adjust_family(TABLE, Method(correction="max_t", resamples=500, seed=4))
 
     assert found.adjusted.tolist() == max_t_p_values(TABLE, resamples=500, seed=4).tolist()
     assert found.resamples == 500
@@ -57,10 +57,10 @@ def test_mcnemar_is_for_hits_and_misses_alone():
     hits = np.sign(np.round(TABLE[:, :1] * 5))
     mixed = np.column_stack([hits, TABLE[:, 1]])
 
-    found = adjust_family(mixed, test="mcnemar")
+    found = adjust_family(mixed, Method(test="mcnemar"))
 
     assert found.tests == ["mcnemar", "randomization"]
-    assert found.p[1] == adjust_family(mixed[:, 1:]).p[0]
+    assert found.p[1] == adjust_family(mixed[:, 1:], Method()).p[0]
 
 
 @pytest.mark.parametrize("correction", ["holm", "benjamini_hochberg"])
@@ -68,14 +68,14 @@ def test_a_large_family_gets_the_flips_that_it_takes(correction):
     """60 true differences: at 1 / 101 > .05 / 60 the smallest p would reject none."""
     table = RANDOM.normal(0.5, 0.1, (40, 60))
 
-    found = adjust_family(table, correction=correction, resamples=100)
+    found = adjust_family(table, Method(correction=correction, resamples=100))
 
     assert found.resamples == 60 / 0.05 - 1
     assert (found.adjusted <= 0.05).all()
 
 
 def test_no_comparison():
-    found = adjust_family(np.zeros((5, 0)))
+    found = adjust_family(np.zeros((5, 0)), Method())
 
     assert found.p.shape == found.adjusted.shape == (0,)
 
@@ -88,7 +88,7 @@ def test_keeps_the_error_rate_of_the_family(correction):
     for _ in range(400):
         scores = rng.normal(0, 1, (50, 6))
         table = scores[:, 1:] - scores[:, :1]
-        found = adjust_family(table, correction=correction, resamples=199)
+        found = adjust_family(table, Method(correction=correction, resamples=199))
         wrong += bool((found.adjusted <= 0.05).any())
 
     assert wrong / 400 < 0.085

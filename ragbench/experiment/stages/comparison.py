@@ -289,7 +289,7 @@ def differences_from(
     for name, column in system.columns.items():
         if name in other.columns and column.aggregate != "sum":
             pair = pair_columns(name, system, other)
-            yield name, describe(pair, pair.differences, method, None)
+            yield name, describe(pair, pair.differences, method)
 
 
 def compare_over_sources(
