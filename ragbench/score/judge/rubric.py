@@ -83,10 +83,8 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     if is_built_in(name):
         return _built_in(str(name))
     names = built_in_rubrics()
-    if os.path.isfile(name):
+    if os.path.exists(name):
         return read_rubric(Path(name))
-    if os.path.isdir(name):
-        raise DataError("a folder, not a file", file=name, allowed="the YAML file of a rubric")
     allowed = f"{', '.join(names)}, or the path of a file"
     raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), names))
 
@@ -238,7 +236,8 @@ _JUDGED = {
     "pair": ("answer", "other"),
     "conversation": ("question", "answer"),
 }
-_OF_CONVERSATIONS = ("intentions", "retention")
+# Method -> the only object that it judges.
+_ASKS = {"pairwise": "pair", "intentions": "conversation", "retention": "conversation"}
 
 
 def read_rubric(path: Path) -> Rubric:
@@ -373,10 +372,9 @@ class _RubricReader:
             DataError: A key does not apply to the method, or its text would not be sent.
         """
         keys = self._keys
-        if (asks == "pair") != (method == "pairwise"):
-            raise self.error("method", f"{method} of {asks}", "pairwise of pair, or neither")
-        if method in _OF_CONVERSATIONS and asks != "conversation":
-            allowed = f"{method} with asks: conversation"
+        judged = _ASKS.get(method)
+        if (asks == "pair") != (method == "pairwise") or judged not in (None, asks):
+            allowed = f"{method} of {judged}" if judged else "pairwise of pair, or neither"
             raise self.error("method", f"{method} of {asks}", allowed)
         for key, methods in _ONLY_FOR.items():
             if key in keys and method not in methods:
@@ -408,15 +406,13 @@ class _RubricReader:
         Raise a `DataError` unless level 1 and another one up to 99 have texts.
         """
         allowed = "a mapping of levels 1 to n to texts, with texts for 1 and n at least"
-        if not isinstance(value, dict) or len(value) < 2:
+        levels = value if isinstance(value, dict) and len(value) > 1 else {}
+        if "1" not in levels or not all(
+            re.fullmatch("[1-9][0-9]?", level) and isinstance(text, str)
+            for level, text in levels.items()
+        ):
             raise self.error("scale", repr(value), allowed)
-        for level, text in value.items():
-            if not re.fullmatch("[1-9][0-9]?", level) or not isinstance(text, str):
-                raise self.error("scale", f"{level}: {text!r}", allowed)
-        scale = {int(level): text for level, text in value.items()}
-        if 1 not in scale:
-            raise self.error("scale", f"levels {', '.join(map(str, scale))}", allowed)
-        return dict(sorted(scale.items()))
+        return dict(sorted((int(level), text) for level, text in levels.items()))
 
     def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
         """Return the checked examples, in order; () without any. Errors as `_example`.
@@ -445,14 +441,12 @@ class _RubricReader:
             raise error(f" is {example!r}", "a mapping")
         for key, value in example.items():
             if key not in _EXAMPLE_KEYS:
-                close = nearest(key, _EXAMPLE_KEYS)
-                raise error(f" has '{key}'", ", ".join(_EXAMPLE_KEYS), close)
+                known = ", ".join(_EXAMPLE_KEYS)
+                raise error(f" has '{key}'", known, nearest(key, _EXAMPLE_KEYS))
+            is_list = key in _LISTS
             # turns are checked by `read_turns` below
-            if key != "turns" and not (
-                _is_texts(value) if key in _LISTS else isinstance(value, str)
-            ):
-                allowed = "a list of texts" if key in _LISTS else "a text"
-                raise error(f": {key} is {value!r}", allowed)
+            if key != "turns" and not (_is_texts(value) if is_list else isinstance(value, str)):
+                raise error(f": {key} is {value!r}", "a list of texts" if is_list else "a text")
         for key in (*judged, "reasoning"):
             if not example.get(key):
                 raise error(f" has no '{key}'", f"{key}, which an example shows to the model")
