@@ -343,7 +343,7 @@ def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Ki
             return _with_judge(name, judge, owner) if kind == "judge" else kind
     # a wrong option of one kind of score says more than that the other kinds lack the name
     for problem in errors:
-        if not isinstance(problem, OptionError) or problem.option not in ("", "name"):
+        if not isinstance(problem, OptionError) or problem.option not in ("", "name", "type"):
             raise problem
     # the parser of measures knows the cut-off, too: ndgc@10 is near to ndcg@10, not to ndcg
     close = next((e.nearest for e in errors if isinstance(e, OptionError) and e.nearest), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
@@ -134,7 +134,7 @@ def parse_measure(name: object) -> Measure:
     Raises:
         OptionError: An unknown measure, option or cut-off, or a name of several measures.
         DataError: The code of `python:module:name` cannot be imported.
-        AdapterError: A plug-in or code of the user is no measure.
+        OptionError: A plug-in or code of the user is no measure.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -171,7 +171,7 @@ def parse_measures(
     Raises:
         OptionError: An unknown measure, option or cut-off.
         DataError: The code of `python:module:name` cannot be imported.
-        AdapterError: A plug-in or code of the user is no measure.
+        OptionError: A plug-in or code of the user is no measure.
 
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]
@@ -260,11 +260,9 @@ def _measure(
 ) -> Measure:
     name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, text)
-    if (spec := base.spec_of(kernel)) is None and name.startswith(PYTHON):
+    if (spec := base.spec_of(kernel)) is None:
         kernel = base.plain_measure(name, kernel)
-        spec = base.spec_of(kernel)
-    if spec is None:
-        raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
+        spec = kernel.__dict__["measure_spec"]
     parts = [*split_options(spelt), *split_options(options)]
     declared = declared_options(kernel)
     declared.pop(spec.at, None)

@@ -6,11 +6,11 @@ import functools
 import re
 from collections.abc import Sequence
 
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, split_options
 from ragbench.score.text import GROUPS, METRICS
-from ragbench.score.text.base import Declaration, Metric, declaration_of, plain_metric
+from ragbench.score.text.base import Metric, declaration_of, plain_metric
 
 # Other spellings of a name.
 ALIASES = {
@@ -35,9 +35,8 @@ def parse_metric(name: str | Metric) -> Metric:
     quotes: `bertscore(model="models/a, b")`. White space around the name is ignored.
 
     Raises:
-        OptionError: The metric, a field or an option does not exist, or has a wrong value.
-        AdapterError: A plug-in registered a function without `@metric`, or a function of the user
-            takes other arguments than a metric.
+        OptionError: The metric, a field or an option does not exist, or has a wrong value; or a
+            plain function takes other arguments than a metric.
         DataError: The code of `python:module:name` cannot be imported.
 
     Example:
@@ -55,7 +54,8 @@ def parse_metric(name: str | Metric) -> Metric:
     if match["part"] and dotted:
         raise OptionError("metric", "name", name, "one part, after the options")
     part = match["part"] or dotted
-    declaration = _load(base, name)
+    function = METRICS.load(base)
+    declaration = declaration_of(function) or plain_metric(base, function)
     declared = declared_options(declaration.function)
     chosen = read_options(base, split_options(match["options"] or ""), declared)
     options = {option.name: option.default for option in declared.values()} | chosen
@@ -92,19 +92,6 @@ def _split_part(text: str) -> tuple[str, str]:
         if whole in METRICS.table:
             return whole, ""
     return ALIASES.get(name, name), part
-
-
-def _load(base: str, text: str) -> Declaration:
-    if not base.startswith(PYTHON) and base not in METRICS.names():
-        names = METRICS.names()
-        raise OptionError("metric", "name", text, ", ".join(names), nearest(base, names))
-    function = METRICS.load(base)
-    declaration = declaration_of(function)
-    if declaration is None and base.startswith(PYTHON):
-        return plain_metric(base, function)
-    if declaration is None:
-        raise AdapterError(f"metric '{text}': {function!r} is not declared with @metric")
-    return declaration
 
 
 def text_notes(
