@@ -441,8 +441,8 @@ class _RubricReader:
             raise error(f" is {example!r}", "a mapping")
         for key, value in example.items():
             if key not in _EXAMPLE_KEYS:
-                known = ", ".join(_EXAMPLE_KEYS)
-                raise error(f" has '{key}'", known, nearest(key, _EXAMPLE_KEYS))
+                allowed = ", ".join(_EXAMPLE_KEYS)
+                raise error(f" has '{key}'", allowed, nearest(key, _EXAMPLE_KEYS))
             is_list = key in _LISTS
             # turns are checked by `read_turns` below
             if key != "turns" and not (_is_texts(value) if is_list else isinstance(value, str)):

@@ -144,6 +144,8 @@ class BleuScore(NamedTuple):
         return {**self._asdict(), "precisions": list(self.precisions)}
 
 
+_REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than a score
+
 # Prediction and references; for metrics of tool calls, actual and gold calls.
 Row = tuple[str, Sequence[str]]
 # Option -> value, defaults included.
@@ -205,18 +207,20 @@ RowReader = Callable[[str, Sequence[str]], Sequence[float]]
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
     """Return a scorer that scores one row at a time.
 
-    `reader_of` returns the function that scores a row by the given metrics. It calls `advance`
-    after each row; no rows give empty columns. ValueError if the function returns another number of
-    values; its other errors are passed on.
+    `reader_of` returns the function that scores a row by the given metrics. The scorer calls
+    `advance` after each 50 rows; no rows give empty columns. ValueError if the function returns
+    another number of values; its other errors are passed on.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
         read = reader_of(metrics)
         columns: list[list[float]] = [[] for _ in metrics]
-        for prediction, references in rows:
-            for column, value in zip(columns, read(prediction, references), strict=True):
-                column.append(value)
-            advance(1)
+        for start in range(0, len(rows), _REPORTED_AT_ONCE):
+            block = rows[start : start + _REPORTED_AT_ONCE]
+            for prediction, references in block:
+                for column, value in zip(columns, read(prediction, references), strict=True):
+                    column.append(value)
+            advance(len(block))
         return [Column(values) for values in columns]
 
     return score

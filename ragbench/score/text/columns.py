@@ -18,7 +18,6 @@ from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.scores import Cause
 
-_REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than a score
 _BLOCK, _MODEL_BLOCK = 128, 16  # rows per task of a worker, without and with a model
 
 
@@ -102,6 +101,7 @@ class TextScorer:
         if gold != self._gold:
             pieces = (piece for row in gold for piece in (str(len(row)), *row))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
+        report: base.Advance = advance or (lambda n: None)
         columns: dict[base.Metric, ScoreColumn] = {}
         refuses_once = functools.cache(refuses)  # several metrics read the refusals
         for group, scorer in self._groups:
@@ -130,10 +130,9 @@ class TextScorer:
             signed = shared_signature(group[0], print_of_gold)
             if isinstance(scorer, base.WeighsReferences):
                 scorer.weigh(gold)
-            progress = _Progress(advance)
-            scored = scorer(rows, group, progress)
+            scored = scorer(rows, group, report)
             # rows that are not scored count as completed steps
-            progress.flush(len(texts) - len(rows))
+            report(len(texts) - len(rows))
             for metric, column in zip(group, scored, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
@@ -229,27 +228,6 @@ class Counted:
         """
         self._done += n
         self._progress(self._done, self._total)
-
-
-class _Progress:
-    """Progress of scored rows, reported in groups of at least 50."""
-
-    def __init__(self, advance: base.Advance | None) -> None:
-        self._advance, self._unreported = advance, 0
-
-    def __call__(self, n: int) -> None:
-        self._unreported += n
-        if self._unreported >= _REPORTED_AT_ONCE:
-            self.flush(0)
-
-    def flush(self, n: int) -> None:
-        """Report n more rows and all unreported ones.
-
-        Nothing happens without `advance`, except that the count starts anew.
-        """
-        if self._advance is not None:
-            self._advance(self._unreported + n)
-        self._unreported = 0
 
 
 def _open(metric: base.Metric) -> base.Scorer:

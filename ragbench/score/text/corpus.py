@@ -37,10 +37,8 @@ class CorpusScorer:
         """
         if not rows:
             return [Column([]) for _ in metrics]
-        parts = []
-        for row in rows:
-            parts.append(self._count(row))
-            advance(1)
+        parts = [self._count(row) for row in rows]
+        advance(len(rows))
         # statistics add up, scores do not
         whole = _add_up(parts)
         total = self._score(whole)
