@@ -104,15 +104,25 @@ def test_a_batch_and_single_calls_answer_one_another(start):
     assert server.counters.requests == calls
 
 
-def test_who_is_stopped_finds_the_batch_again_and_pays_nothing_twice(start):
-    server, judge = start(batches=Batches(looks=10**6))
+def stop_with_a_noted_batch(judge, folder):
+    """Ask about all rows, and give up when the number of the first batch is noted."""
 
-    async def given_up():
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(judge.ascore_many(ROWS), 1.0)
+    async def give_up():
+        asked = asyncio.ensure_future(judge.ascore_many(ROWS))
+        while not any('"batch": "' in note.read_text() for note in folder.glob("batches/*.json")):
+            assert not asked.done()
+            await asyncio.sleep(0.01)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
 
-    asyncio.run(given_up())
+    asyncio.run(give_up())
     judge.close()
+
+
+def test_who_is_stopped_finds_the_batch_again_and_pays_nothing_twice(start, tmp_path):
+    server, judge = start(batches=Batches(looks=10**6))
+    stop_with_a_noted_batch(judge, tmp_path)
     assert [batch["lines"] for batch in server.batches.made] == [12]
     server.batches.looks = 0
 
@@ -130,13 +140,7 @@ def test_who_is_stopped_finds_the_batch_again_and_pays_nothing_twice(start):
 def test_a_batch_whose_number_was_not_noted(start, tmp_path, made):
     """Killed after the request to make it: it is looked for by name, and else made."""
     server, judge = start(batches=Batches(looks=10**6))
-
-    async def given_up():
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(judge.ascore_many(ROWS), 1.0)
-
-    asyncio.run(given_up())
-    judge.close()
+    stop_with_a_noted_batch(judge, tmp_path)
     [note] = (tmp_path / "batches").glob("*.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "batch": None}))
     server.batches.looks = 0

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.slow  # seconds: replies that hang
 
 
 def test_others_are_answered_while_some_hang(serve, monkeypatch):
-    """10 of 200 replies take 3 s; were each to keep its place, no more than four would be asked."""
+    """10 of 200 replies take a second; were each to keep its place, no more than four would be asked."""
     monkeypatch.setattr(limits, "_HANGS_S", 0.25)
     monkeypatch.setattr(calls, "_LOOK_S", 0.05)
 
     def script(request, times_asked):
         number = int(request["messages"][-1]["content"])
-        return Answer("yes", delay_s=3.0 if number % 20 == 0 else 0.0)
+        return Answer("yes", delay_s=1.0 if number % 20 == 0 else 0.0)
 
     server, engine = serve(script, engine={"limits": Limits(concurrency=4)})
     replies = ask_many(engine, [asking(str(n)) for n in range(200)])
@@ -32,7 +32,7 @@ def test_others_are_answered_while_some_hang(serve, monkeypatch):
 
 
 def test_a_body_that_drips_has_the_time_of_one_reply(dripping):
-    with engine_before(dripping, limits=Limits(timeout=1.0, retries=0)) as engine:
+    with engine_before(dripping, limits=Limits(timeout=0.5, retries=0)) as engine:
         start = time.monotonic()
         with pytest.raises(CallFailure) as caught:
             engine.ask(asking("1"))
