@@ -92,10 +92,10 @@ class Data:
     def load(self):
         tell(self.auth_token)
         return Collection(
-            queries=[Query(f"q{n}", f"moon {n}") for n in range(9)],
+            queries=[Query(f"q{n}", f"moon {n}") for n in range(5)],
             documents=[Document("d1", "moon"), Document("d2", "rings")],
-            qrels=Qrels.from_dict({f"q{n}": {"d1": 1} for n in range(9)}),
-            answers={f"q{n}": ["moon"] for n in range(9)},
+            qrels=Qrels.from_dict({f"q{n}": {"d1": 1} for n in range(5)}),
+            answers={f"q{n}": ["moon"] for n in range(5)},
         )
 
 class Model:
@@ -197,7 +197,7 @@ def config(url):
                 "retriever": "own",
                 "url": f"{url}/rerank",
                 "api_key_env": "RERANK_KEY",
-                "retries": 1,
+                "retries": 0,
             },
         },
         # each reads what another of the retrievers tells: 27 pairs would only tell it again
@@ -209,7 +209,7 @@ def config(url):
                 "answer": "$.answer",
                 "headers": {"X-Whatever": s["generator header"]},
                 "body": {"q": "{question}", "api_key": s["body"]},
-                "retries": 1,
+                "retries": 0,
             },
             "model": {
                 "type": "langchain",
@@ -224,7 +224,7 @@ def config(url):
                 "base_url": f"{url}/v1",
                 "api_key_env": "CHAT_KEY",
                 "extra": {"api_key": s["extra"]},
-                "retries": 1,
+                "retries": 0,
             },
         },
         "apps": {
@@ -245,7 +245,7 @@ def config(url):
                 "model": "m",
                 "base_url": f"{url}/v1",
                 "api_key_env": "JUDGE_KEY",
-                "retries": 1,
+                "retries": 0,
                 "rubrics": ["correctness"],
             },
         },
