@@ -1,6 +1,6 @@
 """The command line called in this process: a child process would do and print the same.
 
-That it would is what `tests/cli/test_processes.py` says, command by command.
+That it would is what `tests/cli/test_processes.py` says, for a command of each kind.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def read_by(whole, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", DAMAGES if FULL else ["missing", "cut", "names"])
+@pytest.mark.parametrize("damage", DAMAGES if FULL else ["cut", "names"])
 def test_a_damaged_file_is_one_sentence(whole, read_by, tmp_path, name, damage):
     run = tmp_path / "runs/quickstart/damaged"
     shutil.copytree(whole, run)
@@ -101,8 +101,9 @@ def test_a_damaged_file_is_one_sentence(whole, read_by, tmp_path, name, damage):
     commands = [each for each in COMMANDS if FULL or name in read_by[each[0]]]
     assert commands, "a file that no command reads"
     for command in commands:
-        # `reproduce` takes as long as a run
-        if command[0] == "reproduce" and not (FULL or path.suffix in (".json", ".yaml")):
+        # `reproduce` takes as long as a run, unless it cannot read what it needs
+        is_short = damage == "cut" and path.suffix in (".json", ".yaml")
+        if command[0] == "reproduce" and not (FULL or is_short):
             continue
         words = [{"RUN": run, "WHOLE": whole}.get(word, word) for word in command]
         done = run_command(*words, cwd=tmp_path)
