@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # seconds: replies that hang
 
 
 def test_others_are_answered_while_some_hang(serve, monkeypatch):
-    """10 of 200 replies take a second; were each to keep its place, no more than four would be asked."""
+    """10 of 200 replies take a second; in their places, no more than four would be asked."""
     monkeypatch.setattr(limits, "_HANGS_S", 0.25)
     monkeypatch.setattr(calls, "_LOOK_S", 0.05)
 
