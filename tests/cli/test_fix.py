@@ -79,6 +79,8 @@ def test_another_system_is_the_start(quickstart):
 @pytest.mark.costly
 def test_fusions_rescue_what_the_real_run_rescues(quickstart, repository, tmp_path):
     changes = [c for c in fixes(quickstart)["changes"] if "fusion" in c]
+    assert len(changes) == 8
+    changes = [changes[0], changes[-1]]
     entries = {f"f{n}": {"type": "fusion", **c["fusion"]} for n, c in enumerate(changes)}
     for entry in entries.values():
         if not entry.get("weights"):
@@ -87,7 +89,6 @@ def test_fusions_rescue_what_the_real_run_rescues(quickstart, repository, tmp_pa
     overrides = {f"retrievers.{name}": entry for name, entry in entries.items()}
     right = run_quickstart(repository, tmp_path, overrides)
 
-    assert len(changes) == 8
     assert [right[name] for name in entries] == [change["right"] for change in changes]
 
 
@@ -120,8 +121,8 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("passages", [5, 20])
-def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, monkeypatch, passages):
+def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, monkeypatch):
+    passages = 20  # another number than the config has
     promise = fixes(quickstart, "--passages", str(passages))["best"]["change"]
     best = tmp_path / "elsewhere" / "best.yaml"
     done = run_command(
@@ -136,7 +137,7 @@ def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, monkeyp
     right = {system["name"]: system["causes"]["right"] for system in run.summary["systems"]}
     assert right["-".join(promise["fusion"]["retrievers"])] == promise["right"]
     assert f"finds {promise['right']} of {promise['of']} at {passages}" in done.stderr
-    assert right["bm25"] == (57 if passages == 5 else 59)
+    assert right["bm25"] == 59
 
 
 @pytest.mark.costly

@@ -46,22 +46,21 @@ JUDGE = (THE_JUDGE, "  judge: {type: 'python:pwn:R', rubrics: [faithfulness]}\n"
 CHANGES = {"retriever": RETRIEVER, "dataset": DATASET, "factory": FACTORY, "judge": JUDGE,
            "installed": COMMAND}  # fmt: skip
 LINES = {
-    "compare": ["RUN OTHER -m nDCG@10", "RUN OTHER", "RUN OTHER --fail-if 'nDCG@10 drop > 0.9'"],
+    "compare": ["RUN OTHER -m nDCG@10", "RUN OTHER --fail-if 'nDCG@10 drop > 0.9'"],
     "baseline": ["RUN -o ../main.json"],
-    "explain": ["RUN", "RUN --format json"],
-    "fix": ["RUN", "RUN --json"],
+    "explain": ["RUN"],
+    "fix": ["RUN"],
     "show": ["RUN q01"],
-    "runs": [".", ". --format json"],
-    "report": ["RUN", "RUN OTHER -o ../page.md"],
+    "runs": ["."],
+    "report": ["RUN"],
     "calibrate": [
         "RUN --draw 12",
         "RUN --probe position --sample 2",
         "RUN --labels labels.csv",
-        "OTHER --labels labels.csv --retest RUN",
     ],
     "cache": [""],
     "schema": [""],
-    "list": ["retrievers", "rubrics faithfulness"],
+    "list": ["retrievers"],
     "init": ["fresh.yaml"],
 }
 """Command -> calls with a run folder, or with what a user stands in it for."""
