@@ -27,6 +27,9 @@ def ragbench(*arguments, cwd, code=0):
     return done.stdout, done.stderr
 
 
+QUICK = ("--set", "statistics.resamples=200")
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, repository):
     """A folder with runs/old and runs/new of the quickstart, and baselines/main.json of old."""
@@ -34,7 +37,7 @@ def runs(tmp_path_factory, repository):
     config = repository / "configs" / "quickstart.yaml"
     for name, k1 in (("old", "0.9"), ("new", "0.0")):
         changes = ("--set", f"name={name}", "--set", f"retrievers.bm25.k1={k1}")
-        ragbench("run", config, "--quiet", *changes, cwd=folder)
+        ragbench("run", config, "--quiet", *QUICK, *changes, cwd=folder)
     ragbench("baseline", "runs/old", "-o", "baselines/main.json", cwd=folder)
     return folder
 
@@ -47,7 +50,8 @@ def qrels(example_data):
 @pytest.mark.slow
 def test_a_baseline_is_the_same_whatever_run_of_the_same_scores_it_is_made_of(runs, repository):
     config = repository / "configs" / "quickstart.yaml"
-    ragbench("run", config, "--quiet", "--set", "name=old", "--set", "output=again", cwd=runs)
+    changes = ("--set", "name=old", "--set", "output=again")
+    ragbench("run", config, "--quiet", *QUICK, *changes, cwd=runs)
 
     out, _ = ragbench("baseline", "again/old", "-o", "again.json", cwd=runs)
 

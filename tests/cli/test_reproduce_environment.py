@@ -23,6 +23,8 @@ retrievers:
   bm25:
     type: bm25
     k1: ${K1:-1.2}
+metrics: {retrieval: {measures: [ndcg@10]}}
+statistics: {resamples: 200}
 """
 KEPT = ("PATH", "PYTHONPATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 """What a process needs to start at all."""
