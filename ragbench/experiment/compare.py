@@ -270,8 +270,7 @@ def _match_or_advise(
     An OptionError for an unknown measure passes through.
 
     Raises:
-        DataError: They may not be compared. The message tells whether `intersect` would help, and
-            if not, the further reasons.
+        DataError: They may not be compared. The message tells whether `intersect` would help.
     """
     base, *runs = sources
     try:
@@ -279,22 +278,14 @@ def _match_or_advise(
     except errors.DataError as refused:
         if intersect or unpaired:
             raise
-        reasons = str(refused).splitlines()
         # tried, not guessed: the advice names only what works
         try:
             common = match_sources(base, runs, measures=measures, intersect=True)
-        except errors.DataError as intersect_error:
-            lines = [line for line in str(intersect_error).splitlines() if line not in reasons]
-            advice = [
-                f"with --intersect {line}" if line.startswith("the others can") else line
-                for line in lines
-            ]
-            if not advice:
-                raise refused from None
-        else:
-            which = "common ones that are the same" if common.differing else "common ones"
-            advice = [f"--intersect compares the {which}: {len(common.sources[0].query_ids)}"]
-        raise errors.DataError("\n".join([*reasons, *advice])) from refused
+        except errors.DataError:
+            raise refused from None
+        n_common = len(common.sources[0].query_ids)
+        advice = f"--intersect compares the common queries that are the same: {n_common}"
+        raise errors.DataError(f"{refused}\n{advice}") from refused
 
 
 def _cluster_notes(

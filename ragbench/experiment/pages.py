@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,7 +86,7 @@ def write_pages(
     is_html = not brief and any(path.suffix == ".html" for path in paths)
     fixes = None if run is None or not is_html else _fixes_of(run, tell)
     for path in paths:
-        with _drawing(path):
+        with naming_unwritable(path):
             if brief:
                 html.write_brief(path, summary, comparisons)
             elif path.suffix == ".html":
@@ -146,22 +145,6 @@ def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None
         if tell is not None:
             tell(f"no fix list: {error}")
         return None
-
-
-@contextmanager
-def _drawing(path: Path) -> Iterator[None]:
-    """Raise a DataError if the block cannot write its page, or draw the records of the run."""
-    try:
-        with naming_unwritable(path):
-            yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        # readers check the main fields of both files; an edited file may have other mistakes
-        reason = f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"summary.json or comparisons.json cannot be drawn: {reason}",
-            file=path,
-            allowed="files as ragbench run wrote them",
-        ) from error
 
 
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:

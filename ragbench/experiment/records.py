@@ -442,39 +442,13 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
 
 
 def sample_notes(systems: Iterable[Answers]) -> list[str]:
-    """Return notes on systems with several answers to a query; empty if there are none.
-
-    First come notes that scores are means, one for each number of answers, then one for each system
-    whose answers to a query were always the same.
-    """
-    # one answer to a query has nothing to vary
-    several = [answers for answers in systems if answers.samples > 1]
+    """Return a note for each number of answers to a query above 1, with its systems; else []."""
     by_number: dict[int, list[str]] = {}
-    for answers in several:
+    for answers in systems:
         by_number.setdefault(answers.samples, []).append(answers.name)
-    same = [
-        f"{answers.name}: all answers to a query are the same text: asking {answers.samples} times "
-        "told nothing"
-        for answers in several
-        if _has_one_text_per_query(answers)
-    ]
-    notes = [
+    return [
         f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
         "answers, and intervals cover other answers of the generator as well as other queries"
         for n, names in by_number.items()
+        if n > 1
     ]
-    return [*notes, *same]
-
-
-def _has_one_text_per_query(answers: Answers) -> bool:
-    """Return True if no query has two different answers; False if every answer failed.
-
-    Failed answers do not count.
-    """
-    texts = [
-        [None if outcome.value is None else outcome.value.answer for outcome in sample.outcomes]
-        for sample in answers.by_sample()
-    ]
-    distinct = [set(row) - {None} for row in zip(*texts, strict=True)]
-    # without any(), a system whose answers all failed would count: all() is true of empty sets
-    return any(distinct) and all(len(answers_of_query) < 2 for answers_of_query in distinct)

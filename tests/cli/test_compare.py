@@ -261,7 +261,7 @@ def test_a_sample_is_compared_on_the_common_queries_only_when_asked(runs, reposi
 
     found = json.loads(out)
     assert "queries: 58 of 78 in baselines/main.json are not in runs/sample" in err
-    assert "--intersect compares the common ones: 20" in err
+    assert "--intersect compares the common queries that are the same: 20" in err
     assert (found["queries"], found["left_out"]) == (20, {"baselines/main.json": 58})
     (family,) = found["measures"]
     assert {made["n_changed"] for made in family["comparisons"]} == {0}

@@ -72,7 +72,7 @@ def system_of(experiment):
 
 NOTES = [
     "judge openai: the model refuses logprobs, temperature; requests go without",
-    "generator gpt: the model refuses seed 7 of the config, temperature; requests go without",
+    "generator gpt: the model refuses seed, temperature; requests go without",
 ]
 
 

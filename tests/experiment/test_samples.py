@@ -254,14 +254,6 @@ def test_what_cannot_vary_is_refused_at_its_line(config, tmp_path):
     assert "allowed: 1: the same passages give the same answer" in str(refused.value)
 
 
-def test_equal_answers_are_pointed_out(config):
-    with ChatServer("Io.", model="m") as server:
-        experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
-
-    said = "bm25/gpt: all answers to a query are the same text: asking 3 times told nothing"
-    assert said in experiment.summary["notes"]
-
-
 def test_temperature_0_is_doubted_before_anything_is_sent(config, server, tmp_path):
     path = tmp_path / "exp.yaml"
     said = "generator 'gpt': samples is 3 at temperature 0"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import median
@@ -250,33 +251,27 @@ class Compare(StoredStage):
 
 def refusal_notes(plan: Plan, results: Results) -> list[str]:
     """Return a note for each judge and generator whose model refuses request options; else []."""
-    refused: dict[str, tuple[set[str], Mapping[str, object]]] = {}
-
-    def add(component: str, names: Iterable[str], options: Mapping[str, object]) -> None:
-        refused.setdefault(component, (set(), options))[0].update(names)
-
-    uses = [pair for uses in results.judge_uses.values() for pair in uses.items()]
-    uses += [(preferences.judge, preferences.use) for preferences in results.preferences]
-    for name, use in uses:
-        add(f"judge {name}", use.left_out, plan.judges[name].judge.options)
-    if results.filled is not None and plan.fill is not None:
-        judge = plan.fill.judge.judge
-        add(f"judge {plan.fill.name}", results.filled.use.left_out, judge.options)
+    refused = defaultdict[str, set[str]](set)
+    for uses in results.judge_uses.values():
+        for name, use in uses.items():
+            refused[f"judge {name}"].update(use.left_out)
+    for preferences in results.preferences:
+        refused[f"judge {preferences.judge}"].update(preferences.use.left_out)
+    if results.filled is not None:
+        refused[f"judge {results.filled.counts.judge}"].update(results.filled.use.left_out)
     for system in results.systems:
-        generator = plan.generators.get(system.generator or "")
-        answers = results.answers.get(system.name)
-        if generator is not None and generator.asks and answers is not None:
-            values = [outcome.value for outcome in answers.outcomes]
-            left_out = {name for value in values if value is not None for name in value.left_out}
-            add(f"generator {system.generator}", left_out, generator.signature_parts())
-    notes = []
-    for component, (names, options) in refused.items():
-        # the value of an option shows only if the config sets it
-        set_to = {name: options.get(name) for name in sorted(names)}
-        texts = [f"{key} {value} of the config" if value else key for key, value in set_to.items()]
-        if texts:
-            notes.append(f"{component}: the model refuses {', '.join(texts)}; requests go without")
-    return notes
+        generator, answers = system.generator, results.answers.get(system.name)
+        # generators that ask no model refuse nothing: their answers are not read again
+        if generator is not None and answers is not None and plan.generators[generator].asks:
+            values = (outcome.value for outcome in answers.outcomes)
+            refused[f"generator {generator}"].update(
+                *(value.left_out for value in values if value is not None)
+            )
+    return [
+        f"{component}: the model refuses {', '.join(sorted(names))}; requests go without"
+        for component, names in refused.items()
+        if names
+    ]
 
 
 def differences_from(

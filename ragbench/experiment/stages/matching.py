@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
 
+import numpy as np
+
 from ragbench.adapters.libraries import text_id
 from ragbench.comparison.passage_places import document_resolver
 from ragbench.config.schema import Match
@@ -416,7 +418,11 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
             raise _missing_document_key(ranking, match, problem, plan.corpus)
         warnings.append(f"{ranking.name}: {problem}; they are counted as documents of their own")
     run = passage_matching.fold(ranking.run, documents)
-    warnings += _few_documents_warning(ranking, run, k, rules.top_k)
+    n_documents = np.diff(run.starts)
+    if n_short := int((n_documents < k).sum()):
+        problem = f"{n_short} of {len(n_documents)} queries have fewer than {k} documents after"
+        remedy = f"raise top_k, which is {rules.top_k} and counts passages"
+        warnings.append(f"{ranking.name}: {problem} folding; {remedy}")
     return replace(ranking, scored=run, unmatched=ranking.run, warnings=warnings)
 
 
@@ -463,35 +469,6 @@ def _missing_document_key(
         allowed=", ".join(keys) or "metadata in the corpus or from the retriever; there are none",
         nearest=nearest(match.id or "", keys),
     )
-
-
-def _few_documents_warning(ranking: RetrieverRun, run: Run, k: int, top_k: int) -> list[str]:
-    """Return a warning if queries have fewer than k documents after folding; else an empty list.
-
-    It tells how many of these got fewer passages than `top_k` from the retriever. A failed query
-    does not count.
-
-    Args:
-        ranking: Ranking of passages.
-        run: Ranking of their documents.
-        k: Deepest cut-off of the measures.
-        top_k: Number of passages that the retriever was asked for.
-    """
-    n_documents = (run.starts[1:] - run.starts[:-1]).tolist()
-    short = [n for n in n_documents if n < k]
-    if not short:
-        return []
-    n_passages = (ranking.run.starts[1:] - ranking.run.starts[:-1]).tolist()
-    # of these lists the retriever is the reason, not the folding
-    n_lists = sum(n < k and of < top_k for n, of in zip(n_documents, n_passages, strict=True))
-    warning = (
-        f"{ranking.name}: {len(short)} of {len(n_documents)} queries have fewer than {k} documents "
-        f"after folding (the fewest: {min(short)}); raise top_k, which is {top_k} and counts "
-        "passages"
-    )
-    if n_lists:
-        warning += f" ({n_lists} of them got fewer passages than that from the retriever)"
-    return [warning]
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
