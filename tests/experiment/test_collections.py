@@ -5,8 +5,6 @@ import io
 import itertools
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,10 +28,8 @@ from ragbench.records.collections import (
     MacroScore,
 )
 from ragbench.records.comparison import Difference
-from ragbench.records.manifest import Choices
 from ragbench.report.collections import RENDERERS
 from tests.chat_server import ChatServer
-from tests.commands import run_command
 from tests.experiment.splits import write_splits
 
 
@@ -141,6 +137,10 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     assert r"system & many & few & macro mean \\" in latex.stdout
     assert latex.stdout.count(r"system & vs bm25 & p & verdict \\") == 2
     assert latex.stdout.count(r"\begin{table}") == 4
+    table = CliRunner().invoke(
+        report, [str(folder), "--format", "markdown"], catch_exceptions=False
+    )
+    assert "| system | many | few | macro mean | vs bm25 | p | verdict |" in table.stdout
     # a run over several data sets is read as the runs on each
     with pytest.raises(
         DataError, match=r"several data sets; allowed: the run on one of them: .*few"
@@ -204,7 +204,7 @@ def test_a_budget_holds_for_all_collections_together(several):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_pays_no_answer_twice(several):
+def test_a_killed_run_goes_on_and_pays_no_answer_twice(several, warm):
     """It is killed by the tenth request, in the middle of the second collection."""
     children = []
 
@@ -216,9 +216,9 @@ def test_a_killed_run_goes_on_and_pays_no_answer_twice(several):
     with ChatServer(script) as server:
         text = json.dumps(_judged(several, server))
         Path("c.json").write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "ragbench", "run", "c.json", "--quiet"]
-        children.append(subprocess.Popen(command))
-        assert children[0].wait(timeout=120) == -signal.SIGKILL
+        children.append(warm.start("run", "c.json", "--quiet"))
+        children[0].communicate()
+        assert children[0].returncode == -signal.SIGKILL
         stopped = server.counters.requests
 
         runs = rb.run_collections("c.json")
@@ -227,33 +227,6 @@ def test_a_killed_run_goes_on_and_pays_no_answer_twice(several):
     assert (stopped, server.counters.requests, server.counters.most_asked) == (10, 14, 2)
     scores = [e.record.systems[0].scores["fluency"] for e in runs.experiments.values()]
     assert [score.n for score in scores] == [7, 6]
-
-
-@pytest.mark.slow
-def test_two_real_collections_have_one_table(several, lent_data, tmp_path):
-    """nDCG@10 of BM25 by the runs on each; the table has two systems and two collections."""
-    datasets = {
-        name: {"type": "beir", "path": str(lent_data / name), "split": "test"}
-        for name in ("scifact", "cranfield")
-    }
-    measures = {"retrieval": {"measures": ["ndcg@10"]}}
-    config = {**several, "datasets": datasets, "metrics": measures, "gates": []}
-
-    runs = rb.run_collections(config, choices=Choices(limit=100))
-
-    [measure] = runs.record.measures
-    for row in measure.systems:
-        assert row.mean == pytest.approx(sum(row.means.values()) / 2, abs=1e-12)
-    assert (measure.systems[0].system, measure.comparisons[0].n) == ("bm25", 200)
-    assert 0.55 < measure.systems[0].means["scifact"] < 0.8
-    assert 0.25 < measure.systems[0].means["cranfield"] < 0.5
-    for form, line in (
-        ("latex", r"system & scifact & cranfield & macro mean \\"),
-        ("markdown", "| system | scifact | cranfield | macro mean | vs bm25 | p | verdict |"),
-        ("csv", "ndcg@10,bm25,scifact,"),
-    ):
-        table = run_command("report", tmp_path / "runs" / "sets", "--format", form)
-        assert line in table.stdout
 
 
 def test_a_table_in_latex_has_at_most_three_columns_of_scores():

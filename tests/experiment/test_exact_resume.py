@@ -94,19 +94,6 @@ def expected(place):
         return of(run_experiment(place / "exact.yaml"))
 
 
-def test_after_limits(run, expected):
-    run("limited", 3)
-
-    assert of(run("limited")) == expected
-
-
-def test_after_a_budget(run, expected):
-    stopped = run("budget", **{"budget.minutes": 0.0002})
-    assert stopped.exit_code == 3
-
-    assert of(run("budget")) == expected
-
-
 def test_after_a_kill(place, run, expected, monkeypatch):
     """The files as they are when a model is about to encode for the third time: a kill's rest."""
     encode, calls = SentenceTransformerEmbedder.encode, []

@@ -1,10 +1,6 @@
 """Stages: what changed is made again and nothing else; failures stay until they are asked for."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +9,6 @@ import pytest
 import yaml
 
 from ragbench.errors import DataError
-from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import comparison, stored_items
 from ragbench.experiment.stages.stored_items import read_column, write_column
@@ -419,21 +414,3 @@ def test_another_version_of_the_code_computes_again(config, newer, module, made)
     newer(module)
 
     assert set(work(run_experiment(config))) == made
-
-
-def test_another_package_computes_again(config, repository, tmp_path):
-    """The same with a package that is a later one."""
-    first = run_experiment(config)
-    package = tmp_path / "newer" / "ragbench"
-    shutil.copytree(repository / "ragbench", package)  # with what is compiled
-    with (package / "stats" / "difference.py").open("a") as file:
-        file.write("\n# another rule\n")
-    (tmp_path / "again.yaml").write_text(yaml.safe_dump({**config, "name": first.path.parent.name}))
-
-    subprocess.run(
-        [sys.executable, "-m", "ragbench", "run", "again.yaml", "--quiet"],
-        cwd=tmp_path, check=True, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(package.parent)},
-    )  # fmt: skip
-
-    assert set(work(load_experiment(first.path.parent))) == {"compare"}

@@ -183,7 +183,7 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
     while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.01)
     assert not any(map(is_alive, pids))
-    resumed = run("k", workers(1))
+    resumed = run("k")
     assert contents(resumed) == expected
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
