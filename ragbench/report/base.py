@@ -142,23 +142,8 @@ class GateRow:
     worst: tuple[tuple[str, str], ...] = ()
 
 
-# heads of tables that several formats draw
+# heads of the table of gates, in formats that draw one
 GATE_HEADS = ("verdict", "gate", "system", "why")
-COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
-SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """Slices of the queries that got worse, and a summary of the tests per field.
-
-    Attributes:
-        rows: Cells under `SLICE_HEADS`, smallest p-value first.
-        lines: A line per field of the metadata, and how to read the table.
-    """
-
-    rows: tuple[tuple[str, ...], ...]
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +195,7 @@ class Layout:
         run_id: Id of the run; empty for a comparison of runs.
         gates: Verdicts of the gates, undecided ones first.
         sections: Tables of scores.
-        slices: Slices that got worse; None if slices were not requested or not compared.
-        slice_grids: Table of the scores and causes in each slice, one for each field.
+        slices: Scores and causes in each slice, and the slices that got worse; None without slices.
         runs: Changes between several runs; None for one run.
         preferences: A chapter for each pairwise rubric.
         audit: Audit of the test set; None if the run made none.
@@ -222,8 +206,8 @@ class Layout:
         price: Latency, tokens and cost of the best systems and their baselines; empty if unknown.
         doubts: Reasons to distrust a number, besides the warnings: failed items, few queries, a
             judge without a certificate.
-        costs: Cells under `COST_HEADS`, `-` for an unknown value; empty if all are unknown.
-        signatures: Measure (with the systems if their signatures differ) and signature.
+        details: Counts and bounds of the scores of each section, then time, tokens and cost unless
+            all are unknown, then the signatures.
     """
 
     name: str
@@ -233,8 +217,7 @@ class Layout:
     run_id: str = ""
     gates: tuple[GateRow, ...] = ()
     sections: tuple[Section, ...] = ()
-    slices: Slices | None = None
-    slice_grids: tuple[Grid, ...] = ()
+    slices: Chapter | None = None
     runs: Chapter | None = None
     preferences: tuple[Chapter, ...] = ()
     audit: Chapter | None = None
@@ -244,5 +227,4 @@ class Layout:
     warnings: tuple[str, ...] = ()
     price: str = ""
     doubts: tuple[str, ...] = ()
-    costs: tuple[tuple[str, ...], ...] = ()
-    signatures: tuple[tuple[str, str], ...] = ()
+    details: tuple[Grid, ...] = ()

@@ -11,16 +11,8 @@ from ragbench.records.causes import CAUSE_SAYS, CAUSES, AnswerCause, CauseFlow, 
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
+from ragbench.report import text as fmt
 from ragbench.report.markdown import escape, join_blocks, list_lines, share_table, table_lines
-from ragbench.report.text import (
-    CAUSE_SIGNS,
-    cause_lines,
-    cause_sentence,
-    cause_words,
-    draw,
-    flow_lines,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 TITLE = "where answers are lost"
@@ -99,26 +91,30 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
-    lines = [title, "", *cause_lines(explanation.systems, width)]
+    lines = [title, "", *fmt.cause_lines(explanation.systems, width)]
     if explanation.system is not None:
         lines.append("")
     # the shares need room: only for a selected system
     for system in explanation.systems if explanation.system is not None else ():
         shares = [
-            (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
+            (
+                fmt.cause_words(cause),
+                str(share.count),
+                fmt.with_interval(share.share, share.interval),
+            )
             for cause, share in system.cause_shares.items()
         ]
-        lines += draw(list(zip(*shares, strict=True)))
+        lines += fmt.draw(list(zip(*shares, strict=True)))
     for system in explanation.systems:
         sliced = _slice_lines(system, width)
         lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
     for flow in explanation.flows:
         # an empty first column indents the moves
-        head, *moves = flow_lines(flow)
-        lines += ["", *draw([[head]], width)]
-        lines += draw([[""] * len(moves), moves], width) if moves else []
+        head, *moves = fmt.flow_lines(flow)
+        lines += ["", *fmt.draw([[head]], width)]
+        lines += fmt.draw([[""] * len(moves), moves], width) if moves else []
     for system_name, cause, rows in explanation.groups():
-        lines += ["", f"{printable(system_name)}: {len(rows)} {cause_words(cause)}"]
+        lines += ["", f"{printable(system_name)}: {len(rows)} {fmt.cause_words(cause)}"]
         is_selected = explanation.cause is not None or explanation.system is not None
         listed_rows = rows if is_selected else rows[:_LISTED]
         short = min(_LONGEST, max(width * 2 // 5, 16))
@@ -126,12 +122,12 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
             [f"  {explanation.label(r)}", explanation.question(r, short), printable(r.why)]
             for r in listed_rows
         ]
-        lines += draw(list(zip(*cells, strict=True)), width)
+        lines += fmt.draw(list(zip(*cells, strict=True)), width)
         if len(listed_rows) < len(rows):
             more = len(rows) - len(listed_rows)
             lines.append(f"  and {more} more: --system {printable(system_name)} --cause {cause}")
     legend = _legend(explanation)
-    lines += ["", *(draw([legend], width) if legend else [])]
+    lines += ["", *(fmt.draw([legend], width) if legend else [])]
     return "\n".join(lines) + "\n"
 
 
@@ -140,10 +136,10 @@ def render_markdown(explanation: Explanation) -> str:
     blocks = [[f"## {escape(printable(explanation.summary.name))}: {TITLE}"]]
     blocks.append(share_table(explanation.systems))
     for flow in explanation.flows:
-        head, *moves = flow_lines(flow)
+        head, *moves = fmt.flow_lines(flow)
         blocks += [[escape(head)], list_lines(moves)]
     for system, cause, rows in explanation.groups():
-        blocks.append([f"### {escape(printable(system))}: {len(rows)} {cause_words(cause)}"])
+        blocks.append([f"### {escape(printable(system))}: {len(rows)} {fmt.cause_words(cause)}"])
         cells = [(explanation.label(r), explanation.question(r), printable(r.why)) for r in rows]
         blocks.append(table_lines(["query", "question", "why"], cells))
     return join_blocks([*blocks, list_lines(_legend(explanation))])
@@ -179,15 +175,15 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:
     """Return a line per slice with its causes; [] without slices."""
     rows = [
-        (f"  {printable(field)} {printable(name)}:", cause_sentence(causes))
+        (f"  {printable(field)} {printable(name)}:", fmt.cause_sentence(causes))
         for field, slices in system.causes_by.items()
         for name, causes in slices.items()
         if causes
     ]
-    return draw(list(zip(*rows, strict=True)), width)
+    return fmt.draw(list(zip(*rows, strict=True)), width)
 
 
 def _legend(explanation: Explanation) -> list[str]:
     """Return sign and meaning of each cause that a run's system has, in the order of `CAUSES`."""
     counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
-    return [f"{CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]
+    return [f"{fmt.CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

@@ -7,21 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+from ragbench.records import summary as records
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import (
-    Dataset,
-    Latency,
-    Summary,
-    SystemSummary,
-    SystemType,
-    Timing,
-    TokenCounts,
-)
+from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCounts
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
-from ragbench.report.base import GateRow, Grid, Layout, Section, Slices
+from ragbench.report.base import Chapter, GateRow, Grid, Layout, ScoreCell, Section
 from ragbench.report.ci import why_of
 from ragbench.report.headline import cheapest_sentence, headline, lead, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
@@ -31,7 +24,7 @@ from ragbench.types.display import printable
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
 _VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
 # type of a system -> plural noun in the subject line
-_NOUNS: Mapping[SystemType, str] = {
+_NOUNS: Mapping[records.SystemType, str] = {
     "retriever": "retrievers",
     "pair": "pairs",
     "app": "apps",
@@ -89,8 +82,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         ),
         gates=tuple(map(_gate, gates)),
         sections=tuple(sections),
-        slices=build_slices(comparisons),
-        slice_grids=tuple(_slice_grids(summary, groups, narrow=narrow)),
+        slices=build_slices(comparisons, tuple(_slice_grids(summary, groups, narrow=narrow))),
         runs=runs,
         preferences=tuple(preferences),
         audit=None if summary.audit is None else audit_chapter(summary.audit),
@@ -100,8 +92,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         warnings=tuple(w for w in _lines(incomplete, summary.warnings) if w not in results),
         price=_price(summary, comparisons),
         doubts=tuple(_doubts(summary)),
-        costs=tuple(_costs(summary.systems, summary.timing)),
-        signatures=tuple(_signatures(summary.systems)),
+        details=tuple(_details(summary, sections)) if sections else (),
     )
 
 
@@ -174,7 +165,7 @@ def _subject(summary: Summary) -> str:
 
     Unknown sizes are left out.
     """
-    dataset = summary.dataset or Dataset()
+    dataset = summary.dataset or records.Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
     sizes = zip((dataset.queries, dataset.documents, dataset.judgements), nouns, strict=True)
@@ -267,18 +258,38 @@ def _doubts(summary: Summary) -> Iterator[str]:
         )
 
 
-def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, ...]]:
-    """Return the cells of each system under `COST_HEADS`; [] if all are unknown."""
-    rows = []
-    for system in systems:
-        times, tokens = timing.of(system.name), system.tokens or TokenCounts()
+def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Grid]:
+    """Yield the tables of counts and bounds, of time, tokens and cost, and of signatures."""
+    for section in sections:
+        columns = [map(_count_cell, measure.scores) for measure in section.measures]
+        rows = tuple(zip(section.systems, *columns, strict=True))
+        names = (measure.name for measure in section.measures)
+        counts = "scored / failed / not applicable, and the bounds of the mean where some failed"
+        yield Grid(f"{section.title}: {counts}", ("system", *names), rows)
+    costs = []
+    for system in summary.systems:
+        times, tokens = summary.timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
         speeds = map(fmt.significant, (latency.p50, latency.p95, times.queries_per_second))
-        counts = (tokens.input, tokens.output)
-        texts = (fmt.MISSING if count is None else str(count) for count in counts)
-        rows.append((printable(system.name), *speeds, *texts, fmt.significant(system.usd)))
+        numbers = (tokens.input, tokens.output)
+        texts = (fmt.MISSING if number is None else str(number) for number in numbers)
+        costs.append((printable(system.name), *speeds, *texts, fmt.significant(system.usd)))
     # run files have no times, tokens and cost: then there is no table
-    return rows if any(cell != fmt.MISSING for row in rows for cell in row[1:]) else []
+    if any(cell != fmt.MISSING for row in costs for cell in row[1:]):
+        heads = ("p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
+        yield Grid("time, tokens and money", ("system", *heads), tuple(costs))
+    signatures = tuple(_signatures(summary.systems))
+    if signatures:
+        caption = "signatures: what each number depends on; only equal ones are compared"
+        yield Grid(caption, ("measure", "signature"), signatures, words=True)
+
+
+def _count_cell(cell: ScoreCell) -> str:
+    """Return the counts of a score: `57 / 3 / 6 [0.769, 0.820]`; `-` without a score."""
+    if (score := cell.score) is None:
+        return fmt.MISSING
+    bounds = fmt.interval(score.bounds) or fmt.MISSING if score.n_failed else ""
+    return f"{score.n} / {score.n_failed} / {score.not_applicable} {bounds}".rstrip()
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -341,31 +352,27 @@ def _slice_grids(
 MOST_ROWS = 10
 
 
-def build_slices(comparisons: Comparisons) -> Slices | None:
-    """Return the slices that got worse, and a line per field; None without any slice.
+def build_slices(comparisons: Comparisons, grids: tuple[Grid, ...]) -> Chapter | None:
+    """Return the chapter of the slices: their scores, and those that got worse; None without any.
 
-    Rows are sorted by p-value. The line of a field has the number of slices, and the names of
-    slices with too few queries for a test. At most 10 rows; of equal p-values the largest loss
-    comes first.
+    Rows are sorted by p-value, at most 10; of equal p-values the largest loss comes first. A line
+    per field has the number of slices, and the names of slices with too few queries for a test.
     """
-    rows = comparisons.slices
-    if not rows:
-        return None
+    rows, lines = comparisons.slices, list[str]()
     worse = [row for row in rows if row.worse and row.difference is not None]
     # equal p-values by the size of the loss
     worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
-    by_field: dict[str, list[SliceDifference]] = {}
-    for row in rows:
-        by_field.setdefault(row.field, []).append(row)
-    lines = [_field_line(field, of_field) for field, of_field in by_field.items()]
     if len(worse) > MOST_ROWS:
-        lines.insert(0, f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
-    lines.append(
-        f"'worse' is one-sided, with max-T over the slices of one field "
-        f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields are "
-        "not corrected for each other"
-    )
-    cells = [
+        lines.append(f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
+    for field in dict.fromkeys(row.field for row in rows):
+        lines.append(_field_line(field, [row for row in rows if row.field == field]))
+    if rows:
+        lines.append(
+            f"'worse' is one-sided, with max-T over the slices of one field "
+            f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields "
+            "are not corrected for each other"
+        )
+    cells = tuple(
         (
             f"{printable(row.field)}: {printable(row.slice)}",
             *map(printable, (row.system, row.measure)),
@@ -374,8 +381,11 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
             fmt.probability(row.p_adjusted),
         )
         for row in worse[:MOST_ROWS]
-    ]
-    return Slices(tuple(cells), tuple(lines))
+    )
+    if cells:
+        heads = ("slice", "system", "measure", "queries", "difference", "p")
+        grids += (Grid("slices where a system got worse than its baseline", heads, cells),)
+    return Chapter("slices", (), tuple(lines), grids) if lines or grids else None
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:

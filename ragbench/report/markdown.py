@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import base
+from ragbench.report import text as fmt
 from ragbench.report.layout import lay_out
-from ragbench.report.text import (
-    MISSING,
-    cause_words,
-    flow_lines,
-    interval,
-    with_interval,
-)
 from ragbench.types.display import printable
 
 _FOREIGN = re.compile(
@@ -67,21 +61,16 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     for section in page.sections:
         blocks += section_blocks(section)
     blocks += _causes(summary, comparisons)
-    blocks += _chapter(base.Chapter("slices", (), (), page.slice_grids)) if page.slice_grids else []
-    if page.slices:
-        if page.slices.rows:
-            blocks.append(table_lines(base.SLICE_HEADS, page.slices.rows))
-        blocks.append(list_lines(page.slices.lines))
-    for preference in page.preferences:
-        blocks += _chapter(preference)
-    blocks += [] if page.audit is None else _chapter(page.audit)
+    for chapter in (page.slices, *page.preferences, page.audit):
+        blocks += [] if chapter is None else _chapter(chapter)
     if page.legend:
         lines = [f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend]
         blocks += [["### how to read it"], lines]
     if page.notes:
         blocks += [["### notes"], list_lines(page.notes)]
-    if page.sections:
-        blocks += folded("counts, bounds, costs and signatures", _details(page))
+    if page.details:
+        tables = [block for grid in page.details for block in _grid(grid)]
+        blocks += folded("counts, bounds, costs and signatures", tables)
     return join_blocks(blocks)
 
 
@@ -170,7 +159,7 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
     if not systems:
         return []
     blocks = [["### where answers are lost"], share_table(systems)]
-    moves = [line for flow in comparisons.causes for line in flow_lines(flow)]
+    moves = [line for flow in comparisons.causes for line in fmt.flow_lines(flow)]
     return blocks + (folded("which queries moved", [list_lines(moves)]) if moves else [])
 
 
@@ -183,17 +172,22 @@ def share_table(systems: Sequence[SystemSummary]) -> list[str]:
     rows = []
     for system in systems:
         shares = [system.cause_shares.get(cause) for cause in present]
-        cells = [f"{s.count}, {with_interval(s.share, s.interval)}" if s else "0" for s in shares]
+        cells = [
+            f"{s.count}, {fmt.with_interval(s.share, s.interval)}" if s else "0" for s in shares
+        ]
         rows.append([printable(system.name), *cells])
-    return table_lines(["system", *map(cause_words, present)], rows, numbers=True)
+    return table_lines(["system", *map(fmt.cause_words, present)], rows, numbers=True)
 
 
 def _chapter(chapter: base.Chapter) -> list[list[str]]:
     """Return the blocks of a chapter: heading, labels and tables."""
     blocks = [[f"### {escape(chapter.title)}"], *([escape(label)] for label in chapter.labels)]
-    for grid in chapter.grids:
-        blocks += [[escape(grid.caption)], table_lines(grid.heads, grid.rows, not grid.words)]
-    return blocks
+    return [*blocks, *(block for grid in chapter.grids for block in _grid(grid))]
+
+
+def _grid(grid: base.Grid) -> list[list[str]]:
+    """Return the blocks of a table: its caption, then its lines."""
+    return [[escape(grid.caption)], table_lines(grid.heads, grid.rows, not grid.words)]
 
 
 def _score(cell: base.ScoreCell) -> str:
@@ -202,27 +196,3 @@ def _score(cell: base.ScoreCell) -> str:
     value += f"<sup>{cell.letters}</sup>" if cell.letters else ""
     remark = " ".join(filter(None, (base.SIGNS[cell.mark], cell.interval)))
     return Markdown(f"{value} {escape(remark)}".rstrip())
-
-
-def _details(page: base.Layout) -> Iterator[list[str]]:
-    """Yield the blocks of the folded details: counts and bounds of scores, costs, signatures."""
-    heads = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
-    for section in page.sections:
-        yield from ([escape(text)] for text in (section.title, *section.labels))
-        rows = []
-        for place, system in enumerate(section.systems):
-            for measure in section.measures:
-                cell = measure.scores[place]
-                if (score := cell.score) is not None:
-                    mean = f"{cell.value} {cell.interval}".rstrip()
-                    counts = map(str, (score.n, score.n_failed, score.not_applicable))
-                    bounds = interval(score.bounds) or MISSING
-                    rows.append([system, measure.name, mean, *counts, bounds])
-        yield table_lines(heads, rows)
-    if page.costs:
-        yield from (
-            ["time, tokens and money"],
-            table_lines(base.COST_HEADS, page.costs, numbers=True),
-        )
-    if page.signatures:
-        yield from (["signatures"], table_lines(["measure", "signature"], page.signatures))

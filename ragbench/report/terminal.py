@@ -80,7 +80,7 @@ def render_terminal(
     if verbose:
         lines += _preferences(page.preferences, color)
         lines += ["", _style("where answers are lost", "title", color), *lost] if lost else []
-    for grid in page.slice_grids:
+    for grid in page.slices.grids if page.slices is not None else ():
         lines += fmt.grid_lines(grid, width)
     legend = [f"{sign}: {meaning}" for sign, meaning in page.legend]
     if legend:

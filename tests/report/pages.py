@@ -128,7 +128,7 @@ def lay_out(summary: Any, comparisons: Any, **options: Any) -> Any:
 
 
 def build_slices(comparisons: Any) -> Any:
-    return layout.build_slices(read(Comparisons, comparisons))
+    return layout.build_slices(read(Comparisons, comparisons), ())
 
 
 def lay_out_preferences(summary: Any, comparisons: Any) -> Any:

@@ -100,7 +100,7 @@ def test_nothing_can_be_loaded_and_nothing_runs(example):
 def test_tables_are_accessible(example):
     page = render_html(*example)
 
-    assert page.count("<table>") == page.count("<caption>")
+    assert len(re.findall("<table[ >]", page)) == page.count("<caption>")
     assert not re.search(r"<th(?! scope=)[ >]", page)
     page = page.replace(html_script(page), "")
     hidden = page.count('preserveAspectRatio="none" aria-hidden="true"')

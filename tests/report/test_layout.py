@@ -120,7 +120,7 @@ def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
 def test_signatures_stand_once_unless_systems_differ(example):
     summary, comparisons = example
     summary["systems"][1]["scores"]["ndcg@10"]["signature"] = "ndcg@10|other"
-    signatures = dict(lay_out(summary, comparisons).signatures)
+    signatures = dict(lay_out(summary, comparisons).details[-1].rows)
 
     assert signatures["ndcg@10 of bm25, hybrid"].startswith("ndcg@10|ties")
     assert signatures["ndcg@10 of dense"] == "ndcg@10|other"
@@ -130,13 +130,14 @@ def test_signatures_stand_once_unless_systems_differ(example):
 def test_costs_are_whole_tokens_and_absent_where_unknown(example):
     summary, comparisons = example
     summary["systems"][0]["latency_ms"] = None
-    bm25, dense, *_ = lay_out(summary, comparisons).costs
+    bm25, dense, *_ = lay_out(summary, comparisons).details[-2].rows
 
     assert (bm25[1], bm25[4], bm25[6]) == ("-", "1234567", "0.00")
     assert dense[1:3] == ("0.400", "12.3")
     for one in summary["systems"]:
         del one["latency_ms"], one["tokens"], one["usd"]
-    assert lay_out(summary, comparisons).costs == ()
+    captions = [grid.caption for grid in lay_out(summary, comparisons).details]
+    assert "time, tokens and money" not in captions
 
 
 def test_sums_and_lower_is_better_stand_in_the_head():

@@ -67,7 +67,7 @@ def test_tables_are_tables(example):
     tables = [t for t in parser.parse(render_markdown(*example)) if t.type == "table_open"]
     assert (len(tables), len(rows)) == (
         1 + 3 * 3 + 1 + 2,
-        3 + (4 + 5 + 5) * 2 + 2 + (7 + 9 + 5) + 8 + 6,
+        3 + (4 + 5 + 5) * 3 + 2 + 8 + 6,
     )
 
 

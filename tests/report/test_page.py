@@ -377,7 +377,7 @@ def test_what_to_change_leads_to_its_questions_and_is_accessible(finished_quicks
     expect(chapter).to_be_visible()
     expect(chapter).to_contain_text("next: fuse with minilm (weighted 0.5 : 0.5)")
     first = chapter.get_by_role("table", name="changes").locator("tbody tr").first
-    cells = ["fuse with minilm (weighted 0.5 : 0.5)", "+7", "-0", "64 of 70"]
+    cells = ["fuse with minilm (weighted 0.5 : 0.5)", "+7 -0", "64 of 70"]
     expect(first.locator("th, td")).to_contain_text([*cells, "better: +7 ["])
     assert_accessible(page)
 

@@ -41,7 +41,7 @@ def lay_out_brief(summary: Summary, comparisons: Comparisons) -> tuple[Layout, S
         warnings=(),
         doubts=_cut([*page.warnings, *page.doubts]),
         slices=None,
-        slice_grids=(),
+        details=(),
         preferences=(),
         notes=(),
     )

@@ -18,14 +18,13 @@ from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
-from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, MeasureColumn, Section
+from ragbench.report.base import SIGNS, Layout, MeasureColumn, Section
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import render_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures import causes_picture, pictures, query_picture
-from ragbench.report.text import interval
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -155,9 +154,6 @@ def _render(
         groups=groups,
         sections=[(section, table_parts(section)) for section in page.sections],
         signs=SIGNS,
-        interval=interval,
-        cost_heads=COST_HEADS,
-        slice_heads=SLICE_HEADS,
     )
 
 
