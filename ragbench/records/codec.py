@@ -56,30 +56,21 @@ class Unfit(Exception):
     """Value that does not fit its record; readers raise it, and `from_json` makes a DataError.
 
     Attributes:
-        problem: The mistake.
-        name: Form in which the key stands before the problem: `'{}'` or `{}`; empty afterwards.
+        problem: The mistake: what was found.
         allowed: What is allowed instead.
         near: The allowed name nearest to a wrong one.
         path: Keys that lead to the value.
     """
 
-    def __init__(
-        self, problem: str, *, name: str = "", allowed: str | None = None, near: str | None = None
-    ) -> None:
+    def __init__(self, problem: str, allowed: str | None = None, near: str | None = None) -> None:
         """Keep the problem; for the parameters see the attributes."""
         super().__init__(problem)
-        self.problem, self.name, self.allowed, self.near = problem, name, allowed, near
+        self.problem, self.allowed, self.near = problem, allowed, near
         self.path: list[str] = []
 
     def inside(self, key: str) -> Unfit:
-        """Return this same error with the key of the value added.
-
-        The first key completes the problem if `name` says how; a further key comes before `path`.
-        """
-        if self.name:
-            self.problem, self.name = self.name.format(key) + self.problem, ""
-        else:
-            self.path.insert(0, key)
+        """Return this same error with the key of the value added before `path`."""
+        self.path.insert(0, key)
         return self
 
 
@@ -212,7 +203,7 @@ def from_json(
         >>> entry = {"gate": "map >= 0.2", "system": 3, "verdict": "pass", "why": "0.3", "line": 1}
         >>> from_json(Decision, entry, file="summary.json", path="gates.0")
         Traceback (most recent call last):
-        ragbench.errors.DataError: summary.json: gates.0: 'system' is an integer; allowed: text
+        ragbench.errors.DataError: summary.json: gates.0.system: found an integer; allowed: text
     """
     try:
         return cast("T", _read_record(record, value))
@@ -396,20 +387,19 @@ def _read_leaf(kinds: tuple[type, ...], allowed: str, limit: float | None, value
     """
     # the exact type, as True is an int in Python
     if type(value) not in kinds:
-        raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
+        raise Unfit(f"found {kind(value)}", allowed)
     if limit is not None and not -limit <= value <= limit:
-        raise Unfit(" is out of range", name="'{}'", allowed=allowed)
+        raise Unfit("out of range", allowed)
     return value
 
 
 def _read_word(words: tuple[str, ...], value: Any) -> Any:
     """Return a text that is one of some words; raise `Unfit` for anything else."""
     if type(value) is not str:
-        raise Unfit(f" is {kind(value)}", name="'{}'", allowed="text")
+        raise Unfit(f"found {kind(value)}", "text")
     # exact types above: words are texts in every file
     if value not in words:
-        near = nearest(value, words)
-        raise Unfit(f" is '{value}'", name="{}", allowed=", ".join(words), near=near)
+        raise Unfit(f"found '{value}'", ", ".join(words), nearest(value, words))
     return value
 
 
@@ -425,7 +415,7 @@ def _read_worded(read: Read, allowed: str, value: Any) -> Any:
 def _read_items(read: Read, allowed: str, value: Any) -> Any:
     """Return a list as a tuple; raise `Unfit` for anything else, or for a wrong element."""
     if type(value) is not list:
-        raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
+        raise Unfit(f"found {kind(value)}", allowed)
     # a tuple, as records are frozen
     return tuple(_read_inside(read, str(place), part) for place, part in enumerate(value))
 
@@ -437,7 +427,7 @@ def _read_pair(readers: list[Read], value: Any) -> Any:
             return tuple(read(part) for read, part in zip(readers, value, strict=True))
     except Unfit:
         pass  # the message names the pair as a whole
-    raise Unfit(f" is {value!r}", name="{}", allowed="[low, high]")
+    raise Unfit(f"found {value!r}", "[low, high]")
 
 
 def _read_mapping(read: Read, value: Any) -> Any:
@@ -446,7 +436,7 @@ def _read_mapping(read: Read, value: Any) -> Any:
     Raise `Unfit` for anything else, or for a wrong value.
     """
     if type(value) is not dict:
-        raise Unfit(f"found {kind(value)}", allowed="an object")
+        raise Unfit(f"found {kind(value)}", "an object")
     return {key: _read_inside(read, key, part) for key, part in value.items()}
 
 
@@ -473,7 +463,7 @@ def _read_record(record: Any, value: Any) -> Any:
     Raise `Unfit` for anything but an object, a missing required key, or a wrong value.
     """
     if type(value) is not dict:
-        raise Unfit(f"found {kind(value)}", allowed="an object")
+        raise Unfit(f"found {kind(value)}", "an object")
     arguments: dict[str, Any] = {}
     for declared in record_fields(record):
         if declared.is_flat:

@@ -45,16 +45,16 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
     [
         ({"nuggets": []}, r":1: no 'qid'"),
         ({"qid": "q"}, r":1: no 'nuggets'"),
-        ({"qid": "q", "nuggets": {}}, r":1: 'nuggets' is an object; allowed: a list of objects"),
+        ({"qid": "q", "nuggets": {}}, r":1: nuggets: found an object; allowed: a list of objects"),
         ({"qid": "q", "nuggets": ["a"]}, r":1: nuggets.0: found text; allowed: an object"),
         ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, r":1: nuggets.1: no 'importance'"),
         ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: a nugget is empty or repeated"),
         (
             {"qid": "q", "nuggets": [{**VITAL, "importance": "vitl"}]},
-            r"nuggets.0: importance is 'vitl'; did you mean 'vital'\? allowed: vital, okay",
+            r"nuggets.0.importance: found 'vitl'; did you mean 'vital'\? allowed: vital, okay",
         ),
-        ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "'importance' is null"),
-        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "'assignment' is a truth value"),
+        ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "importance: found null"),
+        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "assignment: found a truth value"),
         ({"qid": "q", "nuggets": [VITAL, VITAL]}, "a nugget is empty or repeated"),
     ],
 )

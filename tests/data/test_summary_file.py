@@ -92,7 +92,7 @@ def test_the_field_is_named(folder, tmp_path):
         rb.load_experiment(spoilt)
 
     assert str(caught.value) == (
-        f"{spoilt}/summary.json: systems.1.scores.rouge1: 'mean' is text; allowed: a number"
+        f"{spoilt}/summary.json: systems.1.scores.rouge1.mean: found text; allowed: a number"
     )
 
 

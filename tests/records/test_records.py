@@ -189,16 +189,16 @@ def test_the_place_reaches_to_the_depth():
         from_json(Summary, {"name": "n", "systems": [system]}, file="summary.json")
 
     assert str(caught.value) == (
-        "summary.json: systems.0.scores.map: 'mean' is text; allowed: a number"
+        "summary.json: systems.0.scores.map.mean: found text; allowed: a number"
     )
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"mean": "not a number"}, "'mean' is text; allowed: a number"),
-        ({"interval": "junk"}, "interval is 'junk'; allowed: [low, high], or null"),
-        ({"n": [3]}, "'n' is a list; allowed: an integer"),
+        ({"mean": "not a number"}, "mean: found text; allowed: a number"),
+        ({"interval": "junk"}, "interval: found 'junk'; allowed: [low, high], or null"),
+        ({"n": [3]}, "n: found a list; allowed: an integer"),
     ],
 )
 def test_the_numbers_behind_a_verdict_have_types(wrong, says):
@@ -206,7 +206,7 @@ def test_the_numbers_behind_a_verdict_have_types(wrong, says):
     with pytest.raises(DataError) as caught:
         from_json(Decision, gate, file="summary.json", path="gates.0")
 
-    assert str(caught.value) == f"summary.json: gates.0: {says}"
+    assert str(caught.value) == f"summary.json: gates.0.{says}"
 
 
 def test_how_a_run_was_read_has_types():
@@ -215,7 +215,7 @@ def test_how_a_run_was_read_has_types():
     with pytest.raises(DataError) as caught:
         from_json(SystemSummary, {**system, "counts": {"queries": "3"}}, path="systems.0")
 
-    assert str(caught.value) == "systems.0.counts: 'queries' is text; allowed: an integer"
+    assert str(caught.value) == "systems.0.counts.queries: found text; allowed: an integer"
 
 
 def test_a_number_that_is_not_known_is_null_and_another_is_not_there():
@@ -240,7 +240,7 @@ def test_kinds_are_named(value, name):
 def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
     row = {"query_id": "q", "rubric": "r", "model": "m", "score": value}
 
-    with pytest.raises(DataError, match="'score' is out of range; allowed: a number"):
+    with pytest.raises(DataError, match="score: out of range; allowed: a number"):
         from_json(VerdictRow, row)
 
 
