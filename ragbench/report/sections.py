@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from ragbench.records.comparison import Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
@@ -189,88 +189,57 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     return text + (f": {printable(declared.label)}" if declared.label else "")
 
 
-Key = tuple[int, tuple[tuple[str, int], ...], int]
-
-
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     """Return lines with the numbers of scored, failed and not applicable items of a section.
 
-    Scores with the same counts and causes share a line, with the most frequent first. Counts with
-    failed items have a line for each system, with the bounds of its means. The last lines are on
-    systems of which some of several answers failed, but no query did. [] without scores.
+    Scores with the same counts and causes share a line, the most frequent counts first. The other
+    lines name their scores, with the bounds of means that failed items or answers leave open. []
+    without scores.
     """
-    # equal counts are stated once, however many scores have them
-    groups: dict[Key, list[tuple[str, str]]] = {}
-    for measure in measures:
-        for system, by_measure in scores.items():
-            if measure in by_measure:
-                score = by_measure[measure]
-                failed = tuple((cause, n) for cause, n in score.failed.items() if n)
-                key = (score.n, failed, score.not_applicable)
-                groups.setdefault(key, []).append((system, measure))
+    # equal counts are stated once, however many scores have them: counts -> (measure, system)
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for measure, system in product(measures, scores):
+        if (score := scores[system].get(measure)) is not None:
+            causes = fmt.causes((cause, n) for cause, n in score.failed.items() if n)
+            counts = f"{score.n} scored, {score.n_failed} failed{causes}"
+            counts += f", {score.not_applicable} not applicable"
+            groups.setdefault(counts, []).append((measure, system))
     if not groups:
         return []
-    usual = max(groups, key=lambda key: len(groups[key]))
-    unusual = {key: places for key, places in groups.items() if key != usual}
-    lines = _failed_lines(usual, groups[usual], scores) if usual[1] else [_describe(usual)]
-    if unusual and not usual[1]:
-        lines[0] += " in every score but these:"
-    for key, places in unusual.items():
-        if key[1]:
-            lines += _failed_lines(key, places, scores)
-        else:
-            lines.append(f"{_describe(key)}: {_where(places, scores)}")
-    for system, by_measure in scores.items():
+    usual = max(groups, key=lambda counts: len(groups[counts]))
+    lines = [f"{usual} in every score but these:" if len(groups) > 1 else usual]
+    for counts, places in groups.items():
         # with several answers per query, some may fail without a failed query
-        bounded = [
-            _with_bounds(name, scored)
-            for name in measures
-            if (scored := by_measure.get(name)) is not None
-            and not scored.n_failed
-            and scored.bounds not in (None, (scored.mean, scored.mean))
-        ]
-        if bounded:
-            lines.append(f"{printable(system)}: some answers failed: {', '.join(bounded)}")
+        listed = [p for p in places if counts != usual or _bounds(scores[p[1]][p[0]])]
+        lines += [f"{counts}: {_where(listed, scores)}"] if listed else []
     return lines
 
 
-def _describe(key: Key) -> str:
-    """Return counts as text: `57 scored, 3 failed (timeout 3), 0 not applicable`."""
-    scored, failed, not_applicable = key
-    total = sum(n for _, n in failed)
-    return f"{scored} scored, {total} failed{fmt.causes(failed)}, {not_applicable} not applicable"
-
-
-def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:
-    """Return a line per system with failed items, and the bounds of each mean."""
-    by_system: dict[str, list[str]] = {}
-    for system, measure in places:
-        by_system.setdefault(system, []).append(_with_bounds(measure, scores[system][measure]))
-    counts = _describe(key)
-    return [f"{printable(s)}: {counts}: {', '.join(texts)}" for s, texts in by_system.items()]
-
-
-def _with_bounds(measure: str, score: SystemScore) -> str:
-    """Return a measure with the bounds of its mean; without them only its name."""
+def _bounds(score: SystemScore) -> str:
+    """Return the bounds of a mean in words; empty if they are those of the mean, or not known."""
     bounds = fmt.ends_of(score.bounds)
-    if bounds is None:
-        return printable(measure)
+    if bounds is None or bounds == (score.mean, score.mean):
+        return ""
     low, high = map(fmt.significant, bounds)
-    return f"{printable(measure)} (mean from {low} to {high}, had they been scored)"
+    return f" (mean from {low} to {high}, had all been scored)"
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
-    """Return the names of measures, each with its systems unless all systems are listed.
+    """Return measures with their systems and bounds; a measure of all systems alone has no system.
 
     In the order of their first places.
     """
     by_measure: dict[str, list[str]] = {}
-    for system, measure in places:
-        by_measure.setdefault(measure, []).append(printable(system))
-    totals = Counter(measure for of_system in scores.values() for measure in of_system)
+    for measure, system in places:
+        text = printable(system) + _bounds(scores[system][measure])
+        by_measure.setdefault(measure, []).append(text)
+    everywhere = {
+        measure: [printable(system) for system in scores if measure in scores[system]]
+        for measure in by_measure
+    }
     return ", ".join(
-        printable(measure) + ("" if len(s) == totals[measure] else f" of {', '.join(s)}")
-        for measure, s in by_measure.items()
+        printable(measure) + ("" if names == everywhere[measure] else f" of {', '.join(names)}")
+        for measure, names in by_measure.items()
     )
 
 

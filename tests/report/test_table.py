@@ -138,7 +138,7 @@ def test_every_judge_score_stands_under_its_label(example):
 def test_bounds_stand_where_something_failed(example):
     line = next(ln for ln in render_terminal(*example).splitlines() if "unreadable 2" in ln)
 
-    assert line.startswith("bm25/gpt: 57 scored, 3 failed (unreadable 2, timeout 1), 6 not")
+    assert line.startswith("57 scored, 3 failed (unreadable 2, timeout 1), 6 not")
     assert "mean from 0.769 to 0.820" in line
 
 
