@@ -135,7 +135,7 @@ class PricedRun:
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:
         """Return the ids of some queries."""
-        return tuple(itertools.compress(self.query_ids, rows.tolist()))
+        return tuple(self.query_ids[row] for row in np.flatnonzero(rows).tolist())
 
 
 class _Fusions:

@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.fixes.fusion_table import (
-    QUERIES,
-    Contest,
-    FusionSetting,
-    FusionTable,
-    RankedRows,
-)
+from ragbench.fixes.fusion_table import FusionSetting, FusionTable, RankedRows
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import spans
-from ragbench.types.rows import BoolArray
+from ragbench.types.rows import BoolArray, borders
 
 NEVER = int(np.iinfo(np.int64).max)  # depth of gold that is not ranked
+_QUERIES = 512  # of a table
 
 
 class StoredRankings:
@@ -103,34 +98,25 @@ class StoredRankings:
         groups: dict[tuple[str, ...], list[int]] = {}
         for number, setting in enumerate(settings):
             groups.setdefault(setting.sources, []).append(number)
-        is_open, depths = np.zeros((len(groups), hits.shape[1]), bool), []
-        for row, (sources, group) in enumerate(groups.items()):
+        places = {name: place for place, name in enumerate(self.runs)}
+        reach = np.zeros((len(places), hits.shape[1]), np.int64)
+        is_open = np.zeros_like(hits)
+        for sources, group in groups.items():
             is_ranked, rivals = self._rivals(sources)
             # a document is counted once for each ranking that has it above
             # Such a query is right in every fusion of these sources, whatever the weights: it needs
             # no table of documents.
             hits[group] = is_ranked & (rivals.sum(axis=0) < k)
-            is_open[row] = is_ranked & ~hits[group[0]]
-            depths.append(rivals)
-        names = {name: number for number, name in enumerate(self.runs)}
+            is_open[group] = is_ranked & ~hits[group[0]]
+            for source, depths in zip(sources, rivals * is_open[group[0]], strict=True):
+                np.maximum(reach[places[source]], depths, out=reach[places[source]])
         queries = np.flatnonzero(is_open.any(axis=0))
-        # Blocks bound the memory, and the position in a block fits the query bits of a key.
-        for block in np.split(queries, np.arange(QUERIES, len(queries), QUERIES)):
-            table = self._table(block)
-            for row, (sources, group) in enumerate(groups.items()):
-                chosen = np.flatnonzero(is_open[row, block])
-                if len(chosen):
-                    contest = Contest(
-                        table,
-                        [names[source] for source in sources],
-                        chosen,
-                        depths[row][:, block[chosen]],
-                        k,
-                        needs_all=self.needs_all,
-                        is_single=self._is_single,
-                    )
-                    for number in group:
-                        hits[number, block[chosen]] = contest.reads_gold(settings[number])
+        # Blocks bound the memory, and their tables stay in the caches of a core.
+        for block in np.split(queries, np.arange(_QUERIES, len(queries), _QUERIES)):
+            if len(block):
+                table = self._table(block, reach[:, block])
+                for row, setting in enumerate(settings):
+                    hits[row, block] |= table.reads_gold(setting, k, is_open[row, block])
         return hits
 
     def _rivals(self, sources: Sequence[str]) -> tuple[BoolArray, IntArray]:
@@ -168,22 +154,28 @@ class StoredRankings:
             result[judged] = reduce.reduceat(values, self.gold.starts[judged])
         return result
 
-    def _table(self, queries: IntArray) -> FusionTable:
-        """Return the parts of all documents that any ranking has for some queries."""
-        rankings = []
+    def _table(self, queries: IntArray, reach: IntArray) -> FusionTable:
+        """Return the parts of the gold of some queries and of the first `reach` hits."""
+        rankings = {}
         for name, run in self.runs.items():
-            first, end = (borders[queries] for borders in self._rows[name])
+            first, end = (edge[queries] for edge in self._rows[name])
             rows = spans(first, end)
-            starts, documents = _borders(end - first), run.document_ids.take(rows)
-            hits = RankedRows(starts, run.scores[rows], documents, self._hashes[name][rows])
-            rankings.append(hits)
+            rankings[name] = RankedRows(
+                starts=borders(end - first, len(queries)),
+                scores=run.scores[rows],
+                hashes=self._hashes[name][rows],
+                documents=run.document_ids,
+                places=rows,
+            )
         first, end = self.gold.starts[queries], self.gold.starts[queries + 1]
         rows = spans(first, end)
-        documents, hashes = self.gold.document_ids.take(rows), self.gold.document_hashes[rows]
-        gold = RankedRows(_borders(end - first), np.zeros(0), documents, hashes)
-        return FusionTable.of(rankings, gold)
-
-
-def _borders(lengths: IntArray) -> IntArray:
-    """Return the first row of each query, then the number of rows."""
-    return np.append(0, np.cumsum(lengths))
+        gold = RankedRows(
+            starts=borders(end - first, len(queries)),
+            scores=np.zeros(0),
+            hashes=self.gold.document_hashes[rows],
+            documents=self.gold.document_ids,
+            places=rows,
+        )
+        return FusionTable(
+            rankings, gold, reach, needs_all=self.needs_all, is_single=self._is_single
+        )

@@ -273,8 +273,9 @@ def _tilted_lower(d: FloatArray, alpha: float) -> float:
     # differences of -1, which no query has shown, come first: without them, small gains of a few
     # queries would exclude rare total losses
     limit = 2 * _above((d + 1) / 2, alpha) - 1
-    if limit > 0:
-        largest = float(np.abs(d).max())
+    largest = float(np.abs(d).max())
+    # at 1 the same values would give the same limit again
+    if limit > 0 and largest < 1:
         limit = max(limit, largest * (2 * _above((d / largest + 1) / 2, alpha) - 1))
     return round(limit, _DIGITS)
 

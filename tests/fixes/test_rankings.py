@@ -69,6 +69,16 @@ def test_a_fusion_has_the_gold_that_the_component_ranks(seed, needs_all, trec_ev
             assert is_hit == (bool(relevant) and expected), (setting, query)
 
 
+def test_many_queries_have_the_gold_that_the_component_ranks():
+    # more than a block of queries, and so many documents that their keys collide
+    gold, runs = world(7, queries=600)
+    [hits] = StoredRankings(Qrels.from_dict(gold), runs).fused_hits(SETTINGS[4:5], 3)
+
+    for query, is_hit in zip(gold, hits.tolist(), strict=True):
+        order = ranked_documents(Run.from_dict(fused(runs, SETTINGS[4], query)))[query]
+        assert is_hit == (not set(order[:3]).isdisjoint(gold[query])), query
+
+
 def test_a_depth_is_the_rank_of_the_first_gold_document_or_of_the_last():
     gold = Qrels.from_dict({"q1": {"x": 1, "y": 1}, "q2": {"x": 1}, "q3": {}})
     run = Run.from_dict({"q1": {"a": 3.0, "x": 2.0, "y": 1.0}})
