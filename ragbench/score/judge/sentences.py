@@ -9,14 +9,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem, Rubric
-from ragbench.score.judge.grounding import (
-    FORMULAS,
-    Grounding,
-    Side,
-    best_verdict,
-    grounded_verdict,
-)
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.refusals import is_refusal
 from ragbench.text.tokenize import sentences
@@ -140,17 +134,21 @@ def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: R
     need one are empty. `not_applicable` if the formula has no value. Errors of `rule` are passed
     on; KeyError for a formula that is not in `FORMULAS`.
     """
-    sides = FORMULAS[rubric.formula or ""].sides
+    sides = grounding.FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
-        grounding = _ground(item, reference, analyze, rule, sides)
-        verdicts.append(grounded_verdict(rubric, grounding))
-    return best_verdict(rubric, verdicts)
+        checked = _ground(item, reference, analyze, rule, sides)
+        verdicts.append(grounding.grounded_verdict(rubric, checked))
+    return grounding.best_verdict(rubric, verdicts)
 
 
 def _ground(
-    item: JudgedItem, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
-) -> Grounding:
+    item: JudgedItem,
+    reference: str,
+    analyze: Analyzer,
+    rule: Rule,
+    sides: Collection[grounding.Side],
+) -> grounding.Grounding:
     """Check the sentences of answer and reference against the passages and against each other.
 
     Sides that are not asked for are empty.
@@ -164,17 +162,17 @@ def _ground(
             return "not_mentioned"
         return rule((source, without_item_mark(claim.text)))
 
-    def rows(side: Side, checked: Sequence[CitedSentence]) -> list[list[Ruling]]:
+    def rows(side: grounding.Side, checked: Sequence[CitedSentence]) -> list[list[Ruling]]:
         if side not in sides:
             return []
         return [[ruling(claim, text) for text in item.contexts or []] for claim in checked]
 
-    def against(side: Side, checked: Sequence[CitedSentence], text: str) -> list[Ruling]:
+    def against(side: grounding.Side, checked: Sequence[CitedSentence], text: str) -> list[Ruling]:
         # after its question, which an answer need not repeat
         source = f"{question} {text}".strip() if text.strip() else ""
         return [ruling(claim, source) for claim in checked] if side in sides else []
 
-    return Grounding(
+    return grounding.Grounding(
         answer_passages=rows("answer_passages", claims),
         reference_passages=rows("reference_passages", gold),
         answer_reference=against("answer_reference", claims, reference),

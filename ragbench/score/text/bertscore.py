@@ -17,16 +17,7 @@ from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.base import takes_options_of
-from ragbench.score.text.base import (
-    Advance,
-    BertScore,
-    Column,
-    Metric,
-    Options,
-    Row,
-    metric,
-    paired_rows,
-)
+from ragbench.score.text import base
 from ragbench.score.text.token_vectors import (
     NOTHING,
     EncodedTexts,
@@ -126,7 +117,7 @@ def find_baseline(model: str, baseline: str) -> Path:
     raise OptionError(OWNER, "baseline", baseline, allowed)
 
 
-def read_baseline(path: Path, layer: int) -> BertScore:
+def read_baseline(path: Path, layer: int) -> base.BertScore:
     """Return mean precision, recall and F of random pairs of texts at a layer.
 
     The file has the form of bert-score: a header `LAYER,P,R,F`, then a line per layer from 0.
@@ -138,7 +129,7 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream))
-        layers = [BertScore(*(float(row[key]) for key in "PRF")) for row in rows]
+        layers = [base.BertScore(*(float(row[key]) for key in "PRF")) for row in rows]
     except (OSError, ValueError, KeyError, TypeError) as error:
         allowed = "the form of bert-score: LAYER,P,R,F, then a line per layer"
         raise DataError("cannot be read as a baseline", file=path, allowed=allowed) from error
@@ -219,8 +210,8 @@ class BERTScorer:
         predictions: Sequence[str],
         references: Sequence[str | Sequence[str]],
         *,
-        advance: Advance | None = None,
-    ) -> list[BertScore]:
+        advance: base.Advance | None = None,
+    ) -> list[base.BertScore]:
         """Score predictions against their references, texts or lists of them, by position.
 
         `advance` is called with the number of further completed predictions. In the order of the
@@ -229,7 +220,7 @@ class BERTScorer:
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
         """
-        rows = paired_rows(predictions, references)
+        rows = base.paired_rows(predictions, references)
         return self.score_rows(rows, self.weights([gold for _, gold in rows]), advance)
 
     @property
@@ -258,8 +249,8 @@ class BERTScorer:
         return TokenWeights.by_rarity([tokens[text] for text in texts])
 
     def score_rows(
-        self, rows: Sequence[Row], weights: TokenWeights, advance: Advance | None = None
-    ) -> list[BertScore]:
+        self, rows: Sequence[base.Row], weights: TokenWeights, advance: base.Advance | None = None
+    ) -> list[base.BertScore]:
         """Return scores per row, in order, with weights from `weights`; rows are not checked.
 
         A row scores 0 if its prediction, or all its references, have no token. `advance` is called
@@ -282,22 +273,24 @@ class BERTScorer:
                     advance(len(block))
         return scores
 
-    def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> BertScore:
+    def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> base.BertScore:
         """Return the largest precision, recall and F over the references, rescaled by a baseline.
 
         Each is the largest by itself, as in bert-score. There is at least one reference, and each
         text has a token.
         """
         pairs = [match(prediction, reference) for reference in references]
-        best = BertScore(*map(max, zip(*pairs, strict=True)))
+        best = base.BertScore(*map(max, zip(*pairs, strict=True)))
         if self._baseline is None:
             return best
-        return BertScore(*((x - b) / (1 - b) for x, b in zip(best, self._baseline, strict=True)))
+        return base.BertScore(
+            *((x - b) / (1 - b) for x, b in zip(best, self._baseline, strict=True))
+        )
 
 
 def _choose(
     model: str, num_layers: int | None, rescale: bool, baseline: str, **options: object
-) -> tuple[embed.Checkpoint, int, BertScore | None]:
+) -> tuple[embed.Checkpoint, int, base.BertScore | None]:
     """Return the model, the layer of `choose_layer`, and the baseline or None without `rescale`.
 
     Other `options` are ignored.
@@ -327,7 +320,7 @@ def _encoder(
 class _RunScorer:
     """Scorer of the systems of a run, with weights from all references of the run."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: base.Options) -> None:
         self._scorer = BERTScorer(**options)
         self._weights = self._scorer.weights([])
 
@@ -335,19 +328,21 @@ class _RunScorer:
         self._weights = self._scorer.weights(references)
 
     def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
+        self, rows: Sequence[base.Row], metrics: Sequence[base.Metric], advance: base.Advance
+    ) -> list[base.Column]:
         scores = self._scorer.score_rows(rows, self._weights, advance)
-        return [Column([getattr(score, metric.part) for score in scores]) for metric in metrics]
+        return [
+            base.Column([getattr(score, metric.part) for score in scores]) for metric in metrics
+        ]
 
 
-def _check(options: Options) -> None:
+def _check(options: base.Options) -> None:
     checkpoint, layer, _ = _choose(**options)
     check_layer(checkpoint, layer)
     embed.choose_device(OWNER, options["device"])
 
 
-def _facts(options: Options) -> Mapping[str, str]:
+def _facts(options: base.Options) -> Mapping[str, str]:
     """Return identity and layer of the model and the values of the baseline, for signatures.
 
     The keys are `model`, `layer`, `rescale` (a fingerprint or `no`) and `references`. Raises as
@@ -359,19 +354,19 @@ def _facts(options: Options) -> Mapping[str, str]:
     return {**model, "rescale": rescaled, "references": "best"}
 
 
-def _notes(texts: Sequence[str], options: Options) -> list[str]:
+def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
     scorer = BERTScorer(**options)
     cut, lost = scorer.count_truncated(texts), ", and were cut there"
     notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])
     return [f"{OWNER}: {note}" for note in notes]
 
 
-def _range(options: Options) -> tuple[float, float]:
+def _range(options: base.Options) -> tuple[float, float]:
     """Return the range of cosines, without lower end if a baseline rescales them."""
     return (float("-inf") if options["rescale"] else -1.0, 1.0)
 
 
-@metric(
+@base.metric(
     "bertscore",
     parts=("fmeasure", "precision", "recall"),
     range=_range,
@@ -391,7 +386,7 @@ def _range(options: Options) -> tuple[float, float]:
 @takes_options_of(BERTScorer)
 def bertscore(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
-) -> list[BertScore]:
+) -> list[base.BertScore]:
     """Score how similar the tokens of a prediction are to those of its reference.
 
     Each token takes the largest cosine with any token of the other text, as vectors of a

@@ -7,17 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import takes_options_of
-from ragbench.score.text.base import (
-    BleuScore,
-    Metric,
-    Options,
-    RowReader,
-    Scorer,
-    metric,
-    paired_rows,
-    reference_list,
-    row_scorer,
-)
+from ragbench.score.text import base
 from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import (
     WORD_TOKENIZERS,
@@ -76,8 +66,8 @@ def _most(references: Sequence[TokenizedText], n: int) -> Counts:
 
 
 def bleu_of(
-    statistics: Sequence[float], order: int, options: Options, *, effective: bool = True
-) -> BleuScore:
+    statistics: Sequence[float], order: int, options: base.Options, *, effective: bool = True
+) -> base.BleuScore:
     """Return sacrebleu's BLEU from the statistics of `count`, for n-grams up to `order`.
 
     `effective` leaves out orders above the length of the prediction; else they make the score 0.
@@ -94,10 +84,10 @@ def bleu_of(
     # After the precisions: sacrebleu's smoothing changes the two lists in place. It adds logarithms
     # by `sum`, so that the last digit is another one from Python 3.12 on.
     bleu = BLEU.compute_bleu(correct, total, length, reference_length, *smoothing, effective, order)
-    return BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
+    return base.BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
 
 
-def _open(options: Options) -> Scorer:
+def _open(options: base.Options) -> base.Scorer:
     """Return a scorer that counts a row once, and computes from it a value per metric.
 
     A text that is among the last 100 is not tokenized again.
@@ -106,7 +96,7 @@ def _open(options: Options) -> Scorer:
     """
     texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
-    def reader_of(metrics: Sequence[Metric]) -> RowReader:
+    def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
         readers = [_reader(metric, options["max_order"]) for metric in metrics]
         longest = max(order for order, _ in readers)
 
@@ -116,20 +106,20 @@ def _open(options: Options) -> Scorer:
 
         return read
 
-    return row_scorer(reader_of)
+    return base.row_scorer(reader_of)
 
 
-def _check(options: Options) -> None:
+def _check(options: base.Options) -> None:
     tokenizer("bleu", options["tokenize"], options["lowercase"])
 
 
-def _notes(texts: Sequence[str], options: Options) -> list[str]:
+def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
     if options["tokenize"] not in WORD_TOKENIZERS:
         return []
     return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
 
 
-def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
+def _reader(metric: base.Metric, max_order: int) -> tuple[int, Callable[[base.BleuScore], float]]:
     """Return the longest n-gram that a metric needs, and the function that reads its value.
 
     `max_order` counts for plain `bleu`.
@@ -141,7 +131,7 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     return order, lambda result: result.score
 
 
-@metric(
+@base.metric(
     "bleu",
     "bleu1",
     "bleu2",
@@ -166,7 +156,7 @@ def bleu(
     smooth_value: SmoothValue = None,
     tokenize: Tokenizer = "13a",
     lowercase: Lowercase = False,
-) -> BleuScore:
+) -> base.BleuScore:
     """Score a prediction by its clipped n-gram precisions, and less where it is too short.
 
     The geometric mean of the precisions for n = 1 to `max_order` (fewer where the prediction has
@@ -190,12 +180,12 @@ def bleu(
         Papineni et al. (2002), BLEU. Post (2018), A Call for Clarity in Reporting BLEU Scores.
     """
     split = tokenizer("bleu", tokenize, lowercase)
-    gold = [TokenizedText(split(text)) for text in reference_list("bleu", references)]
+    gold = [TokenizedText(split(text)) for text in base.reference_list("bleu", references)]
     options = {"smooth": smooth, "smooth_value": smooth_value}
     return bleu_of(count(TokenizedText(split(prediction)), gold, max_order), max_order, options)
 
 
-def _open_corpus(options: Options) -> CorpusScorer:
+def _open_corpus(options: base.Options) -> CorpusScorer:
     from sacrebleu.metrics.bleu import BLEU
 
     _check(options)
@@ -211,7 +201,7 @@ def _open_corpus(options: Options) -> CorpusScorer:
     )
 
 
-@metric(
+@base.metric(
     "bleu.corpus",
     aggregate="corpus",
     open=_open_corpus,
@@ -224,7 +214,7 @@ def _open_corpus(options: Options) -> CorpusScorer:
 @takes_options_of(bleu)
 def corpus_bleu(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
-) -> BleuScore:
+) -> base.BleuScore:
     """Score all predictions together by n-gram precisions over the whole corpus.
 
     Matches, n-grams and lengths are added up first, so that long texts weigh more than short
@@ -250,6 +240,6 @@ def corpus_bleu(
     """
     options = {name: option.default for name, option in declared_options(bleu).items()} | options
     order = options["max_order"]
-    counted = _open_corpus(options).count(paired_rows(predictions, references))
+    counted = _open_corpus(options).count(base.paired_rows(predictions, references))
     # without a prediction there are no statistics: zeros give a score of 0
     return bleu_of(counted or [0] * (2 + 2 * order), order, options, effective=False)

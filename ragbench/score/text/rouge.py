@@ -10,18 +10,7 @@ from typing import Annotated
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
-from ragbench.score.text.base import (
-    Metric,
-    Options,
-    RougeScore,
-    RougeScores,
-    RowReader,
-    Scorer,
-    UnseenText,
-    metric,
-    reference_list,
-    row_scorer,
-)
+from ragbench.score.text import base
 from ragbench.score.text.tokenizers import (
     Tokenize,
     TokenizedText,
@@ -120,7 +109,7 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
     return bool(tokens) and is_latin(text)
 
 
-def _open(options: Options) -> Scorer:
+def _open(options: base.Options) -> base.Scorer:
     """Return a scorer that computes a row once, and takes from it a value per metric.
 
     A text that is among the last 100 is not tokenized again. Of several references each type takes
@@ -130,20 +119,20 @@ def _open(options: Options) -> Scorer:
     """
     tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
-    def reader_of(metrics: Sequence[Metric]) -> RowReader:
+    def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
-        fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
+        fields = [(metric.base, base.RougeScore._fields.index(metric.part)) for metric in metrics]
 
         def read(prediction: str, references: Sequence[str]) -> list[float]:
             scores = _score(prediction, references, types, tokenizers)
-            return [scores[base][index] for base, index in fields]
+            return [scores[name][index] for name, index in fields]
 
         return read
 
-    return row_scorer(reader_of)
+    return base.row_scorer(reader_of)
 
 
-def _notes(texts: Sequence[str], options: Options) -> list[str]:
+def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
     """Return a note on texts in which rouge-score finds no word, in a list; [] without any.
 
     Only its own tokenizer drops words of other scripts.
@@ -162,11 +151,11 @@ def _unseen(text: str) -> bool:
     return not text.isascii() and bool(unicode_words(text)) and not _tokenizer(ROUGE, False)(text)
 
 
-def _check(options: Options) -> None:
+def _check(options: base.Options) -> None:
     _Tokenizers(options["tokenize"], options["stemmer"])
 
 
-@metric(
+@base.metric(
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
     open=_open,
@@ -185,7 +174,7 @@ def rouge(
     *,
     stemmer: Annotated[bool, Option("Compare Porter stems instead of words.")] = False,
     tokenize: RougeTokenizer = AUTO,
-) -> RougeScores:
+) -> base.RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first. A
@@ -221,23 +210,23 @@ def rouge(
     if isinstance(types, str):
         raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
     check_allowed("rouge", "types", types, TYPES)
-    references = reference_list("rouge", reference)
+    references = base.reference_list("rouge", reference)
     for note in _notes((prediction, *references), {"tokenize": tokenize}):
-        warnings.warn(UnseenText(note), stacklevel=3)
+        warnings.warn(base.UnseenText(note), stacklevel=3)
     return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
 
 
 def _score(
     prediction: str, references: Sequence[str], types: Sequence[str], tokenizers: _Tokenizers
-) -> RougeScores:
-    best = RougeScores()
+) -> base.RougeScores:
+    best = base.RougeScores()
     for reference in references:
         tokenize, texts = tokenizers.of(reference)
         mine, theirs = texts(prediction), texts(reference)
         for name in types:
             if name == "rougeL":
                 common = lcs_length(theirs.tokens, mine.tokens)
-                score = RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
+                score = base.RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
             elif name == "rougeLsum":
                 score = _score_lines(_lines(prediction, tokenize), _lines(reference, tokenize))
             else:
@@ -247,18 +236,18 @@ def _score(
     return best
 
 
-def _score_ngrams(mine: TokenizedText, theirs: TokenizedText, n: int) -> RougeScore:
+def _score_ngrams(mine: TokenizedText, theirs: TokenizedText, n: int) -> base.RougeScore:
     n_mine, n_theirs = len(mine.tokens) - n + 1, len(theirs.tokens) - n + 1
     counts = theirs.counts(n)
     hits = overlap(mine.tokens, counts, n, distinct=len(counts) == n_theirs)
-    return RougeScore.of_counts(hits, n_mine, n_theirs)
+    return base.RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
 def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
     return [tokenize(line) for line in text.split("\n") if line]
 
 
-def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
+def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeScore:
     """Return the union-LCS scores: common subsequences of each reference line with all lines.
 
     A token counts at most as often as both sides have it; all are 0 without a line.
@@ -277,7 +266,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
                 hits += 1
                 left_mine[token] -= 1
                 left_theirs[token] -= 1
-    return RougeScore.of_counts(hits, n_mine, n_theirs)
+    return base.RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
 # Bit-parallel dynamic programming (Hyyro 2004, after Crochemore et al. 2001): a row of the table is

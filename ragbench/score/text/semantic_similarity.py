@@ -18,15 +18,7 @@ from ragbench.embed.sentence_transformers import (
 )
 from ragbench.registry import Option
 from ragbench.score.base import takes_options_of
-from ragbench.score.text.base import (
-    Advance,
-    Column,
-    Metric,
-    Options,
-    Row,
-    metric,
-    paired_rows,
-)
+from ragbench.score.text import base
 from ragbench.types.scores import Value
 
 _OWNER = "semantic_similarity"
@@ -72,7 +64,7 @@ class SemanticSimilarity:
         predictions: Sequence[str],
         references: Sequence[str | Sequence[str]],
         *,
-        advance: Advance | None = None,
+        advance: base.Advance | None = None,
     ) -> list[float]:
         """Score predictions against their references, texts or lists of them, by position.
 
@@ -83,9 +75,11 @@ class SemanticSimilarity:
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
         """
-        return self.score_rows(paired_rows(predictions, references), advance)
+        return self.score_rows(base.paired_rows(predictions, references), advance)
 
-    def score_rows(self, rows: Sequence[Row], advance: Advance | None = None) -> list[float]:
+    def score_rows(
+        self, rows: Sequence[base.Row], advance: base.Advance | None = None
+    ) -> list[float]:
         """Return a cosine per row; rows are not checked.
 
         The largest cosine with any reference, from -1 to 1. Empty references are left out; 0 if the
@@ -132,7 +126,7 @@ def _best_cosine(
     return min(max(float(cosines.max()), -1.0), 1.0)
 
 
-def _in_rows(advance: Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
+def _in_rows(advance: base.Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
     """Return a function that counts encoded texts and reports rows to `advance`, in proportion.
 
     Example:
@@ -155,35 +149,35 @@ def _in_rows(advance: Advance | None, n_texts: int, n_rows: int) -> Callable[[in
 
 
 class _MetricScorer:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: base.Options) -> None:
         self._scorer = SemanticSimilarity(**options)
 
     def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
+        self, rows: Sequence[base.Row], metrics: Sequence[base.Metric], advance: base.Advance
+    ) -> list[base.Column]:
         values = self._scorer.score_rows(rows, advance)
-        return [Column(values) for _ in metrics]
+        return [base.Column(values) for _ in metrics]
 
 
-def _check(options: Options) -> None:
+def _check(options: base.Options) -> None:
     embed.need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
     check_model(_OWNER, options["model"])
     embed.choose_device(_OWNER, options["device"])
 
 
-def _facts(options: Options) -> Mapping[str, str]:
+def _facts(options: base.Options) -> Mapping[str, str]:
     identity = embed.find_checkpoint(_OWNER, options["model"]).identity
     return {"model": identity, "references": "best"}
 
 
-def _notes(texts: Sequence[str], options: Options) -> list[str]:
+def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
     scorer = SemanticSimilarity(**options)
     cut, lost = scorer.count_truncated(texts), ", and were cut there"
     notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])
     return [f"{_OWNER}: {note}" for note in notes]
 
 
-@metric(
+@base.metric(
     _OWNER,
     range=(-1.0, 1.0),
     open=_MetricScorer,

@@ -9,17 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from ragbench.registry import Option
-from ragbench.score.text import tokenizers
-from ragbench.score.text.base import (
-    Metric,
-    Options,
-    RougeScore,
-    RowReader,
-    Scorer,
-    metric,
-    reference_list,
-    row_scorer,
-)
+from ragbench.score.text import base, tokenizers
 from ragbench.text.languages import fold, fold_answer, split_unspaced
 from ragbench.text.tokenize import Rules, normalize_answer
 from ragbench.types.scores import Value
@@ -121,11 +111,11 @@ def holds_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
     return bool(run) and f" {' '.join(run)} " in f" {' '.join(tokens)} "
 
 
-def _check(owner: str, options: Options) -> None:
+def _check(owner: str, options: base.Options) -> None:
     _splitter(owner, options["tokenize"])
 
 
-def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
+def _notes(owner: str, texts: Sequence[str], options: base.Options) -> list[str]:
     notes = []
     squad = options.get("squad", "unicode")
     # exact_match compares whole answers: how they are split makes no difference
@@ -142,13 +132,13 @@ _EQUALS = (
 )
 
 
-def _facts(options: Options) -> dict[str, str]:
+def _facts(options: base.Options) -> dict[str, str]:
     """Return the parts of the signature: by default those of before the option `squad`."""
     rules = {"unicode": "squad", "script": "squad_script", "mlqa": "mlqa_script"}
     return {"normalize": rules[options["squad"]], "references": "best"}
 
 
-@metric(
+@base.metric(
     "exact_match",
     check=functools.partial(_check, "exact_match"),
     facts=_facts,
@@ -184,7 +174,7 @@ def exact_match(
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
-    references = reference_list("exact_match", references)
+    references = base.reference_list("exact_match", references)
     # a reference of articles alone is empty too, but an empty prediction matches nothing
     if squad == "unicode" and not prediction.strip():
         return Value()
@@ -193,7 +183,7 @@ def exact_match(
     return Value(any(tokens(reference) == answer for reference in references))
 
 
-@metric(
+@base.metric(
     "contains",
     check=functools.partial(_check, "contains"),
     facts={"normalize": "squad", "references": "any"},
@@ -226,11 +216,11 @@ def contains(
     """
     tokens = answer_tokens("contains", tokenize, articles)
     answer = tokens(prediction)
-    gold = reference_list("contains", references)
+    gold = base.reference_list("contains", references)
     return Value(any(holds_run(answer, tokens(reference)) for reference in gold))
 
 
-def _open_token_f1(options: Options) -> Scorer:
+def _open_token_f1(options: base.Options) -> base.Scorer:
     """Return a scorer that compares a row once, and takes from it a value per metric.
 
     Values are precision, recall or F; of several references the one with the largest F counts. A
@@ -238,17 +228,17 @@ def _open_token_f1(options: Options) -> Scorer:
     """
     tokens = answer_tokens("token_f1", options["tokenize"], options["articles"], options["squad"])
 
-    def reader_of(metrics: Sequence[Metric]) -> RowReader:
+    def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
         def read(prediction: str, references: Sequence[str]) -> list[float]:
             best = _best(prediction, references, tokens)
             return [getattr(best, metric.part) for metric in metrics]
 
         return read
 
-    return row_scorer(reader_of)
+    return base.row_scorer(reader_of)
 
 
-@metric(
+@base.metric(
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
     open=_open_token_f1,
@@ -288,11 +278,11 @@ def token_f1(
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
     tokens = answer_tokens("token_f1", tokenize, articles, squad)
-    return Value(_best(prediction, reference_list("token_f1", references), tokens).fmeasure)
+    return Value(_best(prediction, base.reference_list("token_f1", references), tokens).fmeasure)
 
 
-def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> RougeScore:
+def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> base.RougeScore:
     mine = tokens(prediction)
     pairs = [(tokenizers.overlap(mine, Counter(gold), 1), gold) for gold in map(tokens, references)]
-    scores = [RougeScore.of_counts(shared, len(mine), len(gold)) for shared, gold in pairs]
+    scores = [base.RougeScore.of_counts(shared, len(mine), len(gold)) for shared, gold in pairs]
     return max(scores, key=lambda score: score.fmeasure)
