@@ -106,33 +106,20 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         self._judge: base.RubricJudge = make_judge(type, options, inputs=inputs)
         sources = default_rubrics(self._judge) if rubrics is None else rubrics
         self.rubrics = load_rubrics(sources, self.type, self._judge)
-        self._replies = self._open_replies(replies)
+        self._replies: Replies | None = None
+        if replies is not None:
+            if not self._judge.asks:
+                raise OptionError(self.type, "replies", replies, "a judge that asks models")
+            from ragbench.llm import Replies
 
-    def _open_replies(self, path: str | Path | None) -> Replies | None:
-        """Check the judge and return its opened store of replies; None without a path.
-
-        If the check fails, the store is closed and its error passed on.
-
-        Raises:
-            OptionError: A path is given to a judge that calls no model.
-            DataError: The file is no store of replies.
-        """
-        if path is None:
-            self._judge.check()
-            return None
-        if not self._judge.asks:
-            raise OptionError(self.type, "replies", path, "a judge that asks models")
-        from ragbench.llm import Replies
-
-        replies = Replies(path)
-        self._judge.keep_replies(replies)
+            self._replies = Replies(replies)
+            self._judge.keep_replies(self._replies)
         try:
             self._judge.check()
         # Ctrl-C too: there will be no judge whose `close` closes the file
         except BaseException:
-            replies.close()
+            self.close()
             raise
-        return replies
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments of the constructor, never a key or a connection.

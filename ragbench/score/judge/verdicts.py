@@ -7,7 +7,6 @@ runs in this process or on workers.
 from __future__ import annotations
 
 import asyncio
-import math
 import statistics
 from array import array
 from collections import Counter
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.records.manifest import VerdictRow, form_id
@@ -227,8 +228,6 @@ def _win_column(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
 
     With `lower_wins`, 0 is a win; the result is always higher is better.
     """
-    import numpy as np
-
     values = 0.5 + 0.5 * np.sign(column.values - 0.5)
     return replace(column, values=1 - values if lower_wins else values, direction="higher")
 
@@ -319,7 +318,14 @@ def collect_verdicts(
             nuggets=nuggets,
             v=VERSION,
         )
-        columns[rubric.name] = tally.column(rubric, signature)
+        columns[rubric.name] = ScoreColumn(
+            name=rubric.name,
+            values=tally.values,
+            causes=tally.causes,
+            signature=signature,
+            direction="lower" if rubric.direction == "lower" else "higher",
+            details=tally.details,
+        )
 
     def row_at(position: int) -> VerdictRow:
         number, row = divmod(position, len(items))
@@ -389,7 +395,7 @@ class _RubricTally:
     def __init__(self, n: int, requested: Sequence[str]) -> None:
         self._requested, self._joined = requested, "+".join(sorted(requested))
         # packed arrays: nine bytes a verdict, and no object per row
-        self.values, self.causes = array("d", [math.nan]) * n, bytearray(n)
+        self.values, self.causes = np.full(n, np.nan), np.zeros(n, np.uint8)
         self.details = dict[int, str]()
         self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
         self.templates = set[tuple[str, str]]()
@@ -413,18 +419,6 @@ class _RubricTally:
         self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
         if verdict.spread is not None:
             self.deviations.append(verdict.spread)
-
-    def column(self, rubric: Rubric, signature: Signature) -> ScoreColumn:
-        import numpy as np
-
-        return ScoreColumn(
-            name=rubric.name,
-            values=np.array(self.values, dtype=float),
-            causes=np.array(self.causes, dtype=np.uint8),
-            signature=signature,
-            direction="lower" if rubric.direction == "lower" else "higher",
-            details=self.details,
-        )
 
 
 def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:

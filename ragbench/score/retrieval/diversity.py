@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
-from math import fsum, log2
+from math import fsum, log2, nan
 from typing import Annotated
 
 import numpy as np
@@ -52,12 +52,12 @@ def alpha_ndcg(
     References:
         Clarke et al. (2008), Novelty and Diversity in Information Retrieval Evaluation. SIGIR.
     """
-    scores = np.full(len(queries), np.nan)
-    for position, query in enumerate(queries):
+
+    def score(query: RankedSubtopics) -> float:
         best = _discounted(_best_order(query.judged, alpha, k), alpha)
-        if best:
-            scores[position] = min(1.0, _discounted(query.retrieved[:k], alpha) / best)
-    return scores
+        return min(1.0, _discounted(query.retrieved[:k], alpha) / best) if best else nan
+
+    return np.array([*map(score, queries)], np.float64)
 
 
 @_measure("subtopic_recall")
@@ -80,12 +80,12 @@ def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = No
     References:
         Zhai, Cohen and Lafferty (2003), Beyond Independent Relevance. SIGIR.
     """
-    scores = np.full(len(queries), np.nan)
-    for position, query in enumerate(queries):
-        if query.all:
-            covered = frozenset[Hashable]().union(*query.retrieved[:k])
-            scores[position] = len(covered) / len(query.all)
-    return scores
+
+    def score(query: RankedSubtopics) -> float:
+        covered = frozenset[Hashable]().union(*query.retrieved[:k])
+        return len(covered) / len(query.all) if query.all else nan
+
+    return np.array([*map(score, queries)], np.float64)
 
 
 @_measure("redundancy", direction="lower", nan_means=Cause.EMPTY_RANKING)
@@ -109,17 +109,17 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
         >>> redundancy([RankedSubtopics.of(["d1", "d9", "d2"], judged)], k=3)
         array([0.5])
     """
-    scores = np.full(len(queries), np.nan)
-    for position, query in enumerate(queries):
+
+    def score(query: RankedSubtopics) -> float:
         relevant = [covers for covers in query.retrieved[:k] if covers]
-        if relevant:
-            covered: set[Hashable] = set()
-            repeated = 0
-            for covers in relevant:
-                repeated += covers <= covered
-                covered |= covers
-            scores[position] = repeated / len(relevant)
-    return scores
+        covered = frozenset[Hashable]()
+        repeated = 0
+        for covers in relevant:
+            repeated += covers <= covered
+            covered |= covers
+        return repeated / len(relevant) if relevant else nan
+
+    return np.array([*map(score, queries)], np.float64)
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:

@@ -428,11 +428,14 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
     if not isinstance(prediction, str):
         many = "; many at once: evaluate_texts" if isinstance(prediction, (list, tuple)) else ""
         raise OptionError(owner, "prediction", prediction, f"a text{many}")
-    members = [references] if isinstance(references, str) else references
+    if isinstance(references, str):
+        return
     # an iterator could be read only once
-    is_list = isinstance(members, Collection) and not isinstance(members, Mapping)
-    if not is_list or not all(isinstance(text, str) for text in cast("Collection[Any]", members)):
-        raise OptionError(owner, name, references, "a text, or a list of at least one")
+    if isinstance(references, Mapping) or not isinstance(references, Collection):
+        raise OptionError(owner, name, references, "a text, or a list with at least one")
+    for position, text in enumerate(references):
+        if not isinstance(text, str):
+            raise OptionError(owner, f"{name}[{position}]", text, "a text")
 
 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
