@@ -138,52 +138,47 @@ class PricedRun:
         return tuple(self.query_ids[row] for row in np.flatnonzero(rows).tolist())
 
 
-class _Fusions:
-    """Fusions of two and three rankings: rrf, and weighted with each of some weights."""
+def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
+    """Yield fusions of two and three rankings with the hits by each of their weights, pairs first.
 
-    def __init__(self, run: PricedRun) -> None:
-        # Right questions after the change decide, not before it: --passages moves the order.
-        names = sorted(run.fusible, key=lambda name: -int(run.hits(name, run.reads).sum()))
-        chosen = [name for name in names if name != run.base][: FUSED - 1]
-        # Back to the order of the config: it names the fusion, and weights belong to positions.
-        chosen = [name for name in run.fusible if name == run.base or name in chosen]
-        self.groups: list[list[FusionSetting]] = []
-        for size, weights in ((2, _PAIR_WEIGHTS), (3, _TRIPLE_WEIGHTS)):
-            for sources in itertools.combinations(chosen, size):
-                # rrf is a group of its own: without weights there is no choice to confirm. It
-                # precedes the weighted fusions, because it is the simpler of two with as many right
-                # questions.
-                self.groups.append([FusionSetting(sources, "rrf", (1.0,) * size)])
-                if all(source in run.weighable for source in sources):
-                    self.groups.append([FusionSetting(sources, "weighted", w) for w in weights])
-        settings = [setting for group in self.groups for setting in group]
-        # One call for all settings: they share the table of documents.
-        self.hits = run.rankings.fused_hits(settings, run.reads)
-
-    def price(self, run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
-        """Yield (fusion with its best weights, hits by each of the weights), pairs first."""
-        start = 0
-        for group in self.groups:
-            hits = self.hits[start : start + len(group)]
-            start += len(group)
-            best, confirmed = choose(hits, run.right, run.parts)
-            sources, method, weights = group[best]
-            is_rrf = method == "rrf"
-            # A fusion without the base is a replacement, and its text must not read as an addition.
-            names = [source for source in sources if source != run.base]
-            how = "rrf" if is_rrf else f"weighted {' : '.join(f'{w:.2g}' for w in weights)}"
-            first = "fuse with" if len(names) < len(sources) else "instead fuse"
-            change = run.price(
-                "rrf" if is_rrf else "weighted",
-                f"{first} {' and '.join(names)} ({how})",
-                hits[best],
-                passages=run.reads,
-                confirmed=confirmed,
-                fusion=FusedRetriever(
-                    retrievers=sources, method=method, weights=weights if not is_rrf else ()
-                ),
-            )
-            yield change, hits
+    A fusion has the best of its weights. Each group of rankings is fused by rrf, and weighted.
+    """
+    # Right questions after the change decide, not before it: --passages moves the order.
+    names = sorted(run.fusible, key=lambda name: -int(run.hits(name, run.reads).sum()))
+    chosen = [name for name in names if name != run.base][: FUSED - 1]
+    # Back to the order of the config: it names the fusion, and weights belong to positions.
+    chosen = [name for name in run.fusible if name == run.base or name in chosen]
+    groups: list[list[FusionSetting]] = []
+    for size, all_weights in ((2, _PAIR_WEIGHTS), (3, _TRIPLE_WEIGHTS)):
+        for sources in itertools.combinations(chosen, size):
+            # rrf is a group of its own: without weights there is no choice to confirm. It precedes
+            # the weighted fusions, because it is the simpler of two with as many right questions.
+            groups.append([FusionSetting(sources, "rrf", (1.0,) * size)])
+            if all(source in run.weighable for source in sources):
+                groups.append([FusionSetting(sources, "weighted", w) for w in all_weights])
+    # One call for all settings: they share the table of documents.
+    all_hits = iter(run.rankings.fused_hits([*itertools.chain(*groups)], run.reads))
+    for group in groups:
+        hits = np.array([*itertools.islice(all_hits, len(group))])
+        best, confirmed = choose(hits, run.right, run.parts)
+        sources, method, weights = group[best]
+        is_rrf = method == "rrf"
+        # A fusion without the base is a replacement, and its text must not read as an addition.
+        names = [source for source in sources if source != run.base]
+        how = "rrf" if is_rrf else f"weighted {' : '.join(f'{w:.2g}' for w in weights)}"
+        first = "fuse with" if len(names) < len(sources) else "instead fuse"
+        fusion = FusedRetriever(
+            retrievers=sources, method=method, weights=() if is_rrf else weights
+        )
+        change = run.price(
+            "rrf" if is_rrf else "weighted",
+            f"{first} {' and '.join(names)} ({how})",
+            hits[best],
+            passages=run.reads,
+            confirmed=confirmed,
+            fusion=fusion,
+        )
+        yield change, hits
 
 
 def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
@@ -222,7 +217,7 @@ def config_changes(run: PricedRun) -> list[tuple[PricedChange, BoolArray]]:
             kind: ChangeKind = "reranker" if is_reranker else "retriever"
             change = run.price(kind, text, hits, passages=run.reads, retriever=name)
             candidates.append((change, hits[None]))
-    candidates += _Fusions(run).price(run)
+    candidates += _price_fusions(run)
     return candidates
 
 

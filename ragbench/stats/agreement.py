@@ -66,11 +66,11 @@ class Agreement:
 def mean_agreement(
     statistic: resampling.Statistic,
     tables: Sequence[FloatArray],
-    *,
     level: Level,
-    span: tuple[float, float] = (-1.0, 1.0),
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
+    *,
+    span: tuple[float, float] = (-1.0, 1.0),
     rare: bool = True,
 ) -> Agreement:
     """Return the mean of a statistic over several tables of the same n items, with its interval.
@@ -108,7 +108,10 @@ def mean_agreement(
     labels = _group_numbers(groups, len(tables[0]))
     used = [np.count_nonzero(np.isfinite(table), axis=1) >= 2 for table in tables]
     n = int(np.count_nonzero(np.any(used, axis=0)))
-    plain = [statistic(table[rows]) for table, rows in zip(tables, used, strict=True)]
+    plain = [
+        statistic(table[rows]) if rows.any() else resampling.undefined("no item has two ratings")
+        for table, rows in zip(tables, used, strict=True)
+    ]
     defined = [place for place, result in enumerate(plain) if not math.isnan(result.value)]
     reasons = list(dict.fromkeys(result.reason for result in plain if result.reason))
     if not defined:
@@ -117,8 +120,7 @@ def mean_agreement(
     reason = f"{len(plain) - len(defined)} of {len(plain)} left out: " if reasons else ""
     reason += "; ".join(reasons)
     if n < FEWEST:
-        few = "one item says" if n == 1 else f"{n} items say"
-        why = f"{few} nothing about others: {FEWEST} are the fewest"
+        why = f"number of items: {n}; {FEWEST} are the fewest for an interval"
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
 
     tables, used = [tables[place] for place in defined], [used[place] for place in defined]
@@ -162,27 +164,20 @@ def raw_agreement(
         0.75
     """
     table = arguments.pair_of("raw_agreement", x, y)
-    return mean_agreement(
-        raw_share, [table], level="nominal", span=(0.0, 1.0), groups=groups, confidence=confidence
-    )
+    return mean_agreement(raw_share, [table], "nominal", groups, confidence, span=(0.0, 1.0))
 
 
 def raw_share(table: FloatArray) -> resampling.LeftOut:
     """Return the share of rows with two equal ratings, also without each row.
 
-    The table has two columns without NaN. Without rows the value is NaN, with a reason; with one
-    row its leave-one-out value is NaN.
+    The table has two columns without NaN, and a row or more. With one row its leave-one-out value
+    is NaN.
     """
     n = len(table)
-    if n == 0:
-        return resampling.undefined(NO_ITEMS)
     same = (table[:, 0] == table[:, 1]).astype(np.float64)
     total = float(same.sum())
     without = (total - same) / (n - 1) if n > 1 else np.full(1, np.nan)
     return resampling.LeftOut(total / n, without)
-
-
-NO_ITEMS = "no item has two ratings"
 
 
 def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
@@ -247,25 +242,18 @@ def cohen_kappa(
     """
     if weights not in KAPPA_LEVEL:
         raise OptionError("cohen_kappa", "weights", weights, ", ".join(KAPPA_LEVEL))
-    return mean_agreement(
-        partial(kappa, weights=weights),
-        [arguments.pair_of("cohen_kappa", x, y)],
-        level=KAPPA_LEVEL[weights],
-        groups=groups,
-        confidence=confidence,
-    )
+    statistic, table = partial(kappa, weights=weights), arguments.pair_of("cohen_kappa", x, y)
+    return mean_agreement(statistic, [table], KAPPA_LEVEL[weights], groups, confidence)
 
 
 def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     """Return kappa of the two columns of a table without NaN, also without each row.
 
-    Without rows, or where a rater gives one level to all items, the value is NaN, with a reason.
+    Where a rater gives one level to all items, the value is NaN, with a reason.
     Leave-one-out values are NaN where only one level of a rater would be left. `weights` is not
     checked.
     """
     n = len(table)
-    if n == 0:
-        return resampling.undefined(NO_ITEMS)
     x, y = table[:, 0], table[:, 1]
     for column in (x, y):
         if arguments.constant(column):
@@ -386,23 +374,16 @@ def krippendorff_alpha(
     """
     if level not in _LEVELS:
         raise OptionError("krippendorff_alpha", "level", level, ", ".join(_LEVELS))
-    return mean_agreement(
-        partial(alpha, level=level),
-        [arguments.matrix("krippendorff_alpha", "ratings", ratings)],
-        level=level,
-        groups=groups,
-        confidence=confidence,
-    )
+    table = arguments.matrix("krippendorff_alpha", "ratings", ratings)
+    return mean_agreement(partial(alpha, level=level), [table], level, groups, confidence)
 
 
 def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
     """Return alpha of a table whose rows have two ratings or more, also without each row.
 
-    The value is NaN, with a reason, without rows and where all ratings are equal; a leave-one-out
+    The value is NaN, with a reason, where all ratings are equal; a leave-one-out
     value is NaN where the other rows have one level. NaN marks a missing rating.
     """
-    if len(table) == 0:
-        return resampling.undefined(NO_ITEMS)
     rated = table[np.isfinite(table)]
     if arguments.constant(rated):
         return resampling.undefined(f"all {len(rated)} ratings are {rated[0]:g}")

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
@@ -60,7 +59,7 @@ def bradley_terry_strengths(
     Args:
         outcomes: Table (queries, pairs): 1 where the first of a pair won, 0 where it lost, 0.5 for
             a tie, which counts as half a win of each; NaN where there is no outcome.
-        pairs: The two systems of each column, counted from 0.
+        pairs: The two systems of each column, counted from 0; never a system with itself.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -68,9 +67,9 @@ def bradley_terry_strengths(
         where there is no outcome at all, empty without pairs.
 
     Raises:
-        OptionError: An outcome is outside 0..1, `outcomes` is no table, `pairs` are not as many as
-            columns, a pair names one system twice or a negative number, or confidence is outside
+        OptionError: An outcome is outside 0..1, `outcomes` is no table, or confidence is outside
             (0, 1).
+        ValueError: `pairs` are not as many as columns.
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.
@@ -89,14 +88,7 @@ def bradley_terry_strengths(
     arguments.probability(_OWNER, "confidence", confidence)
     table = arguments.matrix(_OWNER, "outcomes", outcomes)
     arguments.within(_OWNER, "outcomes", table[~np.isnan(table)], 0.0, 1.0)
-    ends = [(int(first), int(second)) for first, second in pairs]
-    if len(ends) != table.shape[1]:
-        allowed = f"one per column: {table.shape[1]}"
-        raise OptionError(_OWNER, "pairs", f"{len(ends)} pairs", allowed)
-    for first, second in ends:
-        if first == second or min(first, second) < 0:
-            raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
-    wins = win_matrix(table, ends)
+    wins = win_matrix(table, pairs)
     n = int(np.count_nonzero(~np.isnan(table).all(axis=1)))
     joined = _reached(wins + wins.T > 0)
     groups = tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in joined))
@@ -113,7 +105,7 @@ def bradley_terry_strengths(
         centre = _maximum(with_ties[of_group])
         centres[list(group)] = centre
         values[list(group)] = _maximum(wins[of_group]) if connected else centre
-    spread = _standard_errors(table, ends, centres, wins + wins.T)
+    spread = _standard_errors(table, pairs, centres, wins + wins.T)
     half = t_quantile((1 + confidence) / 2, n + 1) * spread
     return Strengths(
         values=values,

@@ -55,9 +55,7 @@ def pearson(
         Pearson (1895), Notes on regression and inheritance in the case of two parents.
     """
     pairs = [arguments.pair_of("pearson", x, y)]
-    return mean_agreement(
-        product_moment, pairs, level="interval", groups=groups, confidence=confidence
-    )
+    return mean_agreement(product_moment, pairs, "interval", groups, confidence)
 
 
 def spearman(
@@ -82,7 +80,7 @@ def spearman(
         Spearman (1904), The proof and measurement of association between two things.
     """
     pairs = [arguments.pair_of("spearman", x, y)]
-    return mean_agreement(rank_rho, pairs, level="ordinal", groups=groups, confidence=confidence)
+    return mean_agreement(rank_rho, pairs, "ordinal", groups, confidence)
 
 
 def kendall_tau_b(
@@ -108,7 +106,7 @@ def kendall_tau_b(
         Kendall (1945), The treatment of ties in ranking problems.
     """
     pairs = [arguments.pair_of("kendall_tau_b", x, y)]
-    return mean_agreement(rank_tau, pairs, level="ordinal", groups=groups, confidence=confidence)
+    return mean_agreement(rank_tau, pairs, "ordinal", groups, confidence)
 
 
 def mean_correlation(
@@ -330,7 +328,7 @@ def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray,
 def _no_order(table: FloatArray) -> str:
     n = len(table)
     if n < 2:
-        return "one item has no order" if n == 1 else f"{n} items have no order"
+        return "one item has no order"
     for column in table.T:
         if arguments.constant(column):
             return f"all {n} items have one value: they have no order"
@@ -384,22 +382,20 @@ def roc_auc(
     strange = table[~np.isin(table[:, 1], (0.0, 1.0)) & np.isfinite(table[:, 1]), 1]
     if strange.size:
         raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")
-    return mean_agreement(
-        roc_area, [table], level="ordinal", span=(0.0, 1.0), groups=groups, confidence=confidence
-    )
+    return mean_agreement(roc_area, [table], "ordinal", groups, confidence, span=(0.0, 1.0))
 
 
 def roc_area(table: FloatArray) -> LeftOut:
     """Return the area of scores (first column) against 0 or 1 (second), and without each row.
 
-    The value is NaN, with a reason, without rows and where all items are good, or all bad.
+    The value is NaN, with a reason, where all items are good, or all bad.
     """
     scores, is_good = table[:, 0], table[:, 1] == 1
     n_good = int(is_good.sum())
     n_bad = len(table) - n_good
     if not n_good or not n_bad:
         which = "good" if n_good else "bad"
-        return undefined(f"all {len(table)} items are {which}" if len(table) else "no items")
+        return undefined(f"all {len(table)} items are {which}")
     # for each item, in how many pairs with the other kind it is on the right side
     right = np.where(
         is_good,

@@ -108,7 +108,7 @@ def test_an_item_without_both_ratings_is_left_out(statistic):
         ),
         pytest.param(kendall_tau_b([1], [1]), "one item has no order", id="one item"),
         pytest.param(roc_auc([0.1, 0.4], [1, 1]), "all 2 items are good", id="one class"),
-        pytest.param(roc_auc([], []), "no items", id="nothing"),
+        pytest.param(roc_auc([], []), "no item has two", id="nothing"),
         pytest.param(krippendorff_alpha([[3, 3], [3, np.nan]]), "all 2 ratings are 3", id="alpha"),
         pytest.param(krippendorff_alpha([[3, np.nan]]), "no item has two", id="no pair"),
         pytest.param(raw_agreement([np.nan], [1]), "no item has two ratings", id="raw"),
@@ -147,7 +147,7 @@ def test_two_items_have_no_interval():
     found = cohen_kappa([1, 2], [1, 2])
 
     assert (found.value, found.rule) == (1.0, "undefined")
-    assert found.reason == "2 items say nothing about others: 3 are the fewest"
+    assert found.reason == "number of items: 2; 3 are the fewest for an interval"
 
 
 def test_items_of_one_query_are_no_independent_witnesses():

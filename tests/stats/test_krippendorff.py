@@ -71,6 +71,7 @@ def test_agrees_with_counting_pairs(table, level):
 @pytest.mark.parametrize("level", LEVELS)
 @given(table=rating_tables())
 def test_leaving_one_out_in_closed_form_is_computing_it_again(level, table):
+    assume(len(table) > 1)
     found = alpha(table, level)
     assume(not np.isnan(found.value))
 
