@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.cause_rules import (
@@ -202,6 +202,7 @@ answerables = st.sampled_from([None, True, False])
 
 
 @given(founds, saids, rules, answerables)
+@settings(max_examples=30)
 def test_each_has_one_cause_and_a_reason(found, said, rules, answerable):
     for lost in (
         cause_of_ranking(found, rules),
@@ -214,6 +215,7 @@ def test_each_has_one_cause_and_a_reason(found, said, rules, answerable):
 
 
 @given(founds, saids, answerables)
+@settings(max_examples=30)
 def test_a_generator_that_reads_more_loses_nothing_to_rank(found, said, answerable):
     few, many = CauseRules(read=2), CauseRules(read=10)
     if cause_of_ranking(found, few).cause == "right":
@@ -282,6 +284,7 @@ def test_gold_that_says_there_is_none():
     st.sets(st.sampled_from("abcdef"), max_size=4),
     st.sampled_from([1, 3, 5]),
 )
+@settings(max_examples=30)
 def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, read):
     """Also where the corpus lacks some of what is relevant."""
     gold = sorted({*places, *missing})
@@ -318,6 +321,7 @@ causes = st.lists(st.tuples(st.sampled_from(CAUSES), st.sampled_from(CAUSES)), m
 
 
 @given(causes)
+@settings(max_examples=30)
 def test_counts_add_up_and_flows_keep_every_query(pairs):
     ids = [f"q{number}" for number in range(len(pairs))]
     before, after = zip(*pairs, strict=True)

@@ -44,7 +44,7 @@ RELEVANT = st.sets(st.sampled_from(DOCUMENT_IDS), min_size=1, max_size=6)
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(RANKINGS, RELEVANT | judgements()), min_size=1, max_size=4))
 def test_lists_and_sets_give_what_the_functions_for_one_list_give(pairs):
     """And what dictionaries give: each list is one of falling scores, each set one of grades 1."""

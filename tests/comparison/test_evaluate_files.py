@@ -44,7 +44,7 @@ QRELS = Qrels.from_dict(
     }
 )
 
-in_peace = settings(max_examples=50, deadline=None)  # temporary files may wait for a busy disk
+in_peace = settings(max_examples=30, deadline=None)  # temporary files may wait for a busy disk
 gaps = st.sampled_from([b" ", b" ", b" ", b"\t", b"  ", b" \t "])
 ends = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b" \n", b" more words\n"])
 odd_lines = st.sampled_from(

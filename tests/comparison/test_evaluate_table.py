@@ -135,7 +135,7 @@ RELEVANT = st.lists(NAMES, min_size=1, max_size=4, unique=True)
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(RANKINGS, RELEVANT), min_size=1, max_size=4))
 def test_rankings_have_the_bits_of_evaluate_run(pairs):
     rows = [

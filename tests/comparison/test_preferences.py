@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -96,6 +96,7 @@ def test_what_no_comparison_connects_has_no_rank():
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, NAN]), min_size=1, max_size=12))
+@settings(max_examples=30)
 def test_the_other_side_has_the_rest(values):
     (one,) = compared([pair("a", "b", values)], METHOD)["comparisons"]
     turned = [1 - value for value in values]

@@ -74,7 +74,7 @@ def differ(measures, *data, texts=False):
 MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(DATA, min_size=2, max_size=3), MEASURES, st.sampled_from([0, 1, 2, None]))
 @example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), None)
 @example([{"q0": SAME}, {"q0": SAME}, {"q0": replace(SAME, question="Why?")}], ("mrr",), 0)
@@ -103,6 +103,7 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
 
 
 @given(DATA, DATA, MEASURES)
+@settings(max_examples=30)
 def test_without_intersect_all_is_the_same(mine, theirs, measures):
     try:
         match_sources(scored("a", mine), [scored("b", theirs)], measures=measures)

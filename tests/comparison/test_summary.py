@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import summarize
@@ -58,6 +58,7 @@ def test_sums_and_geometric_means():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+@settings(max_examples=30)
 def test_the_interval_holds_the_mean_and_has_a_width(values):
     summary = summarize(column(values))
 

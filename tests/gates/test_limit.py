@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -89,6 +89,7 @@ def test_a_failure_of_a_score_without_a_bound_leaves_its_interval_open():
     st.sampled_from([0.0, 0.3, 0.5, 0.9]),
     st.sampled_from(["mean", "interval"]),
 )
+@settings(max_examples=30)
 def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, least, decide):
     found = decide_score(column(values), least=least, decide=decide).verdict
 

@@ -34,6 +34,7 @@ PAIRED = [raw_agreement, cohen_kappa, pearson, spearman, kendall_tau_b]
 
 
 @given(rated())
+@settings(max_examples=30)
 def test_raw_agreement_agrees_with_scikit_learn(pair):
     assert raw_agreement(*pair).value == pytest.approx(accuracy_score(*pair), abs=1e-12)
 

@@ -27,7 +27,7 @@ def comparisons(draw, connected=True):
     return np.array([*rows, *([circle] if connected else [])]).reshape(-1, len(pairs)), pairs
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(comparisons())
 def test_agrees_with_the_maximum_that_scipy_finds(case):
     outcomes, pairs = case
@@ -103,7 +103,7 @@ def test_nothing_at_all():
     assert bradley_terry_strengths(np.empty((0, 0)), []).groups == ()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(comparisons(connected=False))
 def test_an_interval_holds_its_value_and_has_a_width(case):
     found = bradley_terry_strengths(*case)
@@ -117,7 +117,7 @@ def test_an_interval_holds_its_value_and_has_a_width(case):
             assert found.values[list(group)].sum() == pytest.approx(0, abs=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(comparisons(connected=False))
 def test_turned_pairs_say_the_same(case):
     outcomes, pairs = case

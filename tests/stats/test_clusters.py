@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -30,6 +30,7 @@ def test_hand_worked_sums(d, labels, expected):
 
 
 @given(difference_tables(), st.integers(1, 4))
+@settings(max_examples=30)
 def test_sums_lose_nothing(table, n_labels):
     labels = np.arange(len(table)) % n_labels
 
@@ -39,6 +40,7 @@ def test_sums_lose_nothing(table, n_labels):
 
 
 @given(differences(), st.randoms(use_true_random=False))
+@settings(max_examples=30)
 def test_a_cluster_per_query_is_no_cluster(d, random):
     labels = random.sample(range(1000), len(d))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -25,6 +25,7 @@ def test_benjamini_hochberg_agrees_with_scipy(scipy_stats, p):
 
 
 @given(FAMILIES, st.sampled_from([0.01, 0.049, 0.2, 0.77]))
+@settings(max_examples=30)
 def test_holm_rejects_what_its_steps_reject(p, alpha):
     """Step by step as in the paper: smallest against alpha / m, next against alpha / (m - 1)."""
     rejected, m = np.zeros(len(p), dtype=bool), len(p)
@@ -54,6 +55,7 @@ def test_hand_worked(adjust, p, expected):
 
 @pytest.mark.parametrize("adjust", [holm_p_values, benjamini_hochberg_p_values])
 @given(p=WITH_GAPS, random=st.randoms(use_true_random=False))
+@settings(max_examples=30)
 def test_properties(adjust, p, random):
     p = np.array(p)
     adjusted = adjust(p)

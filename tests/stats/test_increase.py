@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
@@ -101,6 +101,7 @@ def test_the_truth_is_left_out_as_rarely_as_stated(quantile, n):
 
 
 @given(TIMES, st.sampled_from([None, 0.5]), st.sampled_from([2.0, 0.25]))
+@settings(max_examples=30)
 def test_the_unit_does_not_matter(times, quantile, unit):
     now, before = (np.array(each) for each in times)
 

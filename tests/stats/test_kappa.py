@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
@@ -17,6 +17,7 @@ LEVELS = [1, 2, 3, 4, 5]
     pair=rated(),
     weights=st.sampled_from([("equal", None), ("linear", "linear"), ("quadratic", "quadratic")]),
 )
+@settings(max_examples=30)
 def test_agrees_with_scikit_learn(pair, weights):
     assume(all(len(set(ratings)) > 1 for ratings in pair))
     x, y = (ratings.astype(int) for ratings in pair)
@@ -70,6 +71,7 @@ def test_unused_levels_count_as_distance():
 
 
 @given(rated())
+@settings(max_examples=30)
 def test_confusion_table_agrees_with_scikit_learn(pair):
     ours = confusion_table(*pair, LEVELS)
 

@@ -57,7 +57,7 @@ def _by_pairs(table, level):
 
 
 @pytest.mark.costly
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(table=rating_tables(), level=st.sampled_from(LEVELS))
 def test_agrees_with_counting_pairs(table, level):
     found = krippendorff_alpha(table, level=level)
@@ -81,7 +81,7 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(level, table):
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(rating_tables(), st.sampled_from(LEVELS), st.randoms(use_true_random=False))
 def test_raters_are_interchangeable(table, level, random):
     shuffled = np.array([random.sample(list(row), len(row)) for row in table])

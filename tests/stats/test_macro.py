@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
@@ -42,6 +42,7 @@ def plain_p_value(pairs):
 
 
 @given(collections)
+@settings(max_examples=30)
 def test_the_test_over_all_counts_all_swaps_within_collections(pairs):
     columns = [np.array([a - b for a, b in rows]) for rows in pairs]
 

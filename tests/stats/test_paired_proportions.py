@@ -141,7 +141,7 @@ def test_a_loss_of_few_hits_is_found(scipy_stats):
 
 
 @given(counts(), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_limits_hold_the_mean_and_mirror(case, confidence):
     lost, gained, n = case
     low, high = score_interval(lost, gained, n, confidence=confidence)

@@ -23,6 +23,7 @@ def column(*d):
 
 
 @given(difference_tables(max_rows=30))
+@settings(max_examples=30)
 def test_t_agrees_with_scipy(scipy_stats, table):
     for ours, d in zip(t_test_p_values(table), table.T, strict=True):
         known = d[~np.isnan(d)]

@@ -74,7 +74,7 @@ def test_no_number_tells_the_mean_from_itself(d):
 
 
 @given(differences(min_size=2), st.floats(-0.9, 0.9), st.sampled_from([0.5, 0.8, 0.95]))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_mirrors_and_scales(d, point, power):
     n = queries_to_exclude(d, point, power=power)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -111,6 +111,7 @@ def test_misses_seldom_where_labels_are_skewed(judge, passed, n):
     ),
     shift=st.floats(-1, 1),
 )
+@settings(max_examples=30)
 def test_a_constant_added_to_the_judge_changes_nothing(pairs, shift):
     y, f = np.array(pairs).T
     rest = np.append(f[20:], 0.3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -13,6 +13,7 @@ items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_s
 
 
 @given(items)
+@settings(max_examples=30)
 def test_agrees_with_scikit_learn(items):
     scores, good = np.array(items, float).T
     assume(0 < good.sum() < len(good))
@@ -21,6 +22,7 @@ def test_agrees_with_scikit_learn(items):
 
 
 @given(items)
+@settings(max_examples=30)
 def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
     table = np.array(items, float)
     found = roc_area(table)
@@ -45,6 +47,7 @@ def test_hand_worked(scores, good, expected):
 
 
 @given(items)
+@settings(max_examples=30)
 def test_turning_the_score_round_mirrors_it(items):
     scores, good = np.array(items, float).T
     one, other = roc_auc(scores, good), roc_auc(-scores, good)

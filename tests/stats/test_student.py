@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -50,6 +50,7 @@ def test_hand_worked(p, df, expected):
 
 
 @given(st.floats(1e-9, 1 - 1e-9), st.floats(1, 1e5))
+@settings(max_examples=30)
 def test_quantile_and_area_undo_each_other(p, df):
     assert t_sf(-t_quantile(p, df), df) == pytest.approx(p, rel=1e-9)
 

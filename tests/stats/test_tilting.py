@@ -123,7 +123,7 @@ def test_covers_where_few_lose_all_and_many_a_little(n, rare):
 
 
 @given(differences(min_size=2), st.sampled_from([0.5, 0.95, 0.99]))
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_limits_hold_the_mean_mirror_and_scale(d, confidence):
     low, high = tilting_interval(d, confidence=confidence)
 
@@ -136,7 +136,7 @@ def test_limits_hold_the_mean_mirror_and_scale(d, confidence):
 
 
 @given(differences(min_size=2))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_more_confidence_is_wider(d):
     low, high = tilting_interval(d)
     wider = tilting_interval(d, confidence=1 - 1e-6)
