@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from unicodedata import unidata_version
 
 from ragbench.registry import check_allowed
 from ragbench.signature import fingerprint
-from ragbench.text.languages import LANGUAGES, built_in, language_name, load
+from ragbench.text.languages import LANGUAGES, built_in, data_lines, language_name, load
 from ragbench.text.tokenize import Memory, words
 
 
@@ -49,7 +50,8 @@ class Analyzer:
 
         It has 32 characters.
         """
-        code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+        files = filter(Path.is_file, sorted(Path(__file__).parent.iterdir()))
+        code = [path.read_bytes() for path in files]
         library = version("nltk") if self._stemmer == "snowball" else ""
         chosen = [self._stemmer, self._language, library, str(len(self._stopwords))]
         return fingerprint([*chosen, *sorted(self._stopwords), *code, unidata_version], 32)
@@ -103,29 +105,15 @@ def _stemmer(name: str, language: str) -> Callable[[str], str]:
     return Memory(SnowballStemmer(language).stem).__getitem__
 
 
-# The stemmer follows nltk where it differs from the paper: these words, words of two letters, y
-# only after a consonant, -ied, -fulli and -logi, and a stem such as `at` that counts as short.
-_IRREGULAR = {
-    **{"skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "innings": "inning"},
-    **{"outings": "outing", "cannings": "canning", "inning": "inning", "outing": "outing"},
-    **{"canning": "canning", "sky": "sky", "news": "news", "howe": "howe", "exceed": "exceed"},
-    **{"proceed": "proceed", "succeed": "succeed"},
-}
-_STEP_2 = {
-    **{"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize"},
-    **{"bli": "ble", "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize"},
-    **{"ation": "ate", "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful"},
-    **{"ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "fulli": "ful"},
-}
-_STEP_3 = {
-    **{"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": ""},
-    **{"ness": ""},
-}
-_STEP_4 = {
-    **{"al": "", "ance": "", "ence": "", "er": "", "ic": "", "able": "", "ible": "", "ant": ""},
-    **{"ement": "", "ment": "", "ent": "", "ion": "", "ou": "", "ism": "", "ate": "", "iti": ""},
-    **{"ous": "", "ive": "", "ize": ""},
-}
+def _read_endings() -> dict[str, dict[str, str]]:
+    """Return step of the stemmer -> ending or word -> what replaces it, from `porter.txt`."""
+    endings = defaultdict[str, dict[str, str]](dict)
+    for step, *pairs in map(str.split, data_lines("porter.txt")):
+        endings[step] |= {ending: stem for ending, _, stem in (p.partition(":") for p in pairs)}
+    return endings
+
+
+_ENDINGS = _read_endings()
 
 
 def porter_stem(word: str) -> str:
@@ -142,12 +130,12 @@ def porter_stem(word: str) -> str:
         Porter (1980), An algorithm for suffix stripping. Program 14.
     """
     stem = word.lower()
-    if stem in _IRREGULAR:
-        return _IRREGULAR[stem]
+    if stem in _ENDINGS["irregular"]:
+        return _ENDINGS["irregular"][stem]
     if len(word) <= 2:
         return stem
     stem = _derived(_without_y(_without_participle(_without_plural(stem))))
-    word = _replaced(_replaced(stem, _STEP_3, 0), _STEP_4, 1)
+    word = _replaced(_replaced(stem, _ENDINGS["step_3"], 0), _ENDINGS["step_4"], 1)
     if word.endswith("e"):
         measure = _measure(word[:-1])
         if measure > 1 or (measure == 1 and not _is_short(word[:-1])):
@@ -216,7 +204,7 @@ def _derived(word: str) -> str:  # step 2
         return _derived(word[:-2])
     if word.endswith("logi"):  # the l belongs to the stem here
         return word[:-1] if _measure(word[:-3]) else word
-    return _replaced(word, _STEP_2, 0)
+    return _replaced(word, _ENDINGS["step_2"], 0)
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -41,23 +41,16 @@ _PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below
 
 _FOLDER = Path(__file__).with_name("stopwords")
 
+
+def data_lines(name: str) -> Iterator[str]:
+    """Yield the lines of a data file of this package, without comments, which begin with `#`."""
+    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    return (line for line in lines if not line.startswith("#"))
+
+
 # Code -> name of the languages with a stemmer.
 LANGUAGES = {
-    "ar": "arabic",
-    "da": "danish",
-    "de": "german",
-    "en": "english",
-    "es": "spanish",
-    "fi": "finnish",
-    "fr": "french",
-    "hu": "hungarian",
-    "it": "italian",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sv": "swedish",
+    code: name for code, _, name in (line.partition(" ") for line in data_lines("languages.txt"))
 }
 
 

@@ -7,10 +7,9 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Literal, TypeVar
 
-from ragbench.text.languages import UNSPACED, drop_punctuation, fold_answer, load, marks
+from ragbench.text.languages import UNSPACED, data_lines, drop_punctuation, fold_answer, load, marks
 
 _ASCII_WORD = re.compile(
     r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g
@@ -170,25 +169,13 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
 
 @functools.cache
 def _abbreviations() -> frozenset[str]:
-    lines = Path(__file__).with_name("abbreviations.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+    return frozenset(word for line in data_lines("abbreviations.txt") for word in line.split())
 
 
-# Language -> the articles, which do not count when short answers are compared. Those of ar, de, es
-# and vi are the words of the MLQA script.
+# Language -> the articles, which do not count when short answers are compared.
 ARTICLES: Mapping[str, frozenset[str]] = {
-    "en": frozenset(["a", "an", "the"]),
-    "ar": frozenset(["ال"]),
-    "de": frozenset(
-        ["der", "die", "das", "den", "dem", "des"]
-        + [f"ein{end}" for end in ("", "e", "en", "em", "er", "es")]
-    ),
-    "es": frozenset(["el", "la", "los", "las", "un", "una", "unos", "unas"]),
-    "nl": frozenset(["de", "het", "een"]),
-    "pt": frozenset(["o", "a", "os", "as", "um", "uma", "uns", "umas"]),
-    "vi": frozenset(["của", "là", "cái", "chiếc", "những"]),
-    "zh": frozenset(),
-    "none": frozenset(),
+    code: frozenset(articles.split())
+    for code, _, articles in (line.partition(":") for line in data_lines("articles.txt"))
 }
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)

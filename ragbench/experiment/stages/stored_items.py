@@ -173,13 +173,13 @@ def code_of(cls: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_in(*packages: str) -> str:
-    """Return a hash of all modules of some packages, for results that no single class computes.
+    """Return a hash of all modules and word lists of packages, for results that no class computes.
 
     Raises ImportError for an unknown package. Cached for the process.
     """
     folders = [Path(place) for name in packages for place in import_module(name).__path__]
-    modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    return fingerprint([path.read_bytes() for path in modules])
+    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return fingerprint([path.read_bytes() for path in files if path.suffix in (".py", ".txt")])
 
 
 @functools.lru_cache(maxsize=256)
