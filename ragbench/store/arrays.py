@@ -37,7 +37,7 @@ FOLDER = "arrays"
 # Smallest corpus to store, in bytes of text: a smaller one is indexed in tenths of a second.
 WORTH_KEEPING = 1 << 20
 _BLOCK = 1 << 20
-_HEAD = 128  # bytes of the header of a .npy file, enough for any shape
+_HEAD = 128  # bytes of the header that NumPy writes for any shape of two dimensions
 
 
 class WaitingForArrays(UserWarning):
@@ -112,10 +112,7 @@ class GrowingArray:
 
         self._stream.seek(0)
         head = {"descr": self._type or "|u1", "fortran_order": False, "shape": self._shape}
-        text = repr(head).encode()
-        length = _HEAD - 10  # without the magic bytes, the version and this number
-        self._stream.write(np.lib.format.magic(1, 0) + length.to_bytes(2, "little"))
-        self._stream.write(text.ljust(length - 1) + b"\n")
+        np.lib.format.write_array_header_1_0(self._stream, head)
 
 
 class ArrayWriter:

@@ -26,11 +26,13 @@ Entries = Mapping[str, Json]
 # Returns the error for a problem and the allowed forms; the caller adds the place.
 Fail = Callable[[str, str], Exception]
 
-_ROLES: Mapping[str, Role | Literal["tool"]] = {
+# Role of a message as libraries name it -> speaker of its turn; outputs of tools join a turn.
+ROLES: Mapping[str, Role | Literal["tool"]] = {
     "user": "user",
     "human": "user",
     "assistant": "assistant",
     "ai": "assistant",
+    "model": "assistant",
     "system": "system",
     "developer": "system",
     "tool": "tool",
@@ -335,13 +337,13 @@ class _ConversationReader:
         """
         label = message.get("role", message.get("type"))
         question = _first(message, _QUESTIONS)
-        if question is not None and "role" not in message and label not in _ROLES:
+        if question is not None and "role" not in message and label not in ROLES:
             self._add("user", {"content": question}, place, drafts)
             answer = _first(message, _ANSWERS)
             if answer is not None or _first(message, _CALLS):
                 self._add("assistant", {**message, "content": answer}, place, drafts)
             return
-        role = _ROLES.get(label) if isinstance(label, str) else None
+        role = ROLES.get(label) if isinstance(label, str) else None
         if role is None:
             reason = f"{place} has {'no role' if label is None else f'role {label!r}'}"
             raise self._fail(reason, TURNS_ALLOWED)

@@ -71,17 +71,13 @@ class PackedTexts(_Packed[str]):
         if data.isascii():
             text = data.decode("ascii")
             return [text[a:b] for a, b in zip(starts, ends, strict=False)]
-        return [decode_text(data[a:b]) for a, b in zip(starts, ends, strict=False)]
+        pieces = (data[a:b] for a, b in zip(starts, ends, strict=False))
+        return [piece.decode("utf-8", "surrogatepass") for piece in pieces]
 
 
 def encode_text(text: str) -> bytes:
     """Return a text as UTF-8; a lone surrogate becomes three bytes instead of an error."""
     return text.encode("utf-8", "surrogatepass")
-
-
-def decode_text(data: bytes) -> str:
-    """Return the text of bytes from `encode_text`; raise UnicodeDecodeError for invalid UTF-8."""
-    return data.decode("utf-8", "surrogatepass")
 
 
 def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:

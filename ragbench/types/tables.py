@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from numbers import Number
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from ragbench.errors import DataError, OptionError
+from ragbench.types.checks import checked_score
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
 DOCUMENT = ("doc_id", "docid", "docno", "document_id", "corpus-id", "doc")
@@ -63,12 +63,7 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
         ranking = rankings.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
-            best = ranking[document]
-            try:
-                score = best if best != best or score <= best else score
-            except TypeError:  # one of both is no number
-                score = score if isinstance(best, Number) else best
-        # NaN and what is no number stay, so that the later check refuses them by name
+            score = max(checked_score(n, query, document) for n in (ranking[document], score))
         ranking[document] = score
     return rankings, duplicates
 

@@ -220,7 +220,7 @@ def test_a_log_may_hold_a_question_again(write):
     assert other not in (first, second, third)
     assert [each.answer for each in read.given["given"]] == ["Me", "You", "Me", "Now"]
     assert [query.text for query in read.queries] == ["Who?", "Who?", "Who?", "When?"]
-    assert any("2 of the rows ask questions again" in note for note in read.notes)
+    assert any("2 rows with an earlier question" in note for note in read.notes)
     again = write("b.jsonl", [{**row, "system": "s"} for row in rows])
     with pytest.raises(DataError, match="is repeated, first at line 1"):
         Records(path=again).load()

@@ -82,7 +82,7 @@ def test_a_json_array(write):
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        ('{"a": 1}', "a.json: an object, expected an array of objects"),
+        ('{"a": 1}', "a.json: an object with the keys a, expected an array of objects"),
         ('[{"a": 1}, 2]', "a.json: item 2: an integer, expected an object"),
         ("[]", "a.json: the array is empty"),
         (
@@ -191,4 +191,4 @@ def test_an_array_inside_of_an_object_is_named(write, problem):
 
     said = problem(lambda: list(read_rows(path, "records")))
 
-    assert said.endswith("allowed: the list that stands under its key 'data', as a file of its own")
+    assert said.startswith("a.json: an object with the keys version, data, expected an array")

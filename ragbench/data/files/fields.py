@@ -7,7 +7,7 @@ import io
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -231,15 +231,9 @@ class Passages:
             for position, item in enumerate(items, start=1)
         ]
 
-    def with_ids(self, ids: Iterable[str], passages: Sequence[Document] | None) -> list[Document]:
-        """Return the passages with these ids in place of their own, in their order.
-
-        There are as many ids as passages. Without passages (None), the documents of the corpus
-        with these ids are returned; an id that the corpus lacks has the text ''.
-        """
-        if passages is None:
-            return [self._by_id.get(name) or Document(name, "") for name in ids]
-        return [replace(passage, id=name) for passage, name in zip(passages, ids, strict=True)]
+    def by_id(self, name: str) -> Document:
+        """Return the document of an id; one without text if the corpus lacks it."""
+        return self._by_id.get(name) or Document(name, "")
 
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
         """Return a passage with its own text, or the text of the corpus document with its id.

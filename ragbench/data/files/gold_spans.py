@@ -52,10 +52,9 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
         name, quote = fields.get("document"), fields.get("quote")
         start: Any = fields.get("start")
         end: Any = fields.get("end")
-        place, is_number = None, type(start) is type(end) is int  # True is an int, too
-        # an empty span has no character that a passage could hold
-        if is_number and 0 <= start < end:
-            place = start, end
+        # the exact type, as True is an int; an empty span has no character to hold
+        is_place = type(start) is type(end) is int and 0 <= start < end
+        place = (start, end) if is_place else None
         text = quote if isinstance(quote, str) and quote.strip() else None
         # wrong positions are an error also beside a quote: to ignore them would hide a mistake
         has_gold = place is not None or (text is not None and start is end is None)

@@ -368,15 +368,10 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
         DataError: `rows` is no array, is empty, or has an item that is no object.
     """
     if not isinstance(rows, list):
-        keys = rows.items() if isinstance(rows, dict) else ()
-        lists = [key for key, value in keys if isinstance(value, list)]
-        raise DataError(
-            f"{kind(rows)}, expected an array of objects",
-            file=path,
-            allowed=f"the list that stands under its key '{lists[0]}', as a file of its own"
-            if len(lists) == 1
-            else "[{...}, {...}], a row each; pandas writes it with orient='records'",
-        )
+        keys = f" with the keys {', '.join(rows)}" if isinstance(rows, dict) else ""
+        allowed = "[{...}, {...}], a row each; pandas writes it with orient='records'"
+        problem = f"{kind(rows)}{keys}, expected an array of objects"
+        raise DataError(problem, file=path, allowed=allowed)
     for number, values in enumerate(rows, start=1):
         if not isinstance(values, dict):
             problem = f"{kind(values)}, expected an object"

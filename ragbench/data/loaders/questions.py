@@ -16,7 +16,7 @@ from ragbench.data.files.columns import (
     resolve_columns,
     with_paths,
 )
-from ragbench.data.files.fields import Chat, content_id, read_boolean, read_texts
+from ragbench.data.files.fields import Chat, content_id, counted, read_boolean, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.gold_spans import SpanReader
 from ragbench.data.files.rows import Entry
@@ -173,22 +173,20 @@ class QuestionTable:
         if len(shared) < len(query.metadata):
             self.queries[query.id] = replace(query, metadata=shared)
         if row.reference:
-            hint = "the same gold answer in each row of a question, or an id that tells them apart"
-            self._add("another reference", row, self.answers, row.reference, hint)
+            self._add("another reference", row, self.answers, row.reference)
         if row.talk.expected is not None:
             self._add("other expected tool calls", row, self.expected, row.talk.expected)
 
-    def _add(
-        self, fault: str, row: ParsedRow, gold: dict[str, T], value: T, hint: str | None = None
-    ) -> None:
+    def _add(self, fault: str, row: ParsedRow, gold: dict[str, T], value: T) -> None:
         """Store the gold of a question; raise a `DataError` if an earlier row has other gold."""
         if gold.setdefault(row.query.id, value) != value:
-            raise self._conflict(fault, row, hint)
+            raise self._conflict(fault, row)
 
-    def _conflict(self, conflict: str, row: ParsedRow, allowed: str | None = None) -> DataError:
+    def _conflict(self, conflict: str, row: ParsedRow) -> DataError:
         """Return the error for a row that contradicts the first row of its question."""
         first = self.first[row.query.id]
         problem = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
+        allowed = "the same in each row of a question, or an id that tells them apart"
         return row.entry.error(problem, allowed=allowed)
 
     def _name(self, row: ParsedRow) -> str:
@@ -439,11 +437,8 @@ class GoldColumns:
         if renamed := self._ids.renamed:
             name = next(iter(renamed))
             (document_id,) = self._names.resolve(name) if self._names else [""]
-            verb = "document is" if len(renamed) == 1 else "documents are"
-            notes.append(
-                f"{len(renamed)} gold {verb} not spelled as in the corpus: "
-                f"'{name}' is '{document_id}'"
-            )
+            spelled = f"spelled otherwise than in the corpus: '{name}' is '{document_id}'"
+            notes.append(f"{counted(len(renamed), 'gold document')} {spelled}")
         if self._ids.repeated:
             notes.append(f"{self._ids.repeated} gold ids stand twice in their row and count once")
         if self._quoted:

@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -356,7 +357,9 @@ class RecordTable:
         if passages is not None and len(ids or ()) != len(passages):
             problem = f"column '{ids_column}': {len(ids or ())} ids of {len(passages)} passages"
             raise entry.error(problem, allowed="an id for each passage, in their order")
-        return None if ids is None else self._passages.with_ids(ids, passages)
+        if ids is None or passages is None:
+            return None if ids is None else list(map(self._passages.by_id, ids))
+        return [replace(passage, id=name) for passage, name in zip(passages, ids, strict=True)]
 
     def _required(self, entry: Entry, part: str) -> str:
         """Return the text of a part; raise a `DataError` if it is blank or no text."""
@@ -422,9 +425,9 @@ def _notes(
     if "id" not in columns:
         notes.append("no ids: questions are matched by their texts, and named by their rows")
     if table.n_repeated:
-        verb = "asks a question" if table.n_repeated == 1 else "ask questions"
-        note = f"{table.n_repeated} of the rows {verb} again; each counts with an id of its own"
-        notes.append(f"{note}; a column id or system tells rows of one question apart")
+        note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
+        advice = "a column id or system tells rows of one question apart"
+        notes.append(f"{note}; each counts with an id of its own; {advice}")
     if table.n_joined:
         notes.append(f"{table.n_joined} of the rows repeat a question; their gold is put together")
     notes += _repeated_text_note(table)
@@ -453,9 +456,6 @@ def _repeated_text_note(table: QuestionTable) -> list[str]:
     text, count = next(iter(texts.most_common(1)), ("", 0))
     if count < 2:
         return []
-    number = sum(count > 1 for count in texts.values())
-    repeats = (
-        f"{number} {'question stands' if number == 1 else 'questions stand'} under several ids"
-    )
+    repeats = fields.counted(sum(count > 1 for count in texts.values()), "question")
     advice = "where each row names one of its gold documents, write columns: {id: null}"
-    return [f"{repeats}, such as '{text[:60]}'; {advice}"]
+    return [f"{repeats} with several ids, such as '{text[:60]}'; {advice}"]

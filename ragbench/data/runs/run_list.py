@@ -175,29 +175,25 @@ def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> 
         for system in summary.systems
         if first is not None and first in system.scores and system.role != "control"
     }
-    with_mean = [(name, score) for name, score in scored.items() if score.mean is not None]
-    best = max(with_mean, key=_rank_value, default=(None, None))
+    # negated means where lower is better: the largest value is the best one
+    values = {
+        name: score.mean if score.direction == "higher" else -score.mean
+        for name, score in scored.items()
+        if score.mean is not None
+    }
+    best = max(values, key=values.__getitem__, default=None)
     return RunEntry(
         path=path,
         name=summary.name,
         started=facts.manifest.started,
         queries=facts.manifest.queries,
         complete=summary.complete,
-        system=best[0],
+        system=best,
         score=first,
         scores=scored,
-        value=best[1],
+        value=None if best is None else scored[best],
         commit=facts.manifest.commit,
     )
-
-
-def _rank_value(scored: tuple[str, SystemScore]) -> float:
-    """Return the mean of a score, negated if lower is better, for comparing systems.
-
-    A missing mean counts as 0.
-    """
-    mean = scored[1].mean or 0.0
-    return mean if scored[1].direction == "higher" else -mean
 
 
 def read_config(folder: Path) -> dict[str, object]:

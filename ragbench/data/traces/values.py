@@ -11,7 +11,7 @@ from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
 from ragbench.data.traces.spans import Json, Tree, parse, pick, to_mapping, to_text
 from ragbench.types import Document, Turn
-from ragbench.types.conversation import Role
+from ragbench.types.conversation import ROLES
 
 # Keys of a question: first the sure ones, then those that count if there is no sure one.
 QUESTIONS = (
@@ -22,13 +22,6 @@ ANSWERS = (
     ("answer", "output", "response", "result", "final_answer", "generated_answer"),
     ("text", "content", "message", "output_text", "completion", "reply", "outputs", "value"),
 )
-_ROLES: Mapping[str, Role] = {
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-}
 _TEXTS = ("text", "page_content", "content", "passage", "chunk", "body")
 _IDS = ("id", "_id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 _SCORES = ("score", "relevance_score", "similarity")
@@ -60,7 +53,8 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, QUESTIONS), ()
-    turns = [Turn(_ROLES[role], text) for role, text in messages if role in _ROLES]
+    roles = [(ROLES.get(word), text) for word, text in messages]
+    turns = [Turn(role, text) for role, text in roles if role == "user" or role == "assistant"]
     while turns and turns[-1].role != "user":
         turns.pop()
     # a chat without a message of a user asks nothing
@@ -85,7 +79,7 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, ANSWERS)
-    texts = [text for role, text in messages if _ROLES.get(role) == "assistant"]
+    texts = [text for role, text in messages if ROLES.get(role) == "assistant"]
     return texts[-1] if texts and texts[-1].strip() else None
 
 
