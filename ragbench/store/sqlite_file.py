@@ -276,28 +276,12 @@ class SQLiteFile:
         with files.locked_beside(self.path):
             files.remove_left_over(self.path.parent, self.path.name)
             try:
-                return self._prepared()
+                return self._checked(_connect(self.path), write=True)
             except _SQLITE_ERRORS as error:
                 if not is_damage(error) or not _is_ours(self.path):
                     raise
                 _replace_damaged(self.path, error)
-            return self._prepared()
-
-    def _prepared(self) -> Connection:
-        """Return a checked connection with its journal mode and its tables.
-
-        On an error, the connection is closed and the error raised.
-        """
-        connection = self._checked(_connect(self.path))
-        try:
-            connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # effective for a new file only
-            connection.execute(f"PRAGMA journal_mode={_journal_mode(self.path)}")
-            connection.execute("PRAGMA synchronous=NORMAL")  # `write` sets FULL if it is durable
-            _create_tables(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return self._checked(_connect(self.path), write=True)
 
     def _open_to_read(self) -> Connection:
         """Return a connection that changes nothing on disk.
@@ -316,15 +300,21 @@ class SQLiteFile:
             shutil.copy(log, _beside(copy, "-wal"))
             return self._checked(_connect(shutil.copy(self.path, copy)))
 
-    def _checked(self, connection: Connection) -> Connection:
+    def _checked(self, connection: Connection, *, write: bool = False) -> Connection:
         """Return a connection after checking its owner, and all pages of a thorough file.
 
-        On an error, the connection is closed and the error raised.
+        If `write`, it gets its journal mode and its tables. On an error, the connection is closed
+        and the error raised.
         """
         try:
             self._check_owner(connection)
             if self._thorough:
                 check_pages(connection)
+            if write:
+                connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # for a new file only
+                connection.execute(f"PRAGMA journal_mode={_journal_mode(self.path)}")
+                connection.execute("PRAGMA synchronous=NORMAL")  # `write` sets FULL if durable
+                _create_tables(connection)
         except BaseException:
             connection.close()
             raise

@@ -21,6 +21,7 @@ from ragbench.data.files.fields import TEXT_KEYS, parse_cell
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
+from ragbench.registry import shown
 from ragbench.types import Document
 from ragbench.types.packed_documents import documents_by_id
 
@@ -257,15 +258,9 @@ class GoldIds:
         if isinstance(value, Mapping):
             return self._of_object(entry, column, value)
         if isinstance(value, (list, tuple)):
-            kinds = {
-                "an object" if isinstance(item, Mapping) else "an id"
-                for item in value
-                if isinstance(item, (Mapping, str, int)) and not isinstance(item, bool)
-            }
-            bad = [item for item in value if isinstance(item, (bool, list)) or item is None]
-            if bad or len(kinds) > 1:
-                items = kind(bad[0]) if bad else "ids beside objects"
-                raise entry.error(f"column '{column}': a list with {items}", allowed=self.forms)
+            are_objects = {isinstance(item, Mapping) for item in value}
+            if len(are_objects) > 1 or any(isinstance(item, bool | list | None) for item in value):
+                raise entry.error(f"column '{column}': {shown(list(value))}", allowed=self.forms)
             return [pair for item in value for pair in self._items(entry, column, item, top=False)]
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # a column of integers with an empty cell

@@ -236,29 +236,6 @@ def reader(stream: BinaryIO) -> Read:
     return read
 
 
-class Part:
-    """Bytes of a file from offset `start` up to `end`, not included, as a stream without seek.
-
-    Creating it opens the file, and raises an OSError if that fails; the caller closes it.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], start: int, end: int) -> None:
-        """Open the file for this part alone, so that several parts can be read at the same time."""
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - `close` closes it
-        self._file.seek(start)
-        self._remaining = end - start
-
-    def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; b'' at the end of the part; a ValueError once closed."""
-        data = self._file.read(min(size, self._remaining))
-        self._remaining -= len(data)
-        return data
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
 class WholeLines:
     """Reader of a byte stream by whole lines: `pieces()` returns the next lines, as a few pieces.
 

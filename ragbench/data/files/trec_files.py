@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -218,13 +219,13 @@ class RunPart:
 
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield blocks like `RunStream.blocks`; errors count lines from the start of the part."""
-        with closing(lines.Part(self._path, *self.span)) as part:
-            stream = RunStream(
-                cast("BinaryIO", part),
-                lines.source_name(self._path),
-                self._chunk_bytes,
-                at_start=not self.span[0],
-            )
+        start, end = self.span
+        # unbuffered and opened for this part alone: several parts are read at the same time
+        with open(self._path, "rb", buffering=0) as file:
+            file.seek(start)
+            part = SimpleNamespace(read=lambda size: file.read(min(size, end - file.tell())))
+            name = lines.source_name(self._path)
+            stream = RunStream(cast("BinaryIO", part), name, self._chunk_bytes, at_start=not start)
             self.yielded, stream.on_bytes = stream.yielded, self.on_bytes
             yield from stream.blocks()
             self.tag = stream.tag

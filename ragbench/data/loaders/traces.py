@@ -165,14 +165,6 @@ class TraceSet:
         hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
         shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
         notes.append(f"retrievals: {shares}")
-        facts = {
-            "tokens": sum(trace.usage.input_tokens is not None for trace in self.traces),
-            "cost": sum(trace.usage.usd is not None for trace in self.traces),
-            "time": sum(trace.latency_ms is not None for trace in self.traces),
-        }
-        n = len(self.traces)
-        notes.append("recorded: " + ", ".join(f"{fact} of {k} of {n}" for fact, k in facts.items()))
-        notes += _counts("models", Counter(name for trace in self.traces for name in trace.models))
         later = [trace for trace in self.traces if self.turns[trace.id]]
         if later:
             sessions = {trace.session for trace in later if trace.session and not trace.turns}

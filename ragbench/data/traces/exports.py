@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ragbench.data.files.columns import value_at
 from ragbench.data.files.rows import Entry
 from ragbench.data.traces.spans import (
     Json,
@@ -18,7 +19,6 @@ from ragbench.data.traces.spans import (
     Tree,
     count,
     error_reason,
-    find,
     first_in,
     kind_of,
     nested,
@@ -62,7 +62,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
         part_without_id = "trace" if trace is None else "span"
         allowed = f"{paths['trace'][-1]} and {paths['id'][-1]} in each row"
         raise entry.error(f"a span without the id of its {part_without_id}", allowed=allowed)
-    kind, output = kind_of(*(find(row, path) for path in paths["kind"])), parse(part("output"))
+    kind, output = kind_of(*(value_at(row, path) for path in paths["kind"])), parse(part("output"))
     documents = part("documents")
     return TraceSpan(
         trace=trace,
@@ -78,7 +78,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
         # tools without a field for passages write them as the output of the step
         documents=output if documents is None and kind in ("retriever", "reranker") else documents,
         reranked=part("reranked"),
-        error=error_reason(part("status"), *(find(row, path) for path in paths["reasons"])),
+        error=error_reason(part("status"), *(value_at(row, path) for path in paths["reasons"])),
         model=to_text(part("model")),
         usage=Usage(
             count(part("input_tokens")),
@@ -117,7 +117,7 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
         attributes["mlflow"] = {key: _decode_mlflow(value) for key, value in texts.items()}
     events = parse(row.get("events"))
     messages = (
-        find(nested(event["attributes"]), "exception.message")
+        value_at(nested(event["attributes"]), "exception.message")
         for event in (events if isinstance(events, list) else ())
         if isinstance(event, Mapping) and isinstance(event.get("attributes"), Mapping)
     )

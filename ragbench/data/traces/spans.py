@@ -301,21 +301,9 @@ def _to_lists(value: Json) -> Json:
     return {key: _to_lists(item) for key, item in value.items()}
 
 
-def find(tree: Json, path: str) -> Json:
-    """Return the value at a dotted path of a tree.
-
-    None where the path leads nowhere, or through a list.
-    """
-    for step in path.split("."):
-        if not isinstance(tree, Mapping) or step not in tree:
-            return None
-        tree = tree[step]
-    return tree
-
-
 def first_in(tree: Tree, *paths: str) -> Json:
     """Return the value at the first of some paths that leads to one; None if none does."""
-    return next((value for path in paths if (value := find(tree, path)) is not None), None)
+    return next((value for path in paths if (value := value_at(tree, path)) is not None), None)
 
 
 def snake(values: Tree) -> dict[str, Json]:
@@ -328,6 +316,25 @@ def snake(values: Tree) -> dict[str, Json]:
     return {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in values.items()}
 
 
+_OBSERVATION = {"trace_id", "type"}
+# Format -> sets of keys in snake case, one of which its objects have; the first format counts.
+_SIGNS: Mapping[str, Sequence[set[str]]] = {
+    "otlp": [{"resource_spans"}],
+    "langsmith": [{"run_type"}],
+    "langfuse": [
+        {"observations"},
+        _OBSERVATION | {"level"},
+        _OBSERVATION | {"parent_observation_id"},
+    ],
+    "mlflow": [{"info", "data"}, {"spans"}],
+    "openinference": [
+        {"context"},
+        {"context.trace_id", "context.span_id"},
+        {"trace_id", "span_id"},
+    ],
+}
+
+
 def detect_format(values: Tree) -> str | None:
     """Return the format of an export by the keys of one of its objects; None if none fits.
 
@@ -336,17 +343,8 @@ def detect_format(values: Tree) -> str | None:
         ('langsmith', None)
     """
     keys = set(snake(values))
-    if keys & {"resource_spans"}:
-        return "otlp"
-    if "run_type" in keys:
-        return "langsmith"
-    is_observation = {"trace_id", "type"} <= keys and keys & {"level", "parent_observation_id"}
-    if "observations" in keys or is_observation:
-        return "langfuse"
-    if {"info", "data"} <= keys or "spans" in keys:
-        return "mlflow"
-    is_span = "context" in keys or {"context.trace_id", "context.span_id"} <= keys
-    return "openinference" if is_span or {"trace_id", "span_id"} <= keys else None
+    forms = (form for form, signs in _SIGNS.items() if any(sign <= keys for sign in signs))
+    return next(forms, None)
 
 
 def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) -> None:
