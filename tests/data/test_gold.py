@@ -151,7 +151,10 @@ def test_what_the_corpus_lacks_keeps_its_place(load):
             "allowed: an id, a list of ids, or an object {id: grade}; "
             "columns: {relevant: null} if 'relevant' holds no gold documents",
         ),
-        ({"relevant": ["io", {"id": "x"}]}, "column 'relevant': ['io', {'id': 'x'}]; allowed: an id"),
+        (
+            {"relevant": ["io", {"id": "x"}]},
+            "column 'relevant': ['io', {'id': 'x'}]; allowed: an id",
+        ),
         ({"relevant": ["io", None]}, "column 'relevant': ['io', None]; allowed: an id"),
         (
             {"relevant": {"id": "io.md;io"}},

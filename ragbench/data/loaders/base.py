@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -293,7 +293,9 @@ class CorpusReader:
             if _states(sources) != states:
                 raise DataError("was changed while it was read", file=sources[0])
 
-        arrays = _stored(self.arrays, ", ".join(names)[:200], key, write)
+        arrays: Arrays | None = None
+        with suppress(_Unpackable):
+            arrays = self.arrays.ensure("corpus", ", ".join(names)[:200], key, write)
         if arrays is None:
             return load_list(folder, files, read)
         return _unpacked(arrays), [] if arrays.get(_NOTES) is None else [*arrays.texts(_NOTES)]
@@ -301,19 +303,6 @@ class CorpusReader:
 
 class _Unpackable(Exception):
     """Metadata of a document that JSON cannot hold; such a corpus stays in memory."""
-
-
-def _stored(
-    arrays: ArrayStore, origin: str, key: str, write: Callable[[ArrayWriter], None]
-) -> Arrays | None:
-    """Return stored or newly written arrays; None if JSON cannot hold a document's metadata.
-
-    None too if the cache folder is read-only and no cache has them. DataError if they cannot be
-    written, or a path is a link.
-    """
-    with suppress(_Unpackable):
-        return arrays.ensure("corpus", origin, key, write)
-    return None
 
 
 def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
