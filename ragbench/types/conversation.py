@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from ragbench.json_yaml import load_json
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
+from ragbench.types.tables import PARTS
 
 # Speaker of a turn.
 Role = Literal["user", "assistant", "system"]
@@ -26,22 +27,14 @@ Entries = Mapping[str, Json]
 # Returns the error for a problem and the allowed forms; the caller adds the place.
 Fail = Callable[[str, str], Exception]
 
-# Role of a message as libraries name it -> speaker of its turn; outputs of tools join a turn.
-ROLES: Mapping[str, Role | Literal["tool"]] = {
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-    "system": "system",
-    "developer": "system",
-    "tool": "tool",
-    "function": "tool",
+# Speaker of a turn -> roles of its messages in several libraries; outputs of tools join a turn.
+_ROLE_WORDS: Mapping[Role | Literal["tool"], tuple[str, ...]] = {
+    "user": ("user", "human"),
+    "assistant": ("assistant", "ai", "model"),
+    "system": ("system", "developer"),
+    "tool": ("tool", "function"),
 }
-_QUESTIONS = ("question", "user_input", "input")
-_ANSWERS = ("answer", "response", "actual_output")
-_CONTEXTS = ("contexts", "retrieved_contexts", "retrieval_context")
-_CALLS = ("tool_calls", "tools_called")
+ROLES = {word: role for role, words in _ROLE_WORDS.items() for word in words}
 _ARGUMENTS = ("arguments", "args", "input_parameters", "inputParameters", "input")
 _OUTPUTS = ("output", "result")
 _TEXTS = ("text", "page_content", "content", "context")
@@ -336,11 +329,11 @@ class _ConversationReader:
             Exception: The error of `fail` with the place, for an unknown role or content.
         """
         label = message.get("role", message.get("type"))
-        question = _first(message, _QUESTIONS)
+        question = _first(message, PARTS["question"].sure)
         if question is not None and "role" not in message and label not in ROLES:
             self._add("user", {"content": question}, place, drafts)
-            answer = _first(message, _ANSWERS)
-            if answer is not None or _first(message, _CALLS):
+            answer = _first(message, PARTS["answer"].sure)
+            if answer is not None or _first(message, PARTS["tool_calls"].sure):
                 self._add("assistant", {**message, "content": answer}, place, drafts)
             return
         role = ROLES.get(label) if isinstance(label, str) else None
@@ -364,10 +357,10 @@ class _ConversationReader:
             drafts.append(_Draft(role))
         draft = drafts[-1]
         draft.texts.append(self._text(message.get("content"), place))
-        passages = _first(message, _CONTEXTS)
+        passages = _first(message, PARTS["contexts"].sure)
         passages = self._list(passages, f"{place}: contexts are ", "a list of passages")
         draft.contexts += [self._passage(passage, place) for passage in passages]
-        calls = _first(message, _CALLS)
+        calls = _first(message, PARTS["tool_calls"].sure)
         if calls is None and message.get("function_call"):
             calls = [message["function_call"]]
         calls = self._list(calls, f"{place}: tool calls are ", CALLS_ALLOWED)

@@ -26,11 +26,8 @@ UNANSWERABLE_KIND = "unanswerable"
 # Metadata that says whether a question has an answer, as public data sets name it -> its value if
 # the question has one.
 ANSWERABLE = {
-    "answerable": True,
-    "is_answerable": True,
-    "is_impossible": False,
-    "unanswerable": False,
-    "is_unanswerable": False,
+    **dict.fromkeys(("answerable", "is_answerable"), True),
+    **dict.fromkeys(("is_impossible", "unanswerable", "is_unanswerable"), False),
 }
 # Text or number of a cell -> its boolean
 _BOOLEANS: Mapping[object, bool] = {
