@@ -154,13 +154,13 @@ class TraceSet:
 
         The first notes are always there; the others only where there is something to tell.
         """
-        kinds = Counter(self.rules.kind(span) for span in self.spans)
+        kinds = Counter(span.kind for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         total = len(self.traces) + sum(map(len, self.unclear.values()))
         spans = f"{counted(len(self.spans), 'span')} ({listed})"
         notes = [f"read as {self.format}: {counted(total, 'trace')}, {spans}"]
         for kind in ("retriever", "reranker"):
-            names = Counter(span.name for span in self.spans if self.rules.kind(span) == kind)
+            names = Counter(span.name for span in self.spans if span.kind == kind)
             notes += _counts(f"{kind}s", names)
         hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
         shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
@@ -204,7 +204,7 @@ class TraceSet:
 
     def _returns_passages(self, span: TraceSpan) -> bool:
         """Return True if a step inside a trace returns only passages, but is no retriever."""
-        if span.parent is None or self.rules.kind(span) not in ("chain", "tool", "unknown"):
+        if span.parent is None or span.kind not in ("chain", "tool", "unknown"):
             return False
         # several keys: the passages are only a part of what the step returns
         if isinstance(span.output, Mapping) and len(span.output) > 1:
@@ -370,10 +370,11 @@ class Traces(Previewed):
             keys = ", ".join(list(entries[0].values)[:8])
             formats = ", ".join(get_args(Format)[1:])
             raise entries[0].error(f"no spans (keys: {keys})", allowed=f"an export of {formats}")
-        spans = list(READERS[form](entries))
+        kinds = options.kinds or {}
+        spans = [replace(s, kind=kinds.get(s.name, s.kind)) for s in READERS[form](entries)]
         present = list(dict.fromkeys(span.name for span in spans))
         # a name that no step has is a typing error, and would silently change nothing
-        for name in options.kinds or ():
+        for name in kinds:
             if name not in present:
                 problem, keys = f"kinds: no step is named '{name}'", ", ".join(present[:20])
                 raise DataError(problem, file=path, allowed=keys, nearest=nearest(name, present))
@@ -382,7 +383,6 @@ class Traces(Previewed):
             question=options.question,
             answer=options.answer,
             id_field=options.id_field,
-            kinds=options.kinds or {},
             corpus={d.id: d for d in ([] if corpus is None else corpus.documents)},
         )
         traces = TraceSet(form, rules, spans, corpus)

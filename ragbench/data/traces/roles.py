@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from ragbench.data.traces import values
@@ -38,19 +38,13 @@ class RoleRules:
             keys.
         answer: Path of the answer in the output of the outermost span; None finds it by its keys.
         id_field: Metadata key with the id of a passage; None takes the usual keys.
-        kinds: Name of a span -> kind that replaces its own.
         corpus: Id -> document, for passages without a text.
     """
 
     question: str | None = None
     answer: str | None = None
     id_field: str | None = None
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
     corpus: Mapping[str, Document] = field(default_factory=dict)
-
-    def kind(self, span: TraceSpan) -> Kind:
-        """Return the kind that the user gave to the name of a span, or else its own kind."""
-        return self.kinds.get(span.name, span.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +127,7 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
         UnclearTrace: The question, the answer or the passages of a retrieval cannot be told, no
             span or several could be the root, or ids are repeated or in a circle.
     """
-    tree = _Tree([replace(span, kind=rules.kind(span)) for span in spans])
+    tree = _Tree(spans)
     root = _root(tree, rules)
     retrievals = [
         Retrieval(span, values.read_question(span.input)[0], _documents(span, rules))
