@@ -251,10 +251,10 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         if ids_given:
             ranking = RankedIds(None, listed).ranking(entry, "retrieved")
         else:
-            passages = Passages().read(entry, "contexts", cells=False)
+            passages = Passages().read(entry, "contexts")
             ranking = None if passages is None else [passage.id for passage in passages]
         gold_columns = {part: part for part in GOLD_PARTS if part in row}
-        reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed), cells=False)
+        reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed))
         gold, _ = reader.read(entry)
         if not gold:
             return None, "", Cause.NO_JUDGEMENTS
@@ -352,7 +352,7 @@ def _rubric_scorer(judge: Judge, name: ScoreName) -> ScoreRow:
     read_verdict = verdict_reader(judge, name)
 
     def score(entry: Entry) -> Scored:
-        passages = Passages().read(entry, "contexts", cells=False)
+        passages = Passages().read(entry, "contexts")
         texts = {
             "question": read_text(entry, "question", entry.values.get("question")),
             "answer": read_text(entry, "answer", entry.values.get("answer")),
@@ -371,7 +371,7 @@ def _references(entry: Entry) -> list[str]:
 
     [] without any.
     """
-    texts = read_texts(entry, "reference", cells=False) or []
+    texts = read_texts(entry, "reference") or []
     return [text for text in texts if text.strip()]
 
 

@@ -72,10 +72,7 @@ class Store:
     ) -> None:
         self.path = Path(path)
         self._file = SQLiteFile(self.path, read_only=read_only, thorough=thorough)
-        self._files = [
-            self._file,
-            *(SQLiteFile(Path(other), read_only=True) for other in also),
-        ]
+        self._files = [self._file, *(SQLiteFile(Path(other), read_only=True) for other in also)]
 
     @property
     def writable(self) -> bool:
@@ -107,8 +104,7 @@ class Store:
         for file in list(self._files):
             damaged = []
             for row in map(
-                CacheRow._make,
-                self._select(file, sqlite_file.COLUMNS, kind, key, list(missing)),
+                CacheRow._make, self._select(file, sqlite_file.COLUMNS, kind, key, list(missing))
             ):
                 if not row.is_whole:
                     damaged.append(row.item)

@@ -85,23 +85,18 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
     raise entry.error(f"column '{column}' is {kind(value)}", allowed="text")
 
 
-def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
+def read_list(entry: Entry, column: str) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    A missing column counts as null. An empty list stays empty. Without `cells` an empty text is one
-    item.
-
-    Args:
-        entry: The row.
-        column: The column.
-        cells: True for files that hold text only, such as CSV. A text in brackets is then parsed as
-            JSON or as a list that Python or NumPy printed, and an empty cell gives None.
+    A missing column counts as null. An empty list stays empty. In files that hold text only, such
+    as CSV, a text in brackets is parsed as JSON or as a list that Python or NumPy printed, and an
+    empty cell gives None; elsewhere an empty text is one item.
 
     Raises:
-        DataError: With `cells`: a cell begins with a bracket and cannot be parsed.
+        DataError: A cell of CSV begins with a bracket and cannot be parsed.
     """
     value = entry.values.get(column)
-    if cells and isinstance(value, str):
+    if entry.is_text and isinstance(value, str):
         if not value.strip():
             return None
         if value.lstrip().startswith("["):
@@ -151,17 +146,17 @@ def read_printed_list(cell: str) -> list[Any] | None:
     return items
 
 
-def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
+def read_texts(entry: Entry, column: str) -> list[str] | None:
     """Return the texts of a column; None if it is null or missing.
 
     An item may be an object with `text`, and the whole column one with a list of texts, as in
-    SQuAD. `cells` is as in `read_list`. An integer becomes its digits. An empty list gives [].
+    SQuAD. An integer becomes its digits. An empty list gives [].
 
     Raises:
-        DataError: An item is neither, is null, or, with `cells`, no text; or a cell in brackets
+        DataError: An item is neither, is null, or, in CSV, no text; or a cell in brackets
             cannot be parsed.
     """
-    items = read_list(entry, column, cells=cells)
+    items = read_list(entry, column)
     if items is None:
         return None
     texts = []
@@ -170,7 +165,7 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
     for position, item in enumerate(items, start=1):
         value = item.get("text") if isinstance(item, dict) else item
         # in a CSV cell, [0, 1] is more likely an interval than two answers
-        is_text = isinstance(value, str) if cells else value is not None
+        is_text = isinstance(value, str) if entry.is_text else value is not None
         text = read_text(entry, column, value) if is_text else None
         if text is None:
             problem = f"column '{column}': item {position} is {kind(item)}"
@@ -211,16 +206,16 @@ class Passages:
         has_text = document is not None and text in (document.text, document.full_text)
         return document if has_text else None
 
-    def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
+    def read(self, entry: Entry, column: str) -> list[Document] | None:
         """Return the passages in a column, in its order; None if it is null or missing.
 
-        An empty list gives []. With `cells`, an empty cell gives None, as in `read_list`.
+        An empty list gives []. In CSV, an empty cell gives None, as in `read_list`.
 
         Raises:
             DataError: A passage has neither a text nor the id of a document, or a field of the
                 wrong kind; or a cell in brackets cannot be parsed.
         """
-        items = read_list(entry, column, cells=cells)
+        items = read_list(entry, column)
         if items is None:
             return None
         return [
@@ -318,12 +313,7 @@ class ChatReader:
     """Reader of the conversation and the tool calls of each row, by the columns of a file."""
 
     def __init__(
-        self,
-        entries: Sequence[Entry],
-        columns: Mapping[str, str],
-        documents: Sequence[Document],
-        *,
-        cells: bool,
+        self, entries: Sequence[Entry], columns: Mapping[str, str], documents: Sequence[Document]
     ) -> None:
         """Look through the rows for tool calls.
 
@@ -331,9 +321,8 @@ class ChatReader:
             entries: All rows of the file.
             columns: Part -> column.
             documents: The corpus, in which passages of a turn are found by id; may be empty.
-            cells: True for files that hold text only, such as CSV.
         """
-        self._columns, self._documents, self._cells = columns, documents_by_id(documents), cells
+        self._columns, self._documents = columns, documents_by_id(documents)
         column = columns.get("tool_calls", "")
         # if some row has tool calls, an empty cell means that the system made none
         self._has_calls = any(entry.values.get(column) not in (None, "") for entry in entries)
@@ -381,7 +370,7 @@ class ChatReader:
             column = self._columns["turns"]
         else:
             value = entry.values.get(column)
-            if self._cells and isinstance(value, str) and value.lstrip().startswith("["):
+            if entry.is_text and isinstance(value, str) and value.lstrip().startswith("["):
                 with suppress(ValueError):  # else a question that begins with a bracket
                     value = parse_json(value)
             if not conversation.is_conversation(value):
@@ -393,7 +382,7 @@ class ChatReader:
 
         A `DataError` for another form.
         """
-        items = read_list(entry, column, cells=self._cells) or []
+        items = read_list(entry, column) or []
         return conversation.read_turns(items, error_maker(entry, column), self._documents)
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
@@ -402,10 +391,10 @@ class ChatReader:
         Errors as `read_calls`.
         """
         column = self._columns.get(part)
-        return None if column is None else read_calls(entry, column, cells=self._cells)
+        return None if column is None else read_calls(entry, column)
 
 
-def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...] | None:
+def read_calls(entry: Entry, column: str) -> tuple[ToolCall, ...] | None:
     """Return the tool calls in a column.
 
     None where it is null or an empty cell, () for an empty list.
@@ -413,7 +402,7 @@ def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...
     Raises:
         DataError: The column holds something else, or a cell in brackets cannot be parsed.
     """
-    items = read_list(entry, column, cells=cells)
+    items = read_list(entry, column)
     return (
         None if items is None else conversation.read_tool_calls(items, error_maker(entry, column))
     )
@@ -428,9 +417,7 @@ def error_maker(entry: Entry, column: str) -> Fail:
 
 
 def chat_notes(
-    queries: Iterable[Query],
-    expected_calls: Mapping[str, Sequence[ToolCall]],
-    n_whole: int,
+    queries: Iterable[Query], expected_calls: Mapping[str, Sequence[ToolCall]], n_whole: int
 ) -> list[str]:
     """Return notes on the conversations and tools of a data set, one sentence each.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.fields import Passages, read_calls, read_text, read_texts
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.rows import Entry, is_csv, read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError
 from ragbench.types import Document, ToolCall
 from ragbench.types.tables import PARTS
@@ -99,7 +99,6 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
             of another form, or another system than the first row.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    cells = is_csv(path)
     passages = Passages()
     first: StoredPrediction | None = None
     entries = list(read_rows(path, "predictions"))
@@ -113,10 +112,10 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         entry.field("answer")
         prediction = StoredPrediction(
             answer=read_text(entry, "answer", entry.values["answer"]),
-            contexts=passages.read(entry, "contexts", cells=cells),
+            contexts=passages.read(entry, "contexts"),
             system=read_text(entry, "system", entry.values.get("system")) or None,
-            queries=tuple(read_texts(entry, "queries", cells=cells) or ()),
-            tool_calls=None if calls is None else read_calls(entry, calls, cells=cells) or (),
+            queries=tuple(read_texts(entry, "queries") or ()),
+            tool_calls=None if calls is None else read_calls(entry, calls) or (),
         )
         # the answers of two systems in one file would be mixed up
         first = first or prediction
@@ -231,7 +230,6 @@ def _read_references(path: str) -> dict[str, list[str]]:
             answers in another form; or the file cannot be read or has no rows.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    cells = is_csv(Path(path))
     entries: dict[str, Entry] = {}
     answers: dict[str, list[str]] = {}
     for entry in read_rows(Path(path), "references"):
@@ -242,5 +240,5 @@ def _read_references(path: str) -> dict[str, list[str]]:
             keys = ", ".join(entry.values)
             problem = f"{' and '.join(columns) or 'no gold answer'} (keys: {keys})"
             raise entry.error(problem, allowed="one of answers, reference")
-        answers[key] = read_texts(entry, columns[0], cells=cells) or []
+        answers[key] = read_texts(entry, columns[0]) or []
     return answers

@@ -81,6 +81,7 @@ class Entry:
         record: Name of the row in formats without lines: `row 3`, `item 3`.
         file: File as the user named it, or the origin of a table from Python.
         number: Number of the row in a table of records, from 1; 0 in other files.
+        is_text: True for a row of a file that holds text only, as CSV: a list is then JSON text.
     """
 
     file: str
@@ -88,6 +89,7 @@ class Entry:
     values: dict[str, Any]
     record: str = ""
     number: int = 0
+    is_text: bool = False
 
     def error(
         self, fault: str, *, allowed: str | None = None, near: str | None = None
@@ -301,7 +303,7 @@ def read_csv(path: Path) -> Iterator[Entry]:
         # None tells a missing cell from an empty one
         texts = map(original, cells) if is_own else cells
         padded: list[str | None] = [*texts, *[None] * (len(header) - len(cells))]
-        yield Entry(str(path), start, dict(zip(header, padded, strict=True)))
+        yield Entry(str(path), start, dict(zip(header, padded, strict=True)), is_text=True)
     if empty:
         raise DataError("the file has no rows below its header", file=path)
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.fields import error_maker
-from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, is_csv, read_rows
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_rows
 from ragbench.data.loaders import base
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import RecordTable
@@ -146,9 +146,9 @@ def collection_of(
         part = {} if corpus is None else {"documents": corpus.documents}
         return as_collection({**value, **part}, "dataset")
     check_mapping(columns or {}, "dataset")
-    file, cells = "dataset", False
+    file = "dataset"
     if isinstance(value, (str, Path)):
-        file, cells = str(value), is_csv(Path(value))
+        file = str(value)
         entries = list(read_rows(Path(value), "dataset"))
     elif is_table(value):
         entries = [
@@ -158,7 +158,7 @@ def collection_of(
     else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
         raise OptionError("dataset", "data", shown(value), allowed)
-    table = RecordTable(entries, columns=columns, corpus=corpus, file=file, cells=cells)
+    table = RecordTable(entries, columns=columns, corpus=corpus, file=file)
     return base.finish_collection(table.collection(), None)
 
 

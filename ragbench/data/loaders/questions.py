@@ -287,8 +287,6 @@ class GoldColumns:
         entries: Sequence[Entry],
         documents: Sequence[Document] | None,
         ids: GoldIds,
-        *,
-        cells: bool,
     ) -> None:
         """Select the columns with gold; with a corpus, index the words of all quoted passages.
 
@@ -299,13 +297,12 @@ class GoldColumns:
             entries: All rows of the table; may be empty.
             documents: The corpus; None without one, and then no passage is read here.
             ids: Reader of the ids and grades, with the names of the corpus.
-            cells: True for files that hold text only, such as CSV.
 
         Raises:
             DataError: With a corpus: a quoted passage is neither a text nor an object with one.
         """
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
-        self._cells, self._documents, self._names = cells, documents, ids.names
+        self._documents, self._names = documents, ids.names
         self._ids = ids
         self._spans = SpanReader(documents, ids)
         self._quotes = None
@@ -373,7 +370,7 @@ class GoldColumns:
         # without a corpus, ids are of what the records hold, and passages have no id
         if column is None or (self._documents is None and "relevant" in self.columns):
             return []
-        texts = read_texts(entry, column, cells=self._cells) or []
+        texts = read_texts(entry, column) or []
         return [text for text in texts if text.strip()]
 
     def _place(self, entry: Entry, text: str) -> list[str]:

@@ -18,7 +18,7 @@ from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import Columns, PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
-from ragbench.data.files.rows import Entry, is_csv, read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders import base
 from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
@@ -78,13 +78,13 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
         Raises DataError or MissingExtra as the file needs.
         """
 
-    def _table(self, entries: Sequence[Entry], file: object, *, cells: bool = False) -> RecordTable:
+    def _table(self, entries: Sequence[Entry], file: object) -> RecordTable:
         """Return the rows as a table, beside the corpus.
 
         Raises as `read_corpus` and `RecordTable` do.
         """
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
-        return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
+        return RecordTable(entries, columns=self._columns, corpus=corpus, file=file)
 
 
 class RecordsOptions(OptionSet):
@@ -128,7 +128,7 @@ class Records(TableLoader):
     def _rows(self) -> RecordTable:
         # a list, since the part of a column may depend on all rows
         entries = list(read_rows(self._path, "records"))
-        return self._table(entries, self._path, cells=is_csv(self._path))
+        return self._table(entries, self._path)
 
 
 class HuggingFaceOptions(OptionSet):
@@ -214,7 +214,6 @@ class RecordTable:
         columns: PartMap | None,
         corpus: Corpus | None,
         file: object,
-        cells: bool = False,
     ) -> None:
         """Find the column of each part, and index quoted gold passages.
 
@@ -225,7 +224,6 @@ class RecordTable:
             columns: The option `columns`.
             corpus: The documents; None without a corpus.
             file: For messages.
-            cells: True for files that hold text only, such as CSV.
 
         Raises:
             DataError: The rows are steps of traces, or the column of a part cannot be told.
@@ -238,14 +236,14 @@ class RecordTable:
         rows, resolved, self._named = map_columns(entries, columns or {}, names, file)
         self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
-        self._columns, self._cells = resolved, cells
+        self._columns = resolved
         # the ids of hits and gold documents must be cut alike, or they would never meet
         of_ids = [resolved[part] for part in ("retrieved", "relevant") if part in resolved]
         listed = listed_ids(entries, of_ids) if "retrieved" in resolved else None
         self._ranked_ids = RankedIds(names, listed)
         gold_ids = GoldIds(names, listed)
-        self._gold = GoldColumns(resolved, entries, documents, gold_ids, cells=cells)
-        self._chat = fields.ChatReader(entries, resolved, documents or (), cells=cells)
+        self._gold = GoldColumns(resolved, entries, documents, gold_ids)
+        self._chat = fields.ChatReader(entries, resolved, documents or ())
         self._passages = fields.Passages(documents or [])
 
     def collection(self) -> Collection:
@@ -350,7 +348,7 @@ class RecordTable:
         column, ids_column = self._columns.get("contexts"), self._columns.get("retrieved")
         passages = chat.contexts
         if column is not None:
-            passages = self._passages.read(entry, column, cells=self._cells)
+            passages = self._passages.read(entry, column)
         if ids_column is None:
             return passages
         ids = self._ranked_ids.ranking(entry, ids_column)
@@ -382,7 +380,7 @@ class RecordTable:
         A `DataError` for another form.
         """
         column = self._columns.get(part)
-        return [] if column is None else fields.read_texts(entry, column, cells=self._cells) or []
+        return [] if column is None else fields.read_texts(entry, column) or []
 
     def _metadata(self, entry: Entry) -> dict[str, Any]:
         """Return the columns that hold no part.
@@ -403,7 +401,7 @@ class RecordTable:
             metadata.setdefault("time", metadata[name])
         # the causes read booleans, and a cell of CSV is a text
         for name in fields.ANSWERABLE.keys() & metadata.keys():
-            metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=self._cells)
+            metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=entry.is_text)
         return metadata
 
 

@@ -441,7 +441,7 @@ def read_gold(
         return Collection(queries)
     path = Path(path)
     entries = list(rows.read_rows(path, "traces"))
-    table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=rows.is_csv(path))
+    table = RecordTable(entries, columns=columns, corpus=corpus, file=path)
     gold = table.collection()
     ids = {_folded(query.text): query.id for query in gold.queries}
     # a match by id comes before a match by question

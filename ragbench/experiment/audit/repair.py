@@ -180,7 +180,7 @@ class _StaleTable:
         if "relevant" not in self._columns:
             return
         documents = [name for name, _ in self._ids.read(row, self._columns["relevant"])]
-        quotes = read_texts(row, self._quotes, cells=is_csv(self.path)) or [] if documents else []
+        quotes = read_texts(row, self._quotes) or [] if documents else []
         self.unquoted += max(len(documents) - len(quotes), 0)
         present = [self._by_id[name] for name in documents if name in self._by_id]
         missing = [name for name in documents if name not in self._by_id]
