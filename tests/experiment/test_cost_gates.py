@@ -89,28 +89,50 @@ def gate(measure, increase, against="main.json"):
     return {"measure": measure, "system": "bm25/m", "against": against, "max_increase": increase}
 
 
-@pytest.mark.parametrize(
-    ("model", "measure", "increase", "verdict", "why"),
-    [
-        (Model(1.3, 0.1), "latency_ms.p50", 0.1, "fail", "more than 0.1"),
-        (Model(1.3, 0.1), "latency_ms.p95", 1.0, "pass", "no increase by 1 or more"),
-        (Model(1.1, 0.6), "latency_ms.p95", 0.1, "undecided", "to decide (power 0.8)"),
-        (Model(2.0), "latency_ms.p95", 0.2, "fail", "on every one of 120 queries"),
-        (Model(), "latency_ms.p95", 0.0, "pass", "the same on all 120 queries"),
-        (Model(1.5, blocks=8), "latency_ms.p50", 0.2, "undecided", "only 15 different times"),
-        (Model(usd=0.002), "usd", 0.5, "fail", "on every one of 120 queries"),
-        (Model(), "tokens.input", 0.0, "pass", "the same on all"),
-    ],
-)
-def test_verdicts(config, baseline, model, measure, increase, verdict, why):
-    found = ask(config, model, gate(measure, increase))
+VERDICTS = [
+    (Model(1.3, 0.1), "latency_ms.p50", 0.1, "fail", "more than 0.1"),
+    (Model(1.3, 0.1), "latency_ms.p95", 1.0, "pass", "no increase by 1 or more"),
+    (Model(1.1, 0.6), "latency_ms.p95", 0.1, "undecided", "to decide (power 0.8)"),
+    (Model(2.0), "latency_ms.p95", 0.2, "fail", "on every one of 120 queries"),
+    (Model(), "latency_ms.p95", 0.0, "pass", "the same on all 120 queries"),
+    (Model(1.5, blocks=8), "latency_ms.p50", 0.2, "undecided", "only 15 different times"),
+    (Model(usd=0.002), "usd", 0.5, "fail", "on every one of 120 queries"),
+    (Model(), "tokens.input", 0.0, "pass", "the same on all"),
+]
 
-    [entry] = found.summary["gates"]
-    assert entry["verdict"] == verdict
+
+@pytest.fixture(scope="module")
+def decided(source, tmp_path_factory):
+    """The cases and their baseline, and one run of the models of all cases with all gates."""
+    folder = tmp_path_factory.mktemp("verdicts")
+    places = {**source, "output": str(folder / "runs"), "cache": str(folder)}
+    names = [f"m{number}" for number in range(len(VERDICTS))]
+    first = run_experiment(places, generators={name: Model() for name in names})
+    write_baseline(folder / "main.json", read_run_scores(first.path), costs=True)
+    gates = [
+        {**gate(measure, increase, str(folder / "main.json")), "system": f"bm25/{name}"}
+        for name, (_, measure, increase, *_) in zip(names, VERDICTS, strict=True)
+    ]
+    models = {name: model for name, (model, *_) in zip(names, VERDICTS, strict=True)}
+    return gates, run_experiment({**places, "gates": gates}, generators=models)
+
+
+@pytest.mark.parametrize("number", range(len(VERDICTS)))
+def test_verdicts(decided, number):
+    (gates, found), (_, measure, increase, verdict, why) = decided, VERDICTS[number]
+
+    entry = found.summary["gates"][number]
+    assert (entry["system"], entry["verdict"]) == (f"bm25/m{number}", verdict)
     assert why in entry["why"]
-    assert entry["gate"] == f"{measure} increase <= {increase:g} against main.json"
-    assert found.exit_code == (verdict == "fail")
-    assert check_gates(found, gate(measure, increase)) == [entry]
+    assert entry["gate"].startswith(f"{measure} increase <= {increase:g} against ")
+    assert check_gates(found, gates[number]) == [entry]
+
+
+def test_a_failed_verdict_is_the_exit_code(config, baseline):
+    found = ask(config, Model(2.0), gate("latency_ms.p95", 0.2))
+
+    assert found.summary["gates"][0]["verdict"] == "fail"
+    assert found.exit_code == 1
 
 
 def test_numbers_are_those_of_the_summary(config, baseline):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import accumulate, chain, combinations
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import JudgeResults, judge_pairs, same_answers
 from ragbench.types import ScoreColumn
-from ragbench.types.records import add_usage
 
 # Number of systems up to which all pairs are judged by default; more are judged with the baseline,
 # as the number of pairs grows with the square.
@@ -57,25 +55,32 @@ class JudgePairs(Stage):
             )
             return
         pairs = [(answers[first], answers[other]) for first, other in self._pairs]
-        # the larger number: a system with fewer samples repeats them
-        size = sum(len(plan.queries) * max(first.samples, other.samples) for first, other in pairs)
-        totals_before, judgements = records.judge_totals(judge), list[JudgeResults]()
-        compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
-        with self.workspace.timed(self.title, size, "pairs") as stage:
-            for first, other in pairs:
-                items = _items(plan, first, other)
-                judged = judge_pairs(
-                    judge.judge,
-                    items,
-                    judge.pairwise,
-                    type_name=judge.type,
-                    advance=stage.advance,
-                )
-                rows = _rows(name, first.name, other.name, judged)
-                judgements.append(replace(judged, rows=rows))
-                for rubric, column in judged.columns.items():
-                    compared[rubric].append(_compared_pair(first, other, items, column))
-        all_results = _merged(judgements)
+        items = [_items(plan, first, other) for first, other in pairs]
+        all_items, totals_before = [*chain(*items)], records.judge_totals(judge)
+        with self.workspace.timed(self.title, len(all_items), "pairs") as stage:
+            judged = judge_pairs(
+                judge.judge,
+                all_items,
+                judge.pairwise,
+                type_name=judge.type,
+                advance=stage.advance,
+            )
+        starts = accumulate(map(len, items), initial=0)
+        places = [
+            np.arange(start, start + len(part)) for start, part in zip(starts, items, strict=False)
+        ]
+        compared = {
+            rubric: [
+                _compared_pair(first, other, part, column.take(rows))
+                for (first, other), part, rows in zip(pairs, items, places, strict=True)
+            ]
+            for rubric, column in judged.columns.items()
+        }
+        names = [
+            (first.name, other.name)
+            for (first, other), part in zip(pairs, items, strict=True)
+            for _ in part
+        ]
         baseline = self._baseline if self._is_against_baseline else None
         statistics = plan.config.statistics
         confidence, resamples = statistics.confidence, statistics.resamples
@@ -86,16 +91,17 @@ class JudgePairs(Stage):
                 name=plan.judge_score(rubric, name),
                 rubric=rubric,
                 judge=name,
-                model="+".join(all_results.models),
+                model="+".join(judged.models),
                 pairs="all" if baseline is None else "baseline",
                 baseline=baseline,
             )
             for rubric, outcomes in compared.items()
         ]
-        self.workspace.prompts.update(all_results.words)
-        use = records.judge_use(judge, all_results, totals_before)
-        results.preferences.append(records.Preferences(name, entries, all_results.rows, use))
-        results.warnings += judge_warnings("pairs", name, judge, all_results)
+        self.workspace.prompts.update(judged.words)
+        use = records.judge_use(judge, judged, totals_before)
+        rows = _rows(name, names * len(judge.pairwise), judged)
+        results.preferences.append(records.Preferences(name, entries, rows, use))
+        results.warnings += judge_warnings("pairs", name, judge, judged)
 
     @property
     def computes(self) -> bool:
@@ -146,16 +152,18 @@ class JudgePairs(Stage):
         return node
 
 
-def _rows(judge: str, one: str, other: str, judged: JudgeResults) -> list[VerdictRow]:
-    """Return the verdicts with the names of judge, systems and winner; no winner if tied.
+def _rows(judge: str, systems: Sequence[tuple[str, str]], judged: JudgeResults) -> list[VerdictRow]:
+    """Return the verdicts with the names of judge, systems and winner; no winner if tied or failed.
 
-    A failed verdict has no winner either. In the order of the rows of `judged`.
+    Args:
+        judge: Name of the judge.
+        systems: Both systems of each row of `judged`, whose order is that of the result.
+        judged: Verdicts, with a column of wins for each rubric.
     """
-    wins = [value for column in judged.columns.values() for value in column.values.tolist()]
-    winner = {1.0: one, 0.0: other}
+    wins = np.concatenate([column.values for column in judged.columns.values()]).tolist()
     return [
-        replace(row, judge=judge, system=one, other=other, winner=winner.get(won))
-        for row, won in zip(judged.rows, wins, strict=True)
+        replace(row, judge=judge, system=one, other=other, winner={1.0: one, 0.0: other}.get(won))
+        for row, (one, other), won in zip(judged.rows, systems, wins, strict=True)
     ]
 
 
@@ -199,25 +207,6 @@ def _compared_pair(
     # the sign alone counts, so that a failed pair of samples is no share of the score
     decided = replace(mean, values=0.5 + 0.5 * np.sign(mean.values - 0.5), answer_causes=None)
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
-
-
-def _merged(judgements: Sequence[JudgeResults]) -> JudgeResults:
-    """Merge the results of all pairs: rows, models, usage and counts, without the columns.
-
-    The models are sorted; counts are sums.
-    """
-    rows = [row for judged in judgements for row in judged.rows]
-    models = {model for judged in judgements for model in judged.models}
-    usage = add_usage(judged.usage for judged in judgements)
-    words = {form: text for judged in judgements for form, text in judged.words.items()}
-    spreads, failed, counts = dict[str, list[float]](), dict[str, Counter[str]](), Counter[str]()
-    for judged in judgements:
-        counts.update(judged.verdict_counts)
-        for rubric, rubric_spreads in judged.deviations.items():
-            spreads.setdefault(rubric, []).extend(rubric_spreads)
-        for rubric, causes in judged.failures.items():
-            failed.setdefault(rubric, Counter()).update(causes)
-    return JudgeResults({}, rows, tuple(sorted(models)), usage, (), words, spreads, failed, counts)
 
 
 def _items(plan: Plan, one: records.Answers, other: records.Answers) -> list[JudgedItem]:
