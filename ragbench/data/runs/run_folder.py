@@ -147,10 +147,12 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             yield name, reason, f"at most {LONGEST_NAME}"
         if _RESERVED.fullmatch(file):
             yield name, f"'{name}' is no name of a file on Windows", "another name"
-        first = first_names.setdefault(unicodedata.normalize("NFC", file).casefold(), name)
-        if first != name:
-            reason = f"'{first}' and '{name}' would write the same file '{file}'"
+        folded = unicodedata.normalize("NFC", file).casefold()
+        # an equal name too: a retriever and an app may have one
+        if folded in first_names:
+            reason = f"'{first_names[folded]}' and '{name}' would write the same file '{file}'"
             yield name, reason, "names that differ in more than case or how accents are encoded"
+        first_names.setdefault(folded, name)
 
 
 def to_json(value: Any) -> str:
