@@ -205,18 +205,14 @@ def _summarize(
         ),
         measures=measures,
         notes=(
-            *(_absence(name, collections) for name in names if name in absent),
+            *(
+                f"{m} is left out: no system has it on every collection"
+                for m in names
+                if m in absent
+            ),
             *_partial_systems(collections),
         ),
     )
-
-
-def _absence(measure: str, collections: Sequence[CollectionScores]) -> str:
-    """Return the note on a measure that no system has on every collection."""
-    having = [c.name for c in collections if any(name == measure for name, _ in c.scores)]
-    if len(having) < len(collections):
-        return f"{measure} is left out: it is scored on {', '.join(having)} alone"
-    return f"{measure} is left out: no system has it on every collection"
 
 
 def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:

@@ -304,22 +304,24 @@ class ScoreAnswers(StoredStage):
         The key depends on what the metric reads, answers and gold answers or tool calls, so that
         equal ones of two systems are scored once.
         """
-        slots = list[Slot | None]()
+        slots, metrics = list[Slot | None](), self.plan.metrics
         for sample in self._samples:
-            items = dict[str, StageItems]()
-            for metric in self.plan.metrics:
-                reads = metric.declaration.reads
-                if reads not in items and reads == "texts":
-                    part = _texts_key(_texts_of(sample), self._gold)
-                    items[reads] = self.items_of(sample.name, [part])
-                elif reads not in items and reads == "answerable":
-                    texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
-                    parts = [texts, fingerprint_json(self._answerable)]
-                    items[reads] = self.items_of(sample.name, parts)
-                elif reads not in items:
-                    items[reads] = self.items_of(sample.name, [_calls_key(self._calls(sample))])
-                slots.append(Slot(items[reads], _metric_key(metric), len(slots)))
+            kinds = {metric.declaration.reads for metric in metrics}
+            items = {reads: self._items_read(sample, reads) for reads in kinds}
+            for metric in metrics:
+                slots.append(Slot(items[metric.declaration.reads], _metric_key(metric), len(slots)))
         return slots
+
+    def _items_read(self, sample: records.Answers, reads: str) -> StageItems:
+        """Return the stored columns of the metrics that read one kind of data of a sample."""
+        if reads == "tool_calls":
+            parts = [_calls_key(self._calls(sample))]
+        elif reads == "texts":
+            parts = [_texts_key(_texts_of(sample), self._gold)]
+        else:
+            texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
+            parts = [texts, fingerprint_json(self._answerable)]
+        return self.items_of(sample.name, parts)
 
     @cached_property
     def _answerable(self) -> list[bool | None] | None:

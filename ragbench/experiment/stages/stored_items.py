@@ -263,7 +263,7 @@ def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     if value is None:
         return _write(outcome, None)
     hits = [_hit(hit) for hit in value.documents]
-    return _write(outcome, {"hits": hits, **_filled(queries=value.queries)})
+    return _write(outcome, {"hits": hits, "queries": list(value.queries)})
 
 
 def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
@@ -290,17 +290,16 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     answer = outcome.value
     if answer is None:
         return _write(outcome, None)
-    usage, value = answer.usage, dict[str, Any](answer=answer.answer)
-    value["usage"] = [usage.input_tokens, usage.output_tokens, usage.usd]
-    details = [usage.reasoning_tokens, usage.cached_tokens]
-    value["usage"] += details if any(details) else []
-    value |= _filled(left_out=answer.left_out)
-    # an empty list of passages or calls differs from None, which means unknown
-    if answer.contexts is not None:
-        value["contexts"] = [write_document(document) for document in answer.contexts]
-    value |= _filled(queries=answer.queries)
-    if answer.tool_calls is not None:
-        value["tool_calls"] = [_plain(call.to_dict()) for call in answer.tool_calls]
+    contexts, calls = answer.contexts, answer.tool_calls
+    value = {
+        "answer": answer.answer,
+        "usage": astuple(answer.usage),
+        "left_out": list(answer.left_out),
+        "queries": list(answer.queries),
+        # an empty list of passages or calls differs from None, which means unknown
+        "contexts": None if contexts is None else [write_document(d) for d in contexts],
+        "tool_calls": None if calls is None else [_plain(call.to_dict()) for call in calls],
+    }
     return _write(outcome, value)
 
 
@@ -401,7 +400,7 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
             return part
         if key in ("value", "column") and isinstance(part, Mapping):
             return {clean(inner): cleaned(inner, inner_part) for inner, inner_part in part.items()}
-        if key not in _IDS:
+        if key not in _IDS or part is None:
             return clean_tree(part, clean)
         return [
             [field if n in _IDS[key] else clean_tree(field, clean) for n, field in enumerate(row)]
@@ -417,11 +416,6 @@ def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
     ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     parts = {"value": value, "cause": cause, "detail": outcome.detail or None, "ms": ms}
     return {name: part for name, part in parts.items() if part is not None}
-
-
-def _filled(**lists: Sequence[str]) -> dict[str, list[str]]:
-    """Return the lists that are not empty, by name."""
-    return {name: list(texts) for name, texts in lists.items() if texts}
 
 
 def _read(stored: Stored, value: Any) -> Outcome[Any]:
@@ -493,17 +487,17 @@ def write_document(document: Document) -> list[object]:
     return [*texts, _plain(dict(document.metadata))]
 
 
-def _plain(value: object, levels: int = 2) -> Json:
+def _plain(value: object) -> Json:
     """Return a value as JSON; the parts that JSON lacks as text.
 
-    A value that is nested too deep, or contains itself, is replaced by a note; of a mapping, the
-    values on the first `levels` levels each by themselves.
+    A value that is nested too deep, or contains itself, is replaced by a note; of a mapping, each
+    value by itself.
     """
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
     except (ValueError, RecursionError):  # a circle, or deeper than JSON can be read again
-        if levels and isinstance(value, dict):
-            return {str(key): _plain(part, levels - 1) for key, part in value.items()}
+        if isinstance(value, dict):
+            return {str(key): _plain(part) for key, part in value.items() if part is not value}
         return "(nested too deep)"
 
 
