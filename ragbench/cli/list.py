@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import click
 
-from ragbench.cli.output import echo, json_option, terminal_width, write_json
+from ragbench.cli.output import DocumentedCommand, echo, json_option, terminal_width, write_json
 from ragbench.registry import Family, declared_options, summary_line
 
 # Kind of component, in the order of the list -> place of its family.
@@ -66,16 +66,19 @@ class ListEntry:
         return {**group, **content, **self.facts}
 
 
-@click.command(name="list")
+@click.command(name="list", cls=DocumentedCommand)
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.argument("name", metavar="[NAME|FILE]", required=False)
-@json_option(help="Print JSON instead of text.")
+@json_option
 def command(kind: str | None, name: str | None, as_json: bool) -> None:
     """List the components that a config can name; with a KIND, each with its options.
 
     `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE, filled
     with its first example. Nothing is sent; the word "something" stands for earlier replies of the
     model.
+
+    Options:
+        as_json: Print JSON instead of text.
     """
     if name is not None:
         if kind != "rubrics":

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import cleandoc
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -40,7 +41,29 @@ _CI_COMMAND = re.compile(
 )
 _WORD_JOINER = "\u2060"
 
-# Options are declared once for all commands, so that name, type and help are the same everywhere.
+
+class DocumentedCommand(click.Command):
+    """Command whose options have their help under `Options:` in the docstring of its function.
+
+    An entry is the name of the parameter, `as_json: Print JSON.`; the help of the command ends
+    before them. An option that is declared with its help keeps it.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # imported here: `ragbench --help` loads click alone
+        from ragbench.registry import section_texts
+
+        super().__init__(*args, **options)
+        text = cleandoc(self.help or "")
+        texts = section_texts(text, "Options")
+        self.help = text.partition("\n\nOptions:\n")[0]
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.help is None:
+                parameter.help = texts.get(str(parameter.name))
+
+
+command = partial(click.command, cls=DocumentedCommand)
+# Options are declared once for all commands, so that name and type are the same everywhere.
 # An option whose value is a count.
 number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
 path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
@@ -52,7 +75,7 @@ several = partial(click.option, multiple=True, metavar="NAME")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = flag("--no-judge", help="Call no judge.")
-json_option = partial(flag, "--json", "as_json")
+json_option = flag("--json", "as_json")
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )

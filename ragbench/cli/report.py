@@ -17,23 +17,11 @@ if TYPE_CHECKING:
     from ragbench.report.explanation import Explanation
 
 
-@click.command(name="report")
+@output.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@output.file_option(
-    *("-o", "--output", "target"),
-    help="The page, .html or .md, or the file of --format and --to every_eval_ever; an existing "
-    "file is replaced. Default for several runs: side-by-side.html.",
-)
-@output.flag(
-    "--brief",
-    help="Write the main results of one RUN on one A4 page, -o FILE.html; print it in a browser.",
-)
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Write the pictures of one run into FOLDER, for papers and slides.",
-)
+@output.file_option("-o", "--output", "target")
+@output.flag("--brief")
+@click.option("--figures", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
 @click.option(
     *("--format", "kinds"),
     metavar="KIND,...",
@@ -41,12 +29,7 @@ if TYPE_CHECKING:
     "of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
     f"png: pip install '{DISTRIBUTION}[figures]'.",
 )
-@click.option(
-    "--to",
-    type=click.Choice(["mlflow", "otel", "every_eval_ever"]),
-    help="Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry "
-    "collector (OTEL_EXPORTER_OTLP_ENDPOINT), or write them in the format Every Eval Ever.",
-)
+@click.option("--to", type=click.Choice(["mlflow", "otel", "every_eval_ever"]))
 def command(
     runs: tuple[Path, ...],
     target: Path | None,
@@ -62,6 +45,15 @@ def command(
     one page with all systems. Each system is compared with the system of the same name in the first
     RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
     page lists the differences.
+
+    Options:
+        target: The page, .html or .md, or the file of --format and --to every_eval_ever; an
+            existing file is replaced. Default for several runs: side-by-side.html.
+        brief: Write the main results of one RUN on one A4 page, -o FILE.html; print it in a
+            browser.
+        figures: Write the pictures of one run into FOLDER, for papers and slides.
+        to: Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry
+            collector (OTEL_EXPORTER_OTLP_ENDPOINT), or write them in the format Every Eval Ever.
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
     from ragbench.pictures.svg import FIGURES
@@ -151,17 +143,10 @@ def _export(run: Path, tool: str, target: Path | None) -> None:
             output.echo(f"every_eval_ever: {path}")
 
 
-@click.command(name="runs")
+@output.command(name="runs")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
-@click.option(
-    "--score",
-    metavar="NAME",
-    help="The score that ranks the systems and is followed over the runs. Default: the first one.",
-)
-@output.file_option(
-    *("-o", "--output", "target"),
-    help="Write a page with pictures, .html or .md; an existing file is replaced.",
-)
+@click.option("--score", metavar="NAME")
+@output.file_option("-o", "--output", "target")
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
@@ -171,6 +156,12 @@ def runs(folder: Path, score: str | None, target: Path | None, form: str) -> Non
     FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
     and data since the run before with the same name. Below the list, each system has its score over
     the runs. Folders without a complete run are listed with the reason.
+
+    Options:
+        form: A table, or JSON with every run.
+        score: The score that ranks the systems and is followed over the runs. Default: the first
+            one.
+        target: Write a page with pictures, .html or .md; an existing file is replaced.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
@@ -191,9 +182,9 @@ def runs(folder: Path, score: str | None, target: Path | None, form: str) -> Non
         output.write_result("\n".join(list_lines(entries, folder)) + "\n")
 
 
-@click.command(name="explain")
+@output.command(name="explain")
 @output.run_argument
-@click.option("--system", metavar="S", help="Show one system, such as bm25 or bm25/gpt.")
+@click.option("--system", metavar="S")
 @click.option(
     "--cause",
     type=click.Choice(CAUSES),
@@ -201,11 +192,11 @@ def runs(folder: Path, score: str | None, target: Path | None, form: str) -> Non
     help=f"Show queries of this cause: {', '.join(CAUSES)}.",
 )
 @click.option(
-    *("--format", "form"),
+    "--format",
+    "form",
     type=click.Choice(["table", "markdown", "json"]),
     default="table",
     show_default=True,
-    help="json has every query.",
 )
 def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
@@ -215,6 +206,10 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     (`ragbench fix`). RUN is a run
     folder, or the folder of an experiment (the newest run). Nothing is run, and no module that RUN
     names is imported.
+
+    Options:
+        system: Show one system, such as bm25 or bm25/gpt.
+        form: json has every query.
     """
     from ragbench.report import explanation
 
@@ -293,26 +288,23 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
             raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
 
 
-@click.command(name="show")
+@output.command(name="show")
 @output.run_argument
 @click.argument("query")
-@output.several(
-    "--system", "systems", metavar="S", help="Show one system; repeatable. Default: all."
-)
-@output.number_option(
-    "--hits",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Show N hits of each ranking, and gold documents below them.",
-)
-@output.flag("--prompts", help="Show the full prompts of generators and judges.")
+@output.several("--system", "systems", metavar="S")
+@output.number_option("--hits", type=click.IntRange(min=0), default=10, show_default=True)
+@output.flag("--prompts")
 def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
     QUERY is an id, the number of a row in a table without ids, or words that one question alone
     contains. Nothing is run, and no module that
     RUN names is imported.
+
+    Options:
+        systems: Show one system; repeatable. Default: all.
+        hits: Show N hits of each ranking, and gold documents below them.
+        prompts: Show the full prompts of generators and judges.
     """
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.report.query import render_query

@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import Form, Output, flag, number_option, refuse, several
+from ragbench.cli.output import (
+    DocumentedCommand,
+    Form,
+    Output,
+    flag,
+    number_option,
+    refuse,
+    several,
+)
 
 # Long option of trec_eval -> option of ragbench.
 _LONG = {
@@ -31,85 +39,36 @@ _WORDS = ("zero", "skip")
 
 @click.command(
     name="score",
+    cls=DocumentedCommand,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "token_normalize_func": lambda name: _LONG.get(name, name),
     },
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
-@click.option(
-    "--qrels", metavar="FILE", help="The relevance judgements; default: the first argument."
-)
-@several("--run", "runs", metavar="FILE", help="A run file, or - for standard input; repeatable.")
-@click.option(
-    "--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or lines of text."
-)
-@several("--references", metavar="FILE", help="Gold answers in the same format; repeatable.")
-@several(
-    *("-m", "--measure", "measures"),
-    help="A measure or metric, in the spelling of ragbench, trec_eval or ir_measures; repeatable. "
-    "Default: trec_eval's official set; for predictions ROUGE and BLEU.",
-)
-@flag("-q", "--per-query", help="Also print the values of every query.")
-@flag("-n", "--no-summary", help="Leave out the means; needs -q.")
-@flag(
-    *("-c", "--complete"),
-    help="Count judged queries that a run lacks as 0 (--missing zero).",
-)
-@number_option(*("-l", "--level"), help="Smallest grade of a relevant document; default 1.")
-@number_option("-M", "--depth", help="Use only the first N documents of each ranking.")
-@flag(
-    *("-J", "--judged-only"),
-    help="Remove unjudged documents from the runs before scoring.",
-)
-@number_option(
-    *("-N", "--documents"),
-    help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
-)
-@click.option(
-    *("-R", "--rel-format"),
-    type=click.Choice(["qrels"]),
-    expose_value=False,
-    help="Format of the judgements; only qrels is supported.",
-)
-@click.option(
-    *("-T", "--results-format"),
-    type=click.Choice(["trec_results"]),
-    expose_value=False,
-    help="Format of the runs; only trec_results is supported.",
-)
+@click.option("--qrels", metavar="FILE")
+@several("--run", "runs", metavar="FILE")
+@click.option("--predictions", metavar="FILE")
+@several("--references", metavar="FILE")
+@several("-m", "--measure", "measures")
+@flag("-q", "--per-query")
+@flag("-n", "--no-summary")
+@flag("-c", "--complete")
+@number_option("-l", "--level")
+@number_option("-M", "--depth")
+@flag("-J", "--judged-only")
+@number_option("-N", "--documents")
+@click.option("-R", "--rel-format", type=click.Choice(["qrels"]), expose_value=False)
+@click.option("-T", "--results-format", type=click.Choice(["trec_results"]), expose_value=False)
 @click.version_option(
     __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )
-@click.option(
-    "--missing",
-    type=click.Choice(_WORDS),
-    help="Count a judged query that a run lacks as 0, or leave it out (default).",
-)
-@click.option(
-    "--no-relevant",
-    type=click.Choice(_WORDS),
-    help="Count a query without a relevant document as 0 (default), or leave it out.",
-)
-@click.option(
-    "--ties",
-    type=click.Choice(["docid", "average", "stable"]),
-    help="Order of equal scores: by document id, descending (default), the mean over all orders, "
-    "or as in the file.",
-)
-@click.option(
-    "--trec-eval",
-    type=click.Choice(["9", "10"]),
-    help="Version whose rules apply: 10 (default) compares scores as doubles, 9 as 32-bit floats; "
-    "the rounding of recall levels differs too.",
-)
-@number_option("--workers", help="Threads that read a long run; default: one per available core.")
-@click.option(
-    *("--format", "form"),
-    type=click.Choice(_FORMATS),
-    default="table",
-    help="A table (default), the lines of trec_eval, JSON, or CSV.",
-)
+@click.option("--missing", type=click.Choice(_WORDS))
+@click.option("--no-relevant", type=click.Choice(_WORDS))
+@click.option("--ties", type=click.Choice(["docid", "average", "stable"]))
+@click.option("--trec-eval", type=click.Choice(["9", "10"]))
+@number_option("--workers")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="table")
 def command(
     files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
 ) -> None:
@@ -118,6 +77,32 @@ def command(
     The rules are those of trec_eval: queries that a run lacks are left out unless -c is passed, and
     queries without a relevant document count as 0. Files may be gzipped. The long options of
     trec_eval work too.
+
+    Options:
+        qrels: The relevance judgements; default: the first argument.
+        runs: A run file, or - for standard input; repeatable.
+        predictions: Generated answers: JSONL, CSV, or lines of text.
+        references: Gold answers in the same format; repeatable.
+        measures: A measure or metric, in the spelling of ragbench, trec_eval or ir_measures;
+            repeatable. Default: trec_eval's official set; for predictions ROUGE and BLEU.
+        per_query: Also print the values of every query.
+        no_summary: Leave out the means; needs -q.
+        complete: Count judged queries that a run lacks as 0 (--missing zero).
+        level: Smallest grade of a relevant document; default 1.
+        depth: Use only the first N documents of each ranking.
+        judged_only: Remove unjudged documents from the runs before scoring.
+        documents: Number of documents in the collection; `utility` with a fourth parameter needs
+            it.
+        rel_format: Format of the judgements; only qrels is supported.
+        results_format: Format of the runs; only trec_results is supported.
+        missing: Count a judged query that a run lacks as 0, or leave it out (default).
+        no_relevant: Count a query without a relevant document as 0 (default), or leave it out.
+        ties: Order of equal scores: by document id, descending (default), the mean over all orders,
+            or as in the file.
+        trec_eval: Version whose rules apply: 10 (default) compares scores as doubles, 9 as 32-bit
+            floats; the rounding of recall levels differs too.
+        workers: Threads that read a long run; default: one per available core.
+        form: A table (default), the lines of trec_eval, JSON, or CSV.
     """
     refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
     # scoring multiplies no matrices, and starting the threads of BLAS costs more than the work

@@ -45,4 +45,5 @@ from ragbench.registry.options import (
     declared_options as declared_options,
     describe_allowed as describe_allowed,
     options_of as options_of,
+    section_texts as section_texts,
 )

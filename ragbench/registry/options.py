@@ -311,11 +311,18 @@ def attribute_texts(component: Any) -> dict[str, str]:
     documented = reversed(component.__mro__) if inspect.isclass(component) else [component]
     for owner in documented:
         text = inspect.cleandoc(owner.__doc__ or "")
-        for heading in ("Attributes", "Args"):
-            _, _, section = text.partition(f"\n{heading}:\n")
-            for match in _ATTRIBUTE.finditer(section.partition("\n\n")[0]):
-                texts[match["name"]] = " ".join(match["text"].split())
+        texts |= section_texts(text, "Attributes") | section_texts(text, "Args")
     return texts
+
+
+def section_texts(text: str, heading: str) -> dict[str, str]:
+    """Return name -> text of the entries under a heading of a docstring without its indentation.
+
+    Each text is on one line; {} without the heading. A section ends at an empty line.
+    """
+    _, _, section = text.partition(f"\n{heading}:\n")
+    entries = _ATTRIBUTE.finditer(section.partition("\n\n")[0])
+    return {entry["name"]: " ".join(entry["text"].split()) for entry in entries}
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
