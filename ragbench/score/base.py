@@ -6,7 +6,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, declared_options, nearest
@@ -192,8 +192,9 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
             if p.name in declared
         ]
         function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
-        owner = other.__init__ if inspect.isclass(other) else inspect.unwrap(other)
-        function.__annotations__ = owner.__annotations__ | function.__annotations__
+        # with the help that the docstring of the other has
+        hints = {n: Annotated[option.annotation, option.option] for n, option in declared.items()}
+        function.__annotations__ = hints | function.__annotations__
         return function
 
     return declare

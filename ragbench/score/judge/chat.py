@@ -28,16 +28,14 @@ class OpenAIJudgeOptions(
     """Options of a judge by a model on a server.
 
     Attributes:
-        model: Model of the judge; None if `models` are given.
-        models: Models of a jury; None for a single model.
-        combine: Combination of the scores of a jury.
+        model: The model, as the server calls it.
+        models: Several models of the server: a jury; instead of `model`.
+        combine: How the scores of a jury are combined.
     """
 
-    model: Annotated[str | None, Option("The model, as the server calls it.")] = None
-    models: Annotated[
-        list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
-    ] = None
-    combine: Annotated[Combine, Option("How the scores of a jury are combined.")] = "mean"
+    model: Annotated[str | None, Option()] = None
+    models: Annotated[list[str] | None, Option()] = None
+    combine: Annotated[Combine, Option()] = "mean"
 
 
 class OpenAIJudge(ModelJudge):
@@ -106,17 +104,14 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, serve
     """Options of a judge by a chat model of LangChain.
 
     Attributes:
-        factory: `module:name` of the function that creates the chat model; None with a client.
+        factory: `module:name` of a function that makes the chat model.
         args: Arguments of the factory.
-        version: Word that the user changes when the model's replies change.
+        version: A word that you change when its replies change.
     """
 
-    factory: Annotated[
-        str | None,
-        Option("`module:name` of a function that makes the chat model.", refers_to="object"),
-    ] = None
+    factory: Annotated[str | None, Option(refers_to="object")] = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option("A word that you change when its replies change.")] = None
+    version: Annotated[str | None, Option()] = None
 
 
 class LangchainJudge(ModelJudge):

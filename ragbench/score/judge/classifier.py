@@ -76,54 +76,26 @@ class ClassifierOptions(CallOptions, PriceOptions):
     """Options of a judge by a classifier.
 
     Attributes:
-        model: Folder or hub name; None: the model of the preset.
-        preset: Name of the form of the input; None: the pair of passage and text.
-        label: Label of a supported text; None: the usual one that the model has.
-        base_url: URL of the server that runs the model; None: it computes here.
-        api_key_env: Environment variable with the key of that server; None: no key is sent.
-        splitter: Options of the chat model that splits answers into claims; None without.
+        model: A model with two or three labels: a folder, or a name on the Hugging Face hub;
+            default: that of `preset`.
+        preset: The input that a published model expects; null: the pair of a passage and the text.
+        label: The model's label for a supported text; default: `entailment`, `supported`,
+            `consistent` or `1`, the first that it has.
+        base_url: A server that runs the model: with `POST /predict`, as Hugging Face's, or, for the
+            presets of chat models, of the OpenAI protocol, up to and including `/v1`.
+        api_key_env: Environment variable with the key of `base_url`; null: none is sent.
+        splitter: The chat model that splits answers into claims, for `faithfulness`: `model`,
+            `base_url` and so on, as for `type: openai`.
         device: Device of a local model.
         batch_tokens: As in `Batches`.
     """
 
-    model: Annotated[
-        str | None,
-        Option(
-            "A model with two or three labels: a folder, or a name on the Hugging Face hub; "
-            "default: that of `preset`.",
-            refers_to="path_or_name",
-        ),
-    ] = None
-    preset: Annotated[
-        PresetName | None,
-        Option(
-            "The input that a published model expects; null: the pair of a passage and the text."
-        ),
-    ] = None
-    label: Annotated[
-        str | None,
-        Option(
-            "The model's label for a supported text; default: `entailment`, `supported`, "
-            "`consistent` or `1`, the first that it has."
-        ),
-    ] = None
-    base_url: Annotated[
-        str | None,
-        Option(
-            "A server that runs the model: with `POST /predict`, as Hugging Face's, or, for the "
-            "presets of chat models, of the OpenAI protocol, up to and including `/v1`."
-        ),
-    ] = None
-    api_key_env: Annotated[
-        str | None, Option("Environment variable with the key of `base_url`; null: none is sent.")
-    ] = None
-    splitter: Annotated[
-        dict[str, Any] | None,
-        Option(
-            "The chat model that splits answers into claims, for `faithfulness`: `model`, "
-            "`base_url` and so on, as for `type: openai`."
-        ),
-    ] = None
+    model: Annotated[str | None, Option(refers_to="path_or_name")] = None
+    preset: Annotated[PresetName | None, Option()] = None
+    label: Annotated[str | None, Option()] = None
+    base_url: Annotated[str | None, Option()] = None
+    api_key_env: Annotated[str | None, Option()] = None
+    splitter: Annotated[dict[str, Any] | None, Option()] = None
     device: ComputeDevice = "auto"
     batch_tokens: BatchTokens = None
 

@@ -29,6 +29,11 @@ class NLI(LocalJudge[Ruling]):
     input is read in overlapping windows. An answer or a reference as source is read after the
     question, which it need not repeat. Each pair is computed once per run, for all rubrics.
 
+    Args:
+        model: An entailment model: a folder, or a name on the Hugging Face hub.
+        threshold: Probability at which a text supports or contradicts a claim; null: 0.5.
+        language: ISO 639-1 code of the texts; tells what claims nothing.
+
     References:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
     """
@@ -55,24 +60,9 @@ class NLI(LocalJudge[Ruling]):
     def __init__(
         self,
         *,
-        model: Annotated[
-            str,
-            Option(
-                "An entailment model: a folder, or a name on the Hugging Face hub.",
-                refers_to="path_or_name",
-            ),
-        ] = DEFAULT_MODEL,
-        threshold: Annotated[
-            float | None,
-            Option(
-                "Probability at which a text supports or contradicts a claim; null: 0.5.",
-                gt=0,
-                le=1,
-            ),
-        ] = None,
-        language: Annotated[
-            str, Option("ISO 639-1 code of the texts; tells what claims nothing.")
-        ] = "en",
+        model: Annotated[str, Option(refers_to="path_or_name")] = DEFAULT_MODEL,
+        threshold: Annotated[float | None, Option(gt=0, le=1)] = None,
+        language: Annotated[str, Option()] = "en",
         device: ComputeDevice = "auto",
         batch_tokens: BatchTokens = None,
     ) -> None:

@@ -14,9 +14,6 @@ from ragbench.registry import Option
 from ragbench.score.retrieval.base import Cutoff, RankedSubtopics, Subtopics, measure
 from ragbench.types import Cause, FloatArray
 
-Alpha = Annotated[
-    float, Option("Chance that one document settles a subtopic that it covers.", ge=0, lt=1)
-]
 _measure = partial(
     measure, group="diversity", range=(0.0, 1.0), reads="subtopics", cutoff="required"
 )
@@ -24,7 +21,10 @@ _measure = partial(
 
 @_measure("alpha_ndcg")
 def alpha_ndcg(
-    queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None, alpha: Alpha = 0.5
+    queries: Sequence[RankedSubtopics],
+    *,
+    k: Cutoff | None = None,
+    alpha: Annotated[float, Option(ge=0, lt=1)] = 0.5,
 ) -> FloatArray:
     """Score each query by discounted gain in which a subtopic is worth less each time it returns.
 
@@ -34,6 +34,11 @@ def alpha_ndcg(
     luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
     mention counts in full, near 1 only the first. NaN for a query without a subtopic. Without k
     both rankings count in full.
+
+    Args:
+        queries: Subtopics of each query.
+        k: Number of ranks; None for all.
+        alpha: Chance that one document settles a subtopic that it covers.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1].

@@ -152,36 +152,26 @@ class BERTScorer:
 
     `BERTScorer(model="roberta-large", device="cpu").score(["a cat"], ["the cat"])` returns a
     `(precision, recall, fmeasure)` for each prediction.
+
+    Args:
+        num_layers: The layer whose vectors are compared; null is the one of bert-score's table.
+        idf: Weigh tokens by how rare they are in the references.
+        rescale: Rescale the scores, so that random pairs of texts get 0.
+        baseline: Scores of random pairs: a language that bert-score has a file for, or a file.
+        batch_size: Texts per batch; null uses batch_tokens.
     """
 
     def __init__(
         self,
         model: embed.Model = DEFAULT_MODEL,
         *,
-        num_layers: Annotated[
-            int | None,
-            Option(
-                "The layer whose vectors are compared; null is the one of bert-score's table.", ge=0
-            ),
-        ] = None,
-        idf: Annotated[
-            bool, Option("Weigh tokens by how rare they are in the references.")
-        ] = False,
-        rescale: Annotated[
-            bool, Option("Rescale the scores, so that random pairs of texts get 0.")
-        ] = False,
-        baseline: Annotated[
-            str,
-            Option(
-                "Scores of random pairs: a language that bert-score has a file for, or a file.",
-                refers_to="path_or_name",
-            ),
-        ] = "en",
+        num_layers: Annotated[int | None, Option(ge=0)] = None,
+        idf: Annotated[bool, Option()] = False,
+        rescale: Annotated[bool, Option()] = False,
+        baseline: Annotated[str, Option(refers_to="path_or_name")] = "en",
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
-        batch_size: Annotated[
-            int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
-        ] = None,
+        batch_size: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         """Load a model.
 

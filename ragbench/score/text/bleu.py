@@ -21,12 +21,6 @@ from ragbench.score.text.tokenizers import (
 )
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
-MaxOrder = Annotated[int, Option("Longest n-grams that are counted.", ge=1, le=20)]
-Smooth = Annotated[Smoothing, Option("Smoothing of n-grams without a match.")]
-SmoothValue = Annotated[
-    float | None, Option("The value of floor (default 0.1) or add-k (default 1).", ge=0)
-]
-Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 
 
 def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
@@ -151,11 +145,11 @@ def bleu(
     prediction: str,
     references: str | Sequence[str],
     *,
-    max_order: MaxOrder = 4,
-    smooth: Smooth = "exp",
-    smooth_value: SmoothValue = None,
+    max_order: Annotated[int, Option(ge=1, le=20)] = 4,
+    smooth: Annotated[Smoothing, Option()] = "exp",
+    smooth_value: Annotated[float | None, Option(ge=0)] = None,
     tokenize: Tokenizer = "13a",
-    lowercase: Lowercase = False,
+    lowercase: Annotated[bool, Option()] = False,
 ) -> base.BleuScore:
     """Score a prediction by its clipped n-gram precisions, and less where it is too short.
 
@@ -164,6 +158,15 @@ def bleu(
     `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0. Of several references
     the n-grams of all count. `smooth_value` None takes 0.1 for `floor`, 1 for `add-k`. The score is
     from 0 to 1, rounding aside.
+
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        tokenize: Tokenizer of both texts.
+        max_order: Longest n-grams that are counted.
+        smooth: Smoothing of n-grams without a match.
+        smooth_value: The value of floor (default 0.1) or add-k (default 1).
+        lowercase: Compare texts in lower case.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

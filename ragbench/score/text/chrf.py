@@ -12,15 +12,6 @@ from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value
 
-CharOrder = Annotated[int, Option("Longest n-grams of characters that are counted.", ge=1, le=20)]
-WordOrder = Annotated[int, Option("Longest n-grams of words that are counted.", ge=0, le=20)]
-Beta = Annotated[float, Option("How many times recall counts as much as precision.", ge=0, le=100)]
-Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
-Whitespace = Annotated[bool, Option("Count white space as characters.")]
-EpsSmoothing = Annotated[
-    bool, Option("Average the F of every order, as chrF++.py does, not only those that occur.")
-]
-
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
     # words count only with `word_order`; characters need no spaces
@@ -39,12 +30,12 @@ def chrf(
     prediction: str,
     references: str | Sequence[str],
     *,
-    char_order: CharOrder = 6,
-    word_order: WordOrder = 0,
-    beta: Beta = 2,
-    lowercase: Lowercase = False,
-    whitespace: Whitespace = False,
-    eps_smoothing: EpsSmoothing = False,
+    char_order: Annotated[int, Option(ge=1, le=20)] = 6,
+    word_order: Annotated[int, Option(ge=0, le=20)] = 0,
+    beta: Annotated[float, Option(ge=0, le=100)] = 2,
+    lowercase: Annotated[bool, Option()] = False,
+    whitespace: Annotated[bool, Option()] = False,
+    eps_smoothing: Annotated[bool, Option()] = False,
 ) -> Value:
     """Score how many character n-grams a prediction shares with its best reference.
 
@@ -54,6 +45,16 @@ def chrf(
     100, bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both texts lack
     n-grams of some length, less than 1e-15 instead. `word_order=2` gives chrF++. Values are from 0
     to 1.
+
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        char_order: Longest n-grams of characters that are counted.
+        word_order: Longest n-grams of words that are counted.
+        beta: How many times recall counts as much as precision.
+        lowercase: Compare texts in lower case.
+        whitespace: Count white space as characters.
+        eps_smoothing: Average the F of every order, as chrF++.py does, not only those that occur.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

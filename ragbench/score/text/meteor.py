@@ -34,14 +34,6 @@ _ADVICE = (
     "files, with index.noun, in the environment variable WNSEARCHDIR"
 )
 
-Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
-BetaPower = Annotated[float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)]
-Gamma = Annotated[float, Option("The largest penalty for words out of order.", ge=0, le=1)]
-WordNetFolder = Annotated[
-    str | None,
-    Option("Folder with the WordNet database, if it is not found by itself.", refers_to="path"),
-]
-
 
 class WordNet:
     """WordNet database in a folder or an archive of nltk, read by nltk.
@@ -190,11 +182,11 @@ def meteor(
     prediction: str,
     references: str | Sequence[str],
     *,
-    alpha: Alpha = 0.9,
-    beta: BetaPower = 3.0,
-    gamma: Gamma = 0.5,
+    alpha: Annotated[float, Option(ge=0, le=1)] = 0.9,
+    beta: Annotated[float, Option(ge=0, le=100)] = 3.0,
+    gamma: Annotated[float, Option(ge=0, le=1)] = 0.5,
     tokenize: Tokenizer = "13a",
-    wordnet: WordNetFolder = None,
+    wordnet: Annotated[str | None, Option(refers_to="path")] = None,
 ) -> Value:
     """Score how many words of a prediction its best reference has, as words, stems or synonyms.
 
@@ -204,6 +196,15 @@ def meteor(
     Stems and synonyms are English. Two equal texts score a little below 1: they are one chunk. An
     empty prediction gives 0. `wordnet` None searches the places of `find_wordnet`. Values are from
     0 to 1.
+
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        tokenize: Tokenizer of both texts.
+        alpha: Weight of recall against precision, 1 is recall.
+        beta: How steeply the penalty grows with the chunks.
+        gamma: The largest penalty for words out of order.
+        wordnet: Folder with the WordNet database, if it is not found by itself.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -28,15 +28,6 @@ TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
 
 AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
 
-RougeTokenizer = Annotated[
-    str,
-    Option(
-        "auto (rouge where the reference is mostly in Latin letters, else unicode), rouge (a-z and "
-        "0-9 alone, as rouge-score), unicode (letters of every script; Chinese, Japanese, Thai, "
-        "Lao, Khmer and Burmese by character), or a tokenizer of bleu."
-    ),
-]
-
 
 @functools.cache
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
@@ -172,8 +163,8 @@ def rouge(
     reference: str | Sequence[str],
     types: Sequence[str] = ("rouge1", "rouge2", "rougeL"),
     *,
-    stemmer: Annotated[bool, Option("Compare Porter stems instead of words.")] = False,
-    tokenize: RougeTokenizer = AUTO,
+    stemmer: Annotated[bool, Option()] = False,
+    tokenize: Annotated[str, Option()] = AUTO,
 ) -> base.RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
@@ -182,6 +173,15 @@ def rouge(
     letters a-z alone: where most words of a reference have none of them, `auto` takes words of all
     letters instead, and characters in scripts without spaces. Of several references each type takes
     the one with the best F, the first of equals.
+
+    Args:
+        prediction: The text that is scored.
+        reference: Its reference, or a list of several.
+        types: ROUGE types: `rouge1` to `rouge9`, `rougeL` and `rougeLsum`.
+        stemmer: Compare Porter stems instead of words.
+        tokenize: auto (rouge where the reference is mostly in Latin letters, else unicode), rouge
+            (a-z and 0-9 alone, as rouge-score), unicode (letters of every script; Chinese,
+            Japanese, Thai, Lao, Khmer and Burmese by character), or a tokenizer of bleu.
 
     Returns:
         Type -> precision, recall and F, each from 0 to 1, in the order of `types`; empty for no

@@ -30,6 +30,9 @@ class SemanticSimilarity:
     `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a number for each
     prediction.
 
+    Args:
+        prompt: Text put before each text.
+
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
     """
@@ -38,7 +41,7 @@ class SemanticSimilarity:
         self,
         model: embed.Model = DEFAULT_MODEL,
         *,
-        prompt: Annotated[str, Option("Text put before each text.")] = "",
+        prompt: Annotated[str, Option()] = "",
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
     ) -> None:

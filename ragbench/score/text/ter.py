@@ -13,13 +13,6 @@ from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value
 
-Normalized = Annotated[bool, Option("Split punctuation off words and resolve XML entities.")]
-NoPunct = Annotated[bool, Option("Remove punctuation.")]
-AsianSupport = Annotated[
-    bool, Option("With normalized or no_punct: also split Han characters, and East Asian marks.")
-]
-CaseSensitive = Annotated[bool, Option("Distinguish upper and lower case.")]
-
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
     # sacrebleu then splits Han characters
@@ -44,10 +37,10 @@ def ter(
     prediction: str,
     references: str | Sequence[str],
     *,
-    normalized: Normalized = False,
-    no_punct: NoPunct = False,
-    asian_support: AsianSupport = False,
-    case_sensitive: CaseSensitive = False,
+    normalized: Annotated[bool, Option()] = False,
+    no_punct: Annotated[bool, Option()] = False,
+    asian_support: Annotated[bool, Option()] = False,
+    case_sensitive: Annotated[bool, Option()] = False,
 ) -> Value:
     """Count the edits that a prediction needs, per word of the reference; 0 is best.
 
@@ -58,6 +51,14 @@ def ter(
     reference alone 1. The time grows faster than the square of the number of words that differ:
     seconds for texts of 1,000 words. Of several references it is the fewest edits, divided by the
     mean length.
+
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        normalized: Split punctuation off words and resolve XML entities.
+        no_punct: Remove punctuation.
+        asian_support: With normalized or no_punct: also split Han characters, and East Asian marks.
+        case_sensitive: Distinguish upper and lower case.
 
     Raises:
         OptionError: There is no reference, or an option has a wrong type.

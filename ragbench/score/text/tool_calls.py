@@ -17,26 +17,11 @@ from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
 
 # Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
-Order = Annotated[
-    Literal["strict", "any"],
-    Option("Whether the calls have to come in the order of the gold ones."),
-]
 Arguments = Annotated[
     Literal["share", "exact", "names", "ignore"],
     Option(
         "What a call of the right tool counts: the share of its arguments that are right, 1 only "
         "where all are (exact), the share of their names, or always 1 (ignore)."
-    ),
-]
-SetArguments = Annotated[
-    Literal["exact", "names", "ignore"],
-    Option("What has to be equal besides the tool: all arguments, their names, or nothing."),
-]
-CorrectnessOrder = Annotated[
-    Literal["any", "strict", "exact"],
-    Option(
-        "any: each gold call takes the best call that is left; strict: as many as possible in the "
-        "order of the gold ones; exact: the same calls in the same order and no others."
     ),
 ]
 
@@ -62,7 +47,11 @@ class CallScores(NamedTuple):
     not_for="systems that may call more tools than needed: one call too many gives 0",
 )
 def tool_call_accuracy(
-    calls: Calls, expected: Calls, *, order: Order = "strict", arguments: Arguments = "share"
+    calls: Calls,
+    expected: Calls,
+    *,
+    order: Annotated[Literal["strict", "any"], Option()] = "strict",
+    arguments: Arguments = "share",
 ) -> float:
     """Return the mean share of correct arguments if the tools are the gold ones, else 0.
 
@@ -72,6 +61,12 @@ def tool_call_accuracy(
     both lists are sorted by name and arguments first. Other words of `arguments` count 1 or 0 for
     all arguments (`exact`), the share of their names (`names`), or always 1 (`ignore`). No call
     where none is expected gives 1.
+
+    Args:
+        calls: Calls of the system, in order.
+        expected: Gold calls, in order.
+        arguments: Credit for a call of the right tool.
+        order: Whether the calls have to come in the order of the gold ones.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
@@ -105,12 +100,22 @@ def tool_call_accuracy(
     equals="ragas' ToolCallF1 to its 4 digits, but 1 where no call is expected and none made",
     not_for="how often a tool is called: equal calls count once",
 )
-def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "exact") -> CallScores:
+def tool_call_f1(
+    calls: Calls,
+    expected: Calls,
+    *,
+    arguments: Annotated[Literal["exact", "names", "ignore"], Option()] = "exact",
+) -> CallScores:
     """Return F1, precision and recall of the calls, as sets: neither order nor repetition counts.
 
     A call is gold where a gold one has its name and its arguments, with `names` those of its
     arguments alone, with `ignore` its name alone. No call where none is expected gives 1; all are 0
     where no call is gold, as where only one of the two sides is empty.
+
+    Args:
+        calls: Calls of the system, in order.
+        expected: Gold calls, in order.
+        arguments: What has to be equal besides the tool: all arguments, their names, or nothing.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
@@ -145,7 +150,7 @@ def tool_call_correctness(
     calls: Calls,
     expected: Calls,
     *,
-    order: CorrectnessOrder = "any",
+    order: Annotated[Literal["any", "strict", "exact"], Option()] = "any",
     arguments: Arguments = "share",
 ) -> float:
     """Return the share of the gold calls that were made, in part where arguments differ.
@@ -158,6 +163,13 @@ def tool_call_correctness(
     `arguments` count 1 or 0 for all arguments (`exact`), the share of their names (`names`), or
     always 1 (`ignore`). No call where none is expected gives 1; calls where none is expected give
     0.
+
+    Args:
+        calls: Calls of the system, in order.
+        expected: Gold calls, in order.
+        arguments: Credit for a call of the right tool.
+        order: any: each gold call takes the best call that is left; strict: as many as possible in
+            the order of the gold ones; exact: the same calls in the same order and no others.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.

@@ -28,18 +28,13 @@ class ExampleOptions:
     """Options of the prompts besides the task.
 
     Attributes:
-        few_shot: True if prompts show examples.
-        language: Language of reasons and claims; `item`: that of the judged texts; None: any.
+        few_shot: Whether prompts show examples.
+        language: The language of reasons and claims, such as German, or item: that of the judged
+            texts; null says nothing of it.
     """
 
-    few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
-    language: Annotated[
-        str | None,
-        Option(
-            "The language of reasons and claims, such as German, or item: that of the judged "
-            "texts; null says nothing of it."
-        ),
-    ] = None
+    few_shot: Annotated[bool, Option()] = True
+    language: Annotated[str | None, Option()] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,25 +42,14 @@ class PassageOptions:
     """Options of the check of claims against passages.
 
     Attributes:
-        passages: All passages in one request, or a request for each.
-        window: Longest prompt in tokens, estimated at 3 bytes each.
+        passages: Whether claims are checked against all passages at once, so that one may need
+            several, or against each by itself: one request a passage.
+        window: Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages
+            are read in several requests.
     """
 
-    passages: Annotated[
-        Together,
-        Option(
-            "Whether claims are checked against all passages at once, so that one may need "
-            "several, or against each by itself: one request a passage."
-        ),
-    ] = "together"
-    window: Annotated[
-        int,
-        Option(
-            "Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages "
-            "are read in several requests.",
-            ge=1_000,
-        ),
-    ] = 32_000
+    passages: Annotated[Together, Option()] = "together"
+    window: Annotated[int, Option(ge=1_000)] = 32_000
 
 
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
