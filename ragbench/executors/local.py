@@ -29,6 +29,10 @@ class Local(Executor):
     Processes are spawned, not forked: a fork would copy locks that other threads hold. None of them
     outlives the run, however that ends. `close` kills the processes; a block whose process ends
     raises `BrokenProcessPool`.
+
+    Args:
+        workers: Processes that compute text metrics, local judges and models, and search BM25
+            indexes, a core each; null: none.
     """
 
     is_here = True
@@ -36,14 +40,7 @@ class Local(Executor):
     def __init__(
         self,
         *,
-        workers: Annotated[
-            int | None,
-            Option(
-                "Processes that compute text metrics, local judges and models, and search BM25 "
-                "indexes, a core each; null: none.",
-                ge=1,
-            ),
-        ] = None,
+        workers: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         super().__init__()
         self._chosen, self.workers = workers, workers or 1

@@ -46,15 +46,17 @@ class Extractive(Generator):
     chosen sentences already have. The answer keeps the order of the passages; it is empty without
     passages. The same input gives the same answer. OptionError if `sentences` is no integer from 1
     to 20. The answer has a cost of 0.
+
+    Args:
+        sentences: Number of sentences in an answer.
+        language: ISO 639-1 code of the texts; picks stop words and stemmer.
     """
 
     def __init__(
         self,
         *,
-        sentences: Annotated[int, Option("Number of sentences in an answer.", ge=1, le=20)] = 2,
-        language: Annotated[
-            str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
-        ] = "en",
+        sentences: Annotated[int, Option(ge=1, le=20)] = 2,
+        language: Annotated[str, Option()] = "en",
     ) -> None:
         if type(sentences) is not int or not 1 <= sentences <= 20:
             raise OptionError("extractive", "sentences", sentences, "an integer from 1 to 20")

@@ -25,6 +25,11 @@ class HaystackApp:
     pipeline without an open socket of a usual name, and unless exactly one of `factory` and
     `client` is set; AdapterError for an object that is no pipeline, DataError for a factory that
     cannot be imported.
+
+    Args:
+        input: Inputs by component: `{retriever: {query: "{question}"}}`; default: the question in
+            the open sockets `query`, `question` and `text`.
+        answer: Path to the answer in what it returns, such as `$.llm.replies[0]`.
     """
 
     is_opaque = True
@@ -34,17 +39,8 @@ class HaystackApp:
         *,
         factory: libraries.Factory = None,
         args: FactoryArgs = None,
-        input: Annotated[
-            dict[str, Any] | None,
-            Option(
-                'Inputs by component: `{retriever: {query: "{question}"}}`; default: the question '
-                "in the open sockets `query`, `question` and `text`."
-            ),
-        ] = None,
-        answer: Annotated[
-            str | None,
-            Option("Path to the answer in what it returns, such as `$.llm.replies[0]`."),
-        ] = None,
+        input: Annotated[dict[str, Any] | None, Option()] = None,
+        answer: Annotated[str | None, Option()] = None,
         id_field: libraries.IdField = None,
         client: Any = None,
     ) -> None:

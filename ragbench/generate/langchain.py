@@ -464,6 +464,11 @@ class LangchainApp:
     metadata key with the ids of documents, None takes their own. OptionError for a wrong input or
     path, and unless exactly one of `factory` and `client` is set; AdapterError for an object
     without `invoke` and `ainvoke`, DataError for a factory that cannot be imported.
+
+    Args:
+        input: What a chain gets, with {question}; default: the question as text, as `question`,
+            `input` or `query`, or as a message in `messages`, whichever it accepts.
+        answer: Path to the answer in what it returns; default: the usual.
     """
 
     is_opaque = True
@@ -473,16 +478,8 @@ class LangchainApp:
         *,
         factory: Factory = None,
         args: FactoryArgs = None,
-        input: Annotated[
-            str | dict[str, Any] | None,
-            Option(
-                "What a chain gets, with {question}; default: the question as text, as `question`, "
-                "`input` or `query`, or as a message in `messages`, whichever it accepts."
-            ),
-        ] = None,
-        answer: Annotated[
-            str | None, Option("Path to the answer in what it returns; default: the usual.")
-        ] = None,
+        input: Annotated[str | dict[str, Any] | None, Option()] = None,
+        answer: Annotated[str | None, Option()] = None,
         id_field: IdField = None,
         client: Any = None,
     ) -> None:

@@ -27,6 +27,17 @@ class Fusion(Retriever):
     document id; a repeated hit counts once, at its best rank and score. OptionError for fewer than
     two retrievers, an option that the method does not use, or numbers that do not fit.
 
+    Args:
+        retrievers: Names of two or more retrievers.
+        method: `rrf` and `isr` use only ranks, the others add scores.
+        k: rrf: larger values give the first ranks less weight.
+        weights: rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones.
+        normalize: Scale of a query's scores before they are added; not for rrf and isr; default:
+            min_max.
+        lowest: theoretical: the lowest possible score of each retriever; default: 0, right for
+            bm25; a cosine has -1.
+        depth: Hits used from each retriever; default: top_k.
+
     Example:
         `b` is second in one ranking and first in the other: 1/62 + 1/61.
 
@@ -50,36 +61,13 @@ class Fusion(Retriever):
     def __init__(
         self,
         *,
-        retrievers: Annotated[
-            list[str], Option("Names of two or more retrievers.", refers_to="retriever")
-        ],
-        method: Annotated[
-            Method, Option("`rrf` and `isr` use only ranks, the others add scores.")
-        ] = "rrf",
-        k: Annotated[
-            int, Option("rrf: larger values give the first ranks less weight.", ge=0)
-        ] = 60,
-        weights: Annotated[
-            list[float] | None,
-            Option("rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones."),
-        ] = None,
-        normalize: Annotated[
-            Normalization | None,
-            Option(
-                "Scale of a query's scores before they are added; not for rrf and isr; default: "
-                "min_max."
-            ),
-        ] = None,
-        lowest: Annotated[
-            list[float] | None,
-            Option(
-                "theoretical: the lowest possible score of each retriever; default: 0, right for "
-                "bm25; a cosine has -1."
-            ),
-        ] = None,
-        depth: Annotated[
-            int | None, Option("Hits used from each retriever; default: top_k.", ge=1)
-        ] = None,
+        retrievers: Annotated[list[str], Option(refers_to="retriever")],
+        method: Annotated[Method, Option()] = "rrf",
+        k: Annotated[int, Option(ge=0)] = 60,
+        weights: Annotated[list[float] | None, Option()] = None,
+        normalize: Annotated[Normalization | None, Option()] = None,
+        lowest: Annotated[list[float] | None, Option()] = None,
+        depth: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         self.sources: Sequence[str] = list(retrievers)
         self.depth = depth

@@ -33,16 +33,17 @@ class Beir(base.CorpusReader, base.Located):
     judgements but with answers is read with all its queries; a folder without a corpus is enough to
     score stored rankings. Creating it raises OptionError for a wrong `split`; the files are read by
     `load`.
+
+    Args:
+        path: The folder.
+        split: The split that is scored; {test: 0.2, seed: 13} draws one if there is none.
     """
 
     def __init__(
         self,
         *,
-        path: Annotated[Path, Option("The folder.", refers_to="path")],
-        split: Annotated[
-            str | Mapping[str, Any],
-            Option("The split that is scored; {test: 0.2, seed: 13} draws one if there is none."),
-        ] = _TEST,
+        path: Annotated[Path, Option(refers_to="path")],
+        split: Annotated[str | Mapping[str, Any], Option()] = _TEST,
     ) -> None:
         self._path = Path(path)
         self._name = split if isinstance(split, str) else None
