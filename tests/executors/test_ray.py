@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,51 +36,63 @@ def alone(tmp_path_factory):
         yield
 
 
-def why_not_started(ray):
-    """Start Ray; why it did not, where sandboxes forbid what its servers need, else nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of processes of its own that it leaves behind
-        try:
-            ray.init(
-                address="local",
-                num_cpus=2,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-            )
-        except (OSError, RuntimeError) as error:
-            why = str(error) or type(error).__name__
-        else:
-            return ""
-        ray.shutdown()
-        gc.collect()
-    return why
-
-
 @pytest.fixture(scope="module")
 def cluster(alone):
-    """A Ray with two CPUs; its files, and its token, go with it."""
-    ray = pytest.importorskip("ray", reason="needs ray: pip install 'ragbench-eval[ray]'")
+    """The address of a Ray with two CPUs that an executor has started, and ends.
+
+    Its processes take ten CPU seconds, so that all tests share it. Skips where sandboxes forbid
+    what the servers of Ray need.
+    """
+    pytest.importorskip("ray", reason="needs ray: pip install 'ragbench-eval[ray]'")
     # in memory: Ray gives its servers 30 s, which a busy disk takes alone; and short, as a path of
     # a socket has 107 bytes at most
     memory = Path("/dev/shm")
     within = memory if os.access(memory, os.W_OK) else Path("/tmp")
     folder = tempfile.mkdtemp(prefix="rb", dir=within)
+    running = sessions()
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+        for name in MALLOC:
+            patch.delenv(name, raising=False)
         for name, value in {
             "HOME": folder,
             "RAY_TMPDIR": folder,
-            "RAY_USAGE_STATS_ENABLED": "0",
             # actors are nice by default, and would wait for all other tests
             "RAY_worker_niceness": "0",
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }.items():
             patch.setenv(name, value)
-        if why := why_not_started(ray):
-            pytest.skip(f"Ray does not start here: {why}")
-        yield ray.get_runtime_context().gcs_address
-        ray.shutdown()
+        with closing(ray_executor.Ray(workers=2)) as starter:
+            yield start_cluster(starter)
+        wait_until(lambda: sessions() == running)
+    assert sessions() == running, "a cluster ends with the executor that started it"
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_cluster(starter):
+    """Start Ray by the first block of an executor; return its address."""
+    import ray
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of processes of its own that it leaves behind
+        try:
+            doubled = starter.map_all(tasks.doubles(), [1, 2, 3], 2)
+        except (OSError, RuntimeError) as error:
+            gc.collect()
+            pytest.skip(f"Ray does not start here: {error or type(error).__name__}")
+    assert doubled == [2, 4, 6]
+    assert starter.map_all(tasks.simple(tasks.look_up), [*MALLOC], 9) == [*MALLOC.values()]
+    assert "RAY_USAGE_STATS_ENABLED" not in os.environ
+    # the actors of other executors need the CPUs
+    for pid in actor_pids():
+        os.kill(pid, signal.SIGKILL)
+    return ray.get_runtime_context().gcs_address
+
+
+def wait_until(condition):
+    """Wait until a condition holds, for a minute at most."""
+    until = time.monotonic() + 60
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -160,9 +173,7 @@ def test_two_actors_one_of_which_is_killed(cluster, config, tmp_path):
     pids = assert_workers_change_nothing(run, config, two, tmp_path)
 
     assert os.getpid() not in pids
-    until = time.monotonic() + 60
-    while actor_pids() and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_until(lambda: not actor_pids())
     assert actor_pids() == []
 
 
@@ -172,8 +183,7 @@ from contextlib import closing
 from ragbench.executors.base import MALLOC
 from ragbench.executors.ray import Ray
 from tests.executors import tasks
-address = sys.argv[1] or None
-with closing(Ray(workers=1, address=address)) as executor:
+with closing(Ray(workers=1, address=sys.argv[1])) as executor:
     print(executor.map_all(tasks.doubles(), [1, 2, 3], 2), flush=True)
     print(executor.map_all(tasks.simple(tasks.look_up), [*MALLOC], 9), flush=True)
 print("RAY_USAGE_STATS_ENABLED" in os.environ)
@@ -181,22 +191,21 @@ print("RAY_USAGE_STATS_ENABLED" in os.environ)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("started", [False, True], ids=["its own", "one that is there"])
-def test_a_cluster_of_its_own_or_one_that_is_there(cluster, repository, monkeypatch, started):
-    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
-    before = sessions()
+def test_a_cluster_that_is_there_stays(cluster, repository):
+    running = sessions()
 
     done = subprocess.run(
-        [sys.executable, "-c", ALONE, cluster if started else ""],
+        [sys.executable, "-c", ALONE, cluster],
         capture_output=True,
         text=True,
         check=True,
         cwd=repository,
     )
 
-    there = [None] * len(MALLOC) if started else [*MALLOC.values()]
-    assert done.stdout.split("\n")[:3] == ["[2, 4, 6]", str(there), "False"]
-    assert sessions() == before, "what was started is gone, what was there is not"
+    # its workers have the variables of the process that started the cluster
+    values = [*MALLOC.values()]
+    assert done.stdout.split("\n")[:3] == ["[2, 4, 6]", str(values), "False"]
+    assert sessions() == running
 
 
 def sessions():
