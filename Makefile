@@ -144,15 +144,18 @@ lock: $(UV)  ## rewrite requirements.lock: the newest versions that the suite is
 audit: $(UV)  ## look for known weaknesses in what is locked; asks the database of PyPI
 	$(TOOLS)/bin/pip-audit --strict --disable-pip --no-deps -r requirements.lock
 
-# the tests of all code that opens a connection, beside the quickstart
+# The tests of all code that opens a connection, beside the quickstart. The quick ones take every
+# path; of the slow ones, these two files look for a model, on a hub and in a folder.
 CLIENTS = tests/adapters tests/embed tests/generate tests/llm tests/rerank tests/retrieve \
   tests/score/judge tests/chat_server tests/test_testing.py tests/test_offline.py tests/test_public.py
+HUBS = tests/embed/test_checkpoint.py tests/retrieve/test_dense.py
 
 offline:  ## the quickstart and the tests of all clients without a network, where the system allows it
 	@if unshare -n true 2>/dev/null; then \
 	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
 	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && \
-	    $(BIN)/pytest -q -n auto --maxprocesses=4 --hypothesis-profile=fast $(CLIENTS)'; \
+	    $(BIN)/pytest -q -n auto --maxprocesses=4 -m "not slow and not costly" --hypothesis-profile=fast $(CLIENTS) && \
+    $(BIN)/pytest -q -m slow --hypothesis-profile=fast $(HUBS)'; \
 	else \
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi

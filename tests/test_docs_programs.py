@@ -81,6 +81,7 @@ def test_the_program_on_causes_runs(repository, finished_quickstart, tmp_path, m
     assert names["view"].id == "q04"
 
 
+@pytest.mark.costly
 def test_the_service_answers_and_grades(repository, monkeypatch):
     testclient = pytest.importorskip("fastapi.testclient")
     service, *_ = programs(repository / "docs/application.md")

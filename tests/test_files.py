@@ -176,6 +176,7 @@ for number in range(30):
 """
 
 
+@pytest.mark.costly
 def test_writers_with_the_same_process_id_tear_no_file(tmp_path):
     """In two containers that share a folder, the writer often is process 1."""
     alone = ["unshare", "--pid", "--fork", "--kill-child"]
@@ -196,6 +197,7 @@ def test_writers_with_the_same_process_id_tear_no_file(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.costly
 def test_threads_that_write_one_path_get_no_error(tmp_path):
     path = tmp_path / "a.trec"
     run = {f"q{number}": {"d1": 1.0} for number in range(20)}

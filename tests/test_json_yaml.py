@@ -135,6 +135,7 @@ def test_values_are_counted_before_they_are_made(kind):
     assert load_json(kind('"[[[[[,,,"'), most=10) == "[[[[[,,,", "too short to have so many"
 
 
+@pytest.mark.costly
 def test_a_key_that_is_repeated_behind_many_is_found_in_one_go():
     text = "{" + ",".join(f'"{n}": 1' for n in range(100_000)) + ', "z": 1, "z": 1}'
     start = time.process_time()

@@ -33,6 +33,7 @@ def package(tmp_path):
     return tmp_path
 
 
+@pytest.mark.costly
 def test_the_package_has_no_more_offenders_than_the_list_allows(repository):
     allowed = read_allowed(ALLOWED_FILE.read_text(encoding="utf-8"))
     offenders = find_offenders(read_package(repository / "ragbench"))

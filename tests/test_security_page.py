@@ -3,9 +3,12 @@
 import ast
 import re
 
+import pytest
+
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
+@pytest.mark.costly
 def test_every_named_test_exists(repository):
     named = NAMED.findall((repository / "SECURITY.md").read_text(encoding="utf-8"))
 

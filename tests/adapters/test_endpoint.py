@@ -39,6 +39,7 @@ def asked(*pieces, times=1):
             thread.join(60)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("head", ["-1", "-5", "FFFFFFFFFFFFFFFFFFFF"])
 def test_a_chunk_of_no_honest_size_ends_within_bounded_memory(head):
     """Of a chunk of -1 bytes `http.client` reads all that ever comes, however little is wanted."""

@@ -95,6 +95,7 @@ def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores):
     assert "drawn where the judge is unsure" not in text
 
 
+@pytest.mark.costly
 def test_every_answer_is_drawn_with_its_probability():
     run = _run(40)
     designs = [draw(run, score_of(run), 44, seed=seed, where="unsure") for seed in range(150)]

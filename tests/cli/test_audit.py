@@ -60,6 +60,7 @@ def audit(folder, *options):
     return result.returncode, json.loads(result.stdout)
 
 
+@pytest.mark.costly
 def test_the_example_has_no_finding(example):
     code, report = audit(example, "--strict")
     assert (code, report["findings"], report["notes"]) == (0, [], [])
@@ -151,6 +152,7 @@ def test_the_block_audit_names_the_kinds_of_questions(example):
     assert "is of the kind people and has one gold document" in report["findings"][0]["problem"]
 
 
+@pytest.mark.costly
 def test_another_file_of_judgements_of_the_same_queries_is_no_other_split(example):
     qrels = example / "data" / "qrels"
     (qrels / "graded.tsv").write_bytes((qrels / "test.tsv").read_bytes())
@@ -210,6 +212,7 @@ def test_a_wrong_key_of_the_metadata_has_its_place(example):
     assert result.stderr.startswith("c.yaml:3:15: audit.kind: 'topic' does not name a key")
 
 
+@pytest.mark.costly
 def test_a_run_with_the_block_has_the_findings_on_its_page(example):
     queries = Lines(example / "data" / "queries.jsonl")
     queries.append({"_id": "r", "text": "Who proposed the name of <Pluto>?"})

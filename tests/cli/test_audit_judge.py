@@ -61,6 +61,7 @@ def audit(folder, server, *options, config=""):
     return run_command("audit", "c.yaml", *options, cwd=folder)
 
 
+@pytest.mark.costly
 def test_the_judge_finds_a_wrong_and_a_missing_label_and_is_asked_once(folder):
     with ChatServer(Script(level=level), model="m-1") as server:
         result = audit(folder, server, "--judge", "--json", "--strict")

@@ -112,6 +112,7 @@ LINES = [
 ]  # fmt: skip
 
 
+@pytest.mark.costly
 def test_no_command_prints_one(folder):
     texts = []
     for line in LINES:
@@ -130,6 +131,7 @@ def test_no_command_prints_one(folder):
     assert "::notice file=c.yaml,line=4" in broken
 
 
+@pytest.mark.costly
 def test_data_for_programs_keep_their_texts(folder):
     """JSON has escapes; CSV is changed on its way through a pipe only, not into a file."""
     environment = {"GITHUB_ACTIONS": "true"}

@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 import ragbench as rb
@@ -44,6 +45,7 @@ def test_the_gate_fails_passes_and_cannot_decide(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.costly
 def test_the_stored_scores_and_questions_are_those_of_the_example(tmp_path):
     example = REPOSITORY / "datasets/example"
     experiment = rb.run_experiment(

@@ -218,6 +218,7 @@ def test_a_server_that_refuses_every_connection_is_7(ci, folder, refusing_url):
     assert experiment.summary["systems"][0]["scores"]["mrr"]["n"] == 6
 
 
+@pytest.mark.costly
 def test_the_same_command_ends_with_0_when_the_server_is_there(ci):
     with SearchServer(lambda body: {"hits": ["m1"]}) as server:
         url = server.url
@@ -323,6 +324,7 @@ def test_errors_in_python_have_the_codes():
     assert not failure_of_exception(follow_up).unreachable
 
 
+@pytest.mark.costly
 def test_an_undecided_gate_is_an_error_with_strict_alone(ci, folder):
     (folder / "mine.py").write_text(CODE)
     gates = "retrievers: {bm25: {type: bm25}, mine: {type: 'python:mine:search'}}\n"

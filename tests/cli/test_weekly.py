@@ -70,6 +70,7 @@ def summary_of(run):
     return json.loads(Path(run, "summary.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.costly
 def test_the_weeks_of_an_export_are_slices(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_traces(tmp_path)

@@ -51,6 +51,7 @@ def test_a_real_difference_is_told_from_chance():
     assert found["tied_with_best"] == ["up"]
 
 
+@pytest.mark.costly
 def test_skewed_differences_of_mean_0_are_not_called_different():
     """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05."""
     base, families = np.full(20, 0.5), []

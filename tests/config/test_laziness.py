@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("numpy", "yaml", "click", "scipy", "torch", "sacrebleu", "bm25s")
 
 
@@ -20,6 +22,7 @@ def test_importing_the_package_is_free():
     assert not loaded & set(HEAVY)
 
 
+@pytest.mark.costly
 def test_scoring_a_run_loads_little_beside_numpy(tmp_path):
     (tmp_path / "qrels").write_text("q1 0 d1 1\n")
     (tmp_path / "run").write_text("q1 Q0 d2 1 0.5 tag\nq1 Q0 d1 2 0.4 tag\n")

@@ -17,6 +17,7 @@ values = st.recursive(
 ).filter(lambda value: "Infinity" not in json.dumps(value))
 
 
+@pytest.mark.costly
 @settings(max_examples=50)
 @given(st.lists(st.dictionaries(texts, values, max_size=4), min_size=1), st.booleans())
 def test_agrees_with_the_json_module(rows, ascii_only):

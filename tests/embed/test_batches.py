@@ -22,6 +22,7 @@ def test_a_length_is_padded_to_few_lengths_that_are_not_much_longer(length, limi
     assert padded_length(padded, limit) == padded
 
 
+@pytest.mark.costly
 @given(
     lengths,
     st.sampled_from(["cpu", "cuda"]),

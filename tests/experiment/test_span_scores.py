@@ -57,6 +57,7 @@ def langchain_chunks(question, top_k):
     return [second, first] if "orbit" in question else [first, lost]
 
 
+@pytest.mark.costly
 def test_chunkers_and_stores_are_scored_on_one_gold(config):
     config["retrievers"] = {
         "whole": {"type": "bm25"},
@@ -130,6 +131,7 @@ def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
     assert "no_gold_span" in (experiment.path / "unscored.jsonl").read_text()
 
 
+@pytest.mark.costly
 def test_baselines_and_gates_hold_spans_and_leave_edited_gold_out(config, tmp_path):
     config["retrievers"] = {"bm25": {"type": "bm25"}}
     base = rb.run_experiment(config).path
@@ -218,6 +220,7 @@ def causes_of(experiment, system):
     return {query: (row.cause, row.why) for query, row in rows.items()}
 
 
+@pytest.mark.costly
 def test_explain_counts_gold_as_read_by_the_passages_that_have_a_character_of_it(config, tmp_path):
     """Chunks of three words read by a model of one passage, beside whole documents."""
     write_rows(

@@ -22,6 +22,7 @@ def retrieve(question, top_k):
     return ["d1", "d5"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("retrievers", "live", "apps", "generators", "expected"),
     [

@@ -50,6 +50,7 @@ def fused(runs, setting, query):
     return {query: {hit.id: hit.score for hit in hits}}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("trec_eval", [10, 9])
 @pytest.mark.parametrize("needs_all", [False, True], ids=["any", "all"])
 @pytest.mark.parametrize("seed", [0, 3])

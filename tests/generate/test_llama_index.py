@@ -58,6 +58,7 @@ def test_other_objects_are_refused():
         LlamaIndexApp(client=SimpleNamespace(query=lambda question: "Io")).answer("Which?")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("streams", [False, True])
 def test_the_real_package(streams):
     core = pytest.importorskip("llama_index.core", reason="LlamaIndex is not installed")

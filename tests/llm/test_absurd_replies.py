@@ -36,6 +36,7 @@ def test_a_sum_beyond_what_a_file_holds_is_unknown():
     assert add_usage([Usage(2**53, 1, 1e308, 2**53)] * 2) == Usage(None, 2, None, 0)
 
 
+@pytest.mark.costly
 def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path, example_data):
     """It ended with `'input' is out of range`, and so did each further run: the reply is stored."""
 

@@ -17,6 +17,7 @@ from tests.llm.conftest import asking as request_of
 from tests.repeats import KINDS, RepeatingServer, count_wrong
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("arrival", ["together", "then", "cut"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_copy_answers_the_next_request(kind, arrival):
@@ -44,6 +45,7 @@ def test_a_late_copy_is_excluded_by_a_connection_per_request(kind):
     assert (wrong, server.connections) == (0, 20)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["async", "stream"])
 def test_a_late_copy_is_told_by_its_id(kind):
     with RepeatingServer(0.3, "late", ids=lambda number: f"chatcmpl-{number}") as server:

@@ -40,6 +40,7 @@ def corpus(tmp_path):
     return write_corpus(tmp_path / "docs", SCRIPT)
 
 
+@pytest.mark.costly
 def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         # one more than there are: every document is tried
@@ -81,6 +82,7 @@ def test_a_copied_document_gives_no_second_question(tmp_path):
     assert "warning: 2 of 3 questions were kept" in done.stderr
 
 
+@pytest.mark.costly
 def test_a_plan_is_an_upper_bound_and_a_second_run_sends_nothing(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         plan = questions(server, tmp_path, "--plan")
@@ -105,6 +107,7 @@ def test_a_plan_is_an_upper_bound_and_a_second_run_sends_nothing(tmp_path, corpu
     assert "note: 0 calls, " in again.stderr
 
 
+@pytest.mark.costly
 def test_the_files_do_not_depend_on_the_order_of_replies(tmp_path, corpus, monkeypatch):
     texts = []
     with ScriptedModel(corpus) as server:
@@ -175,6 +178,7 @@ def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
     assert json.dumps(unanswered.body["messages"]) in prompts
 
 
+@pytest.mark.costly
 def test_a_budget_ends_the_run_with_what_is_kept(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         done = questions(server, tmp_path, "--budget", "tokens=6000", "--option", "concurrency=1")
@@ -240,6 +244,7 @@ def test_style_and_language_reach_the_model_as_data(tmp_path, corpus):
     assert "a name, such as German" in done.stderr
 
 
+@pytest.mark.costly
 def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         questions(server, tmp_path)
@@ -253,6 +258,7 @@ def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
     assert len(Records(path=tmp_path / "qa.csv").load().queries) == N_GOOD - 1
 
 
+@pytest.mark.costly
 def test_a_file_with_more_questions_stays_and_says_so(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         questions(server, tmp_path)

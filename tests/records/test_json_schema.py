@@ -51,6 +51,7 @@ def written(tmp_path_factory):
     return json.loads((rb.run_experiment(config).path / "summary.json").read_text("utf-8"))
 
 
+@pytest.mark.costly
 def test_is_a_schema_and_the_shipped_one(repository):
     Draft202012Validator.check_schema(summary_schema())
     stored = (repository / "configs" / "summary.schema.json").read_text(encoding="utf-8")

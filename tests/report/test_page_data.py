@@ -147,6 +147,7 @@ def test_queries_on_which_systems_differ_most_are_on_the_page(tmp_path, limit):
     assert 20 < packed.queries < 60
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("ties", ["docid", "average", "stable"])
 def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
     """Scores and causes share the ranks; the second run finds the rankings stored."""

@@ -213,6 +213,7 @@ def test_chunks_are_indexed_once(tmp_path, small_indexes):
     assert (index.kind, index.label.rpartition(" ")[2]) == ("index", "chunks")
 
 
+@pytest.mark.costly
 def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_path, monkeypatch):
     """The subclass declares one option, in its constructor, and nothing else names it."""
     monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)

@@ -163,6 +163,7 @@ def executor():
         yield made
 
 
+@pytest.mark.costly
 @settings(deadline=None, max_examples=30)
 @given(
     st.dictionaries(st.sampled_from(["d1", "d2", "d3", "e4"]), TEXTS, min_size=1),

@@ -85,6 +85,7 @@ def test_an_object_without_retrieve_is_refused():
         LlamaIndexRetriever(client=[])
 
 
+@pytest.mark.costly
 def test_the_real_package():
     """Its own index over its own nodes, ranked as it ranks."""
     core = pytest.importorskip("llama_index.core", reason="LlamaIndex is not installed")

@@ -89,6 +89,7 @@ def test_candidates_may_come_in_any_order():
     assert scores.tolist() == [3.0, 1.0, 2.0]
 
 
+@pytest.mark.costly
 def test_few_candidates_are_looked_at_twice():
     generator = np.random.default_rng(7)
     vectors = generator.standard_normal((50_000, 64)).astype(np.float32)

@@ -166,6 +166,7 @@ def executor():
 words = st.lists(st.sampled_from(["fox", "den", "hen", "sea", "of"]), max_size=6).map(" ".join)
 
 
+@pytest.mark.costly
 @settings(deadline=None, max_examples=15)
 @given(st.lists(words, min_size=1, max_size=5), words, st.sampled_from(["lucene", "bm25l"]))
 def test_a_worker_finds_the_same(executor, tmp_path_factory, texts, question, variant):

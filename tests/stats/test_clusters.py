@@ -98,6 +98,7 @@ def test_an_unseen_loss_may_be_that_of_the_largest_cluster():
     assert equal.upper == pytest.approx(difference_interval(np.zeros(50)).upper)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 def test_large_clusters_that_lose_whole_seldom_hide_their_drop(drop):
     """10 clusters of 10 queries lose all or none, 40 queries change by chance; se of 150: 1.3."""

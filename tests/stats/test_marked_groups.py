@@ -71,6 +71,7 @@ def test_adjusted_p_values_are_those_of_all_permutations():
     np.testing.assert_allclose(ours.adjusted, exact, atol=0.03)
 
 
+@pytest.mark.costly
 def test_at_most_five_percent_of_random_marks_have_any_group():
     rng = np.random.default_rng(5)
     members = rng.random((70, 40)) < rng.uniform(0.05, 0.5, 40)

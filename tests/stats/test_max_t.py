@@ -256,6 +256,7 @@ def test_pairs_in_blocks_have_the_same_p_values(monkeypatch):
         np.testing.assert_array_equal(SystemPairs(scores, resamples=500).p_values, whole)
 
 
+@pytest.mark.costly
 def test_memory_grows_with_systems_not_with_their_pairs():
     """40 systems have 780 pairs, 80 systems 3,160: four times as many."""
 

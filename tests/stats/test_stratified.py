@@ -144,6 +144,7 @@ def test_labels_that_never_differ_do_not_make_certain():
     assert 0.97 < mean.lower < 0.999
 
 
+@pytest.mark.costly
 def test_intervals_hold_the_truth_where_a_sure_judge_errs():
     """150 samples of 1,000 answers; the judge is unsure of a quarter, 5 % of the rest is wrong."""
     rng = np.random.default_rng(11)

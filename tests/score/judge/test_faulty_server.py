@@ -50,6 +50,7 @@ def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
     assert (column.values == 0.75).sum() + failed.total() == len(ITEMS)
 
 
+@pytest.mark.costly
 def test_the_items_are_taken_as_they_are_needed(tmp_path):
     """Not all at once: ten thousand of them must not wait in memory."""
     taken = []

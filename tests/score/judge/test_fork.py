@@ -62,6 +62,7 @@ def test_a_child_judges_and_reads_the_replies_of_its_parent(asked):
     assert server.counters.most_asked == 1, "no call is paid twice"
 
 
+@pytest.mark.costly
 def test_children_of_a_busy_parent(asked):
     """Locks may be held, and modules half imported, by threads that a child does not have."""
     _, judge = asked
@@ -85,6 +86,7 @@ def test_children_of_a_busy_parent(asked):
     assert found == ["scored"] * 4
 
 
+@pytest.mark.costly
 def test_the_first_request_imports_nothing():
     """A process that forks during an import leaves its child half of a module."""
     program = """
@@ -102,6 +104,7 @@ print(*sorted(set(sys.modules) - before))
     assert output.splitlines() == ["scored", ""]
 
 
+@pytest.mark.costly
 def test_workers_of_multiprocessing(asked, monkeypatch):
     server, judge = asked
     assert status(judge, "first") == "scored"

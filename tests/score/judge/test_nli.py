@@ -194,6 +194,7 @@ def test_bad_options_say_what_is_allowed(options, message):
         NLI(**options)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("model", ["tiny_bert", "minilm"])
 def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, request):
     with pytest.raises(OptionError, match=r"nli: model: .* allowed: an entailment model"):

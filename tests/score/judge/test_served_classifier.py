@@ -331,6 +331,7 @@ def test_a_rehearsal_counts_the_requests_and_sends_none():
     assert estimate.calls == (6.0, 6.0)
 
 
+@pytest.mark.costly
 def test_in_an_experiment_the_config_is_checked_and_scored(tmp_path):
     rows = [{"id": "a", **ROW}, {"id": "b", **ROW, "contexts": PASSAGES[:1]}]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
