@@ -31,6 +31,12 @@ def average_precision(
     keep the score below 1; `divide=min` divides by min(k, R) instead. A query that has none gets
     no value: a 0 would drag the mean down.
 
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        divide: `min` divides by min(k, R), not by R, the number of relevant documents; needs a k.
+        rel: Smallest grade that counts as relevant.
+
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
         a relevant document.

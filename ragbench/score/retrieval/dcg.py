@@ -166,6 +166,11 @@ def cg(
     gain 0. A query without any judged document that gains is NaN; other queries without hits are 0.
     Without k all retrieved documents count.
 
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        gain: What a grade gains: the grade itself, or 2^grade - 1.
+
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
         judged document that gains.
@@ -199,6 +204,15 @@ def dcg(
     logarithm of the rank from rank `base` on, and by 1 before: Jarvelin and Kekalainen's first
     form. `gains` or a `base` without effect are refused, and a grade that is too large for `exp`.
     Without k all retrieved documents count.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        gain: What a grade gains: the grade itself, or 2^grade - 1.
+        gains: Gains of single grades; None for those of `gain`.
+        discount: What a rank divides by: log2(rank + 1), or the log of the rank from rank `base`
+            on.
+        base: Base of the logarithm with discount=jk.
 
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a

@@ -434,22 +434,15 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
     return ranked.where_relevant(above / np.where(hits > 0, below, 1.0), rel)
 
 
-Hit = Annotated[float, Option("Value of a relevant document that was retrieved.")]
-FalseAlarm = Annotated[float, Option("Value of another document that was retrieved.")]
-Miss = Annotated[float, Option("Value of a relevant document that was not retrieved.")]
-TrueNegative = Annotated[float, Option("Value of another document that was not retrieved.")]
-Documents = Annotated[int, Option("Documents in the collection: -N of ragbench score.", ge=1)]
-
-
 @_set_measure("utility", range=(-np.inf, np.inf), nan_means=Cause.EMPTY_RANKING)
 def utility(
     ranked: RankedGrades,
     *,
-    a: Hit = 1.0,
-    b: FalseAlarm = -1.0,
-    c: Miss = 0.0,
-    d: TrueNegative = 0.0,
-    documents: Documents | None = None,
+    a: Annotated[float, Option()] = 1.0,
+    b: Annotated[float, Option()] = -1.0,
+    c: Annotated[float, Option()] = 0.0,
+    d: Annotated[float, Option()] = 0.0,
+    documents: Annotated[int | None, Option(ge=1)] = None,
     rel: Grade = 1,
 ) -> FloatArray:
     """Score each query by what its retrieved set is worth: hits count 1 up, the others 1 down.
@@ -457,6 +450,15 @@ def utility(
     For tasks such as filtering, where a list has to stop by itself. The order counts nothing, and a
     query without a relevant document has a value like any other. An empty ranking has 0 with c = d
     = 0; `d` needs `documents`.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        a: Value of a relevant document that was retrieved.
+        b: Value of another document that was retrieved.
+        c: Value of a relevant document that was not retrieved.
+        d: Value of another document that was not retrieved.
+        documents: Documents in the collection: -N of ragbench score.
+        rel: Smallest grade that counts as relevant.
 
     Returns:
         Array of shape (n,), in the order of the queries, without bounds and never NaN.

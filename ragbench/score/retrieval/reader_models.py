@@ -13,10 +13,6 @@ from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.score.retrieval.options import LARGEST_EXPONENT, LargestGrade, Persistence
 from ragbench.types import FloatArray, IntArray
 
-RbpGain = Annotated[
-    Literal["binary", "graded"], Option("Relevant or not, or the grade over the largest grade.")
-]
-
 _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 
 
@@ -134,13 +130,20 @@ def rbp(
     k: Cutoff | None = None,
     p: Persistence = 0.8,
     rel: Grade = 1,
-    gain: RbpGain = "binary",
+    gain: Annotated[Literal["binary", "graded"], Option()] = "binary",
 ) -> FloatArray:
     """Score each query by what a reader finds who leaves after each rank with chance 1 - p.
 
     A perfect ranking of few relevant documents stays below 1: the reader finds nothing behind them.
     A persistence p of 0.5 looks at about two documents, 0.8 at five, 0.95 at twenty. With
     `gain=graded` a relevant document counts by its grade over the largest grade in the qrels.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        p: Chance that a reader goes on from one rank to the next.
+        rel: Smallest grade that counts as relevant.
+        gain: Relevant or not, or the grade over the largest grade.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -177,6 +180,11 @@ def rbp_residual(
     unjudged documents and of those that a longer list would add. What stands behind the first k
     ranks counts as not judged, as `rbp@k` has it.
 
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        p: Chance that a reader goes on from one rank to the next.
+
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
         a relevant document.
@@ -209,6 +217,11 @@ def err(
     A document satisfies with chance (2^grade - 1) / 2^max, so what stands behind a very good one
     hardly counts. Larger grades than `max`, the top of the scale, count as it; without it the
     largest grade in the qrels is the top.
+
+    Args:
+        ranked: Grades of the retrieved documents in rank order, for n queries.
+        k: Number of ranks; None for all.
+        max: Top of the scale of grades, such as 4 for gdeval; default: the largest in the qrels.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
