@@ -138,11 +138,29 @@ class ArrayWriter:
         It writes two arrays: the bytes in UTF-8, and under `<name>_ends` the end of each text in
         bytes.
         """
+        with self.open_texts(name) as append:
+            append(texts)
+
+    @contextmanager
+    def open_texts(self, name: str) -> Iterator[Callable[[Iterable[str]], None]]:
+        """Open texts under a name, and yield a function that appends texts, as `add_texts` does.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         import numpy as np
 
-        data, lengths = packed_bytes(texts)
-        self.add(name, np.frombuffer(data, np.uint8))
-        self.add(f"{name}_ends", np.cumsum(lengths, dtype=np.int64))
+        size = 0
+
+        def append(texts: Iterable[str]) -> None:
+            nonlocal size
+            packed, lengths = packed_bytes(texts)
+            data.append(np.frombuffer(packed, np.uint8))
+            ends.append(size + np.cumsum(lengths, dtype=np.int64))
+            size += len(packed)
+
+        with self.open_array(name) as data, self.open_array(f"{name}_ends") as ends:
+            yield append
 
     @contextmanager
     def open_array(self, name: str) -> Iterator[GrowingArray]:

@@ -54,7 +54,10 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
             r"nuggets.0.importance: found 'vitl'; did you mean 'vital'\? allowed: vital, okay",
         ),
         ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "importance: found null"),
-        ({"qid": "q", "nuggets": [{**VITAL, "assignment": True}]}, "assignment: found a truth value"),
+        (
+            {"qid": "q", "nuggets": [{**VITAL, "assignment": True}]},
+            "assignment: found a truth value",
+        ),
         ({"qid": "q", "nuggets": [VITAL, VITAL]}, "a nugget is empty or repeated"),
     ],
 )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -314,26 +314,13 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     Raises:
         _Unpackable: JSON does not hold the metadata of a document.
     """
-    import numpy as np
-
-    def append(name: str, texts: Iterable[str]) -> None:
-        data, lengths = packed_documents.packed_bytes(texts)
-        arrays[name].append(np.frombuffer(data, np.uint8))
-        arrays[f"{name}_ends"].append(sizes[name] + np.cumsum(lengths, dtype=np.int64))
-        sizes[name] += len(data)
-
     content_hash, digests, empty = packed_documents.ContentHash(), list[bytes](), list[str]()
-    stream, sizes = iter(documents), {"ids": 0, "parts": 0}
-    with ExitStack() as stack:
-        names = ("ids", "ids_ends", "parts", "parts_ends")
-        arrays = {name: stack.enter_context(writer.open_array(name)) for name in names}
+    stream = iter(documents)
+    with writer.open_texts("ids") as add_ids, writer.open_texts("parts") as add_parts:
         # in blocks: the texts of a whole corpus need not fit into memory
         while block := list(islice(stream, _AT_ONCE)):
-            append("ids", (document.id for document in block))
-            parts = (
-                (document.title, document.text, _json(document.metadata)) for document in block
-            )
-            append("parts", chain.from_iterable(parts))
+            add_ids(document.id for document in block)
+            add_parts(part for d in block for part in (d.title, d.text, _json(d.metadata)))
             for document in block:
                 content_hash.add(document)
                 digests.append(document_digest(document).encode())
