@@ -206,11 +206,6 @@ class SentPrompt:
         texts: Names of judged texts, such as `[[answer]]`, `[[passage 2]]`, `[[passages]]` or
             `[[reference 1]]`, or a text itself; `[[text]]` precedes a text that begins with `[[`.
         to: Models and number of times, unless the prompt was sent once to each model.
-
-    Example:
-        >>> prompt = SentPrompt("Judge.", "<a-[[fence]]>[[1]]</a-[[fence]]>", "b4", ("[[answer]]",))
-        >>> prompt.filled({"answer": "In 1932."})
-        '<a-b4>In 1932.</a-b4>'
     """
 
     system: str
@@ -218,13 +213,6 @@ class SentPrompt:
     fence: str = ""
     texts: tuple[str, ...] = ()
     to: str = ""
-
-    def filled(self, item_texts: Mapping[str, str]) -> str:
-        """Return the user message as sent; `item_texts` has the texts of the item by name.
-
-        A name without a text stays in the message.
-        """
-        return filled_prompt(self.user, self.fence, self.texts, item_texts)
 
 
 _GAP = re.compile(r"\[\[(fence|[0-9]+)\]\]")
@@ -253,6 +241,11 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
 
     Raises:
         IndexError: The message refers to a text beyond `texts`.
+
+    Example:
+        >>> by_name = {"answer": "In 1932."}
+        >>> filled_prompt("<a-[[fence]]>[[1]]</a-[[fence]]>", "b4", ("[[answer]]",), by_name)
+        '<a-b4>In 1932.</a-b4>'
     """
 
     def fill(gap: re.Match[str]) -> str:

@@ -16,14 +16,8 @@ from ragbench.data.traces.spans import Kind, TraceSpan, Tree
 from ragbench.types import Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
 
-NO_QUESTION = "its input does not say what the question is"
-NO_ANSWER = "its output does not say what the answer is"
-NO_ROOT = "no outermost step has a question and an answer"
-SEVERAL = "several outermost steps have an answer"
-PROMPT = "its outermost step is a call of a model, whose prompt does not tell the question"
-UNREADABLE = "a retrieval whose passages cannot be read"
-CIRCLE = "its spans are inside each other in a circle"
-REPEATED = "two spans have the same id"
+_NO_QUESTION = "its input does not say what the question is"
+_NO_ANSWER = "its output does not say what the answer is"
 
 # Kinds of an outermost span that may be a whole application.
 _ANSWERING: tuple[Kind, ...] = ("chain", "agent", "llm", "unknown")
@@ -145,7 +139,7 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
         # an application may catch the error of a step, and return nothing
         error = next((span.error for span in tree.spans if span.error), None)
         if error is None:
-            raise UnclearTrace(NO_ANSWER)
+            raise UnclearTrace(_NO_ANSWER)
     # each query once, in the order of the retrievals
     queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
     calls = [call for span in tree.outermost("llm") for call in tree.calls_with_usage(span)]
@@ -201,7 +195,7 @@ class _Tree:
         """Link the spans; raise `UnclearTrace` for repeated ids and for circles."""
         self.by_id = {span.id: span for span in spans}
         if len(self.by_id) < len(spans):
-            raise UnclearTrace(REPEATED)
+            raise UnclearTrace("two spans have the same id")
         are_timed = all(span.start is not None for span in spans)
         # with times for some spans only, the order of the file is the better guess
         self.spans = sorted(spans, key=lambda span: span.start or 0) if are_timed else list(spans)
@@ -222,7 +216,7 @@ class _Tree:
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
             if span in ancestors:
-                raise UnclearTrace(CIRCLE)
+                raise UnclearTrace("its spans are inside each other in a circle")
             ancestors.append(span)
         return ancestors
 
@@ -272,10 +266,12 @@ def _root(tree: _Tree, rules: RoleRules) -> TraceSpan:
             # a wrapper that records no input or output; the loop goes on with the steps inside it
             steps += tree.inside.get(span.id, ())
         else:  # inner spans do not speak for a span whose own input or output cannot be read
-            causes.append(NO_QUESTION if question is None else NO_ANSWER)
+            causes.append(_NO_QUESTION if question is None else _NO_ANSWER)
     if len(roots) == 1:
         return roots[0]
-    raise UnclearTrace(SEVERAL if roots else [*causes, NO_ROOT][0])
+    if roots:
+        raise UnclearTrace("several outermost steps have an answer")
+    raise UnclearTrace([*causes, "no outermost step has a question and an answer"][0])
 
 
 def _question(
@@ -291,14 +287,16 @@ def _question(
     """
     question, turns = values.read_question(root.input, rules.question)
     if question is None:
-        raise UnclearTrace(NO_QUESTION)
+        raise UnclearTrace(_NO_QUESTION)
     texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
     # a question without passages in it is no prompt
     if root.kind != "llm" or not any(text in question for text in texts):
         return question, turns
     query, *other_queries = {retrieval.query for retrieval in retrievals}
     if other_queries or query is None or query not in question:
-        raise UnclearTrace(PROMPT)
+        raise UnclearTrace(
+            "its outermost step is a call of a model, whose prompt does not tell the question"
+        )
     return query, turns
 
 
@@ -312,7 +310,7 @@ def _documents(span: TraceSpan, rules: RoleRules) -> list[Document]:
     output = span.output if span.documents is None else span.documents
     passages = values.read_documents(output, rules.id_field, rules.corpus)
     if passages is None and span.error is None:
-        raise UnclearTrace(UNREADABLE)
+        raise UnclearTrace("a retrieval whose passages cannot be read")
     return passages or []
 
 
