@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -21,57 +19,6 @@ KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "2"))
 QUERIES = 4
 CONCURRENCY = 4
 
-# Starts runs faster than Python starts: what the first one imported is imported here, the page is
-# compiled and the config read once, and each further one is a fork. Nothing else is shared: a fork
-# has no threads and no files of ours.
-NURSERY = """
-import gc, importlib, os, signal, sys
-from pathlib import Path
-import ragbench.experiment.runner as runner
-from ragbench.report.page import html
-
-def run(config):
-    try:
-        code = runner.run_experiment(config).exit_code
-    except BaseException as error:
-        print(repr(error), file=sys.stderr, flush=True)
-        return 1
-    if not seen:
-        Path("imported.txt").write_text(" ".join(sys.modules))
-    return code
-
-def import_all(config):
-    for name in Path("imported.txt").read_text().split():
-        try:
-            importlib.import_module(name)
-        except ImportError:  # made by its package, not found by its name
-            continue
-        seen.append(name)
-    html._template("page")
-    runner.load_config(config)
-    gc.freeze()  # else each fork copies what its first collection touches
-
-def kill(*_):
-    try:
-        os.kill(child, signal.SIGKILL)
-    except ProcessLookupError:  # it ended by itself just now
-        pass
-
-seen = []
-signal.signal(signal.SIGALRM, kill)
-for line in sys.stdin:
-    config, wait = line.split()
-    child = os.fork()
-    if child == 0:
-        os._exit(run(config))
-    signal.setitimer(signal.ITIMER_REAL, float(wait))
-    _, status = os.waitpid(child, 0)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    if not seen:
-        import_all(config)
-    print(os.waitstatus_to_exitcode(status), flush=True)
-"""
-
 SLOW = """
 import time
 
@@ -83,31 +30,6 @@ def answer(question, contexts):
     time.sleep(0.004)
     return contexts[0].text + " " + question
 """
-
-
-class Nursery:
-    """Starts runs and kills them."""
-
-    def __init__(self, repository, folder, environment):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", NURSERY],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env={**os.environ, **environment, "PYTHONPATH": str(repository)},
-        )
-
-    def run(self, config, kill_after=0):
-        """Run to the end, or kill after so many seconds if any; return the exit code."""
-        self.process.stdin.write(f"{config} {kill_after}\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=300)
-        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -150,39 +72,51 @@ def written(folder, data, url):
     return path
 
 
+@pytest.fixture
+def start(warm, tmp_path):
+    """Run a config to its end, or kill it after so many seconds if any; return the exit code."""
+    places = {"OPENAI_API_KEY": "", "RAGBENCH_CACHE": "cache"}
+
+    def run(config, kill_after=0.0):
+        environment = {**os.environ, **places}
+        process = warm.start("run", config, "--quiet", cwd=tmp_path, env=environment)
+        if kill_after:
+            time.sleep(kill_after)
+            process.kill()
+        process.communicate()
+        return process.returncode
+
+    return run
+
+
 @pytest.mark.slow(first=True)
-def test_every_kill_is_survived(workplace, tmp_path, repository):
+def test_every_kill_is_survived(workplace, tmp_path, start):
     rng = random.Random(13)
-    environment = {"OPENAI_API_KEY": "", "RAGBENCH_CACHE": "cache", "PYTHONHASHSEED": "0"}
     with ChatServer(Script(), model="m", latency_s=0.003) as server:
         config = written(tmp_path, workplace, server.url)
-        nursery = Nursery(repository, tmp_path, environment)
-        try:
-            assert nursery.run(config) == 0
-            expected = contents(load_experiment(tmp_path / "runs" / "killed"))
-            needed = server.counters.requests
-            (tmp_path / "cache").rename(tmp_path / "cache0")
-            start = time.monotonic()  # everything is imported by now
-            assert nursery.run(config) == 0
-            takes = time.monotonic() - start
-            kills = chains = 0
-            while kills < KILLS:
-                chains += 1
-                (tmp_path / "cache").rename(tmp_path / f"cache{chains}")
-                before, killed = server.counters.requests, 0
-                while True:
-                    wait = rng.uniform(0.001, takes) if kills < KILLS else 0
-                    code = nursery.run(config, wait)
-                    if code == 0:
-                        break
-                    assert code == -signal.SIGKILL, "nothing stops the next run"
-                    kills, killed = kills + 1, killed + 1
-                found = contents(load_experiment(tmp_path / "runs" / "killed"))
-                assert found == expected
-                asked = server.counters.requests - before
-                assert asked - needed <= killed * CONCURRENCY, "only what was under way at a kill"
-        finally:
-            nursery.close()
+        assert start(config) == 0
+        expected = contents(load_experiment(tmp_path / "runs" / "killed"))
+        needed = server.counters.requests
+        (tmp_path / "cache").rename(tmp_path / "cache0")
+        began = time.monotonic()  # everything is imported by now
+        assert start(config) == 0
+        takes = time.monotonic() - began
+        kills = chains = 0
+        while kills < KILLS:
+            chains += 1
+            (tmp_path / "cache").rename(tmp_path / f"cache{chains}")
+            before, killed = server.counters.requests, 0
+            while True:
+                wait = rng.uniform(0.001, takes) if kills < KILLS else 0
+                code = start(config, wait)
+                if code == 0:
+                    break
+                assert code == -signal.SIGKILL, "nothing stops the next run"
+                kills, killed = kills + 1, killed + 1
+            found = contents(load_experiment(tmp_path / "runs" / "killed"))
+            assert found == expected
+            asked = server.counters.requests - before
+            assert asked - needed <= killed * CONCURRENCY, "only what was under way at a kill"
 
     assert kills >= KILLS
     runs = [path.name for path in (tmp_path / "runs" / "killed").iterdir()]
