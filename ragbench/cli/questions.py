@@ -314,13 +314,13 @@ def _ask(
     """Return the candidates of all kinds from the model; print the calls and their cost."""
     server = options.server(stream=options.stream, keep_alive=options.keep_alive)
     progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
-    limits, prices = options.limits, options.load_prices()
+    prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []
     with (
         output.resumable(),
         llm.Replies(cache_folder() / REPLIES_FILE) as replies,
         llm.ChatEngine(
-            server.connect(replies), limits=limits, replies=replies, prices=prices, budget=budget
+            server.connect(replies), limits=options, replies=replies, prices=prices, budget=budget
         ) as engine,
         progress.stage("make questions", None, "candidates") as stage,
     ):

@@ -375,7 +375,7 @@ class OpenAIGeneratorOptions(
     PromptOptions,
     server.SamplingOptions,
     AnswerOptions,
-    server.CallOptions,
+    llm.Limits,
     server.ReplyOptions,
     server.PriceOptions,
 ):
@@ -418,7 +418,7 @@ class OpenAIGenerator(ChatGenerator):
             load_prompt(chosen.prompt, chosen.system, "openai"),
             replace(chosen.base_request(chosen.model, chosen.extra), stop=tuple(chosen.stop or ())),
             context_tokens=chosen.context_tokens,
-            limits=chosen.limits,
+            limits=chosen,
             prices=chosen.load_prices,
         )
 

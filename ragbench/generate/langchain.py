@@ -19,7 +19,7 @@ from ragbench.llm import ChatRequest, LangchainChat
 from ragbench.llm.completions import read_text
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.langchain import read_usage
-from ragbench.llm.server import CallOptions
+from ragbench.llm.limits import Limits
 from ragbench.registry import FactoryArgs, Option, OptionSet, shown
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, ToolCall, Usage
@@ -342,7 +342,7 @@ def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
     return _INPUTS
 
 
-class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, CallOptions):
+class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Limits):
     """Options of a generator of LangChain.
 
     Attributes:
@@ -382,7 +382,7 @@ class LangchainGenerator(ChatGenerator):
             load_prompt(chosen.prompt, chosen.system, "langchain"),
             ChatRequest(_name_of(target, chosen.factory), (), stop=tuple(chosen.stop or ())),
             context_tokens=chosen.context_tokens,
-            limits=chosen.limits,
+            limits=chosen,
         )
         self._identity = identity
         self._chain: Chain | None = None

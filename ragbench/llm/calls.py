@@ -23,6 +23,7 @@ Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 
 _REFUSED_WITHIN_S = 10.0  # a refusal of a parameter comes at once, an answer may take longer
 _LOOK_S = 1.0  # interval of the check for a hanging call
+_LONGEST_WAIT_S = 300.0  # a server that asks for a longer wait fails the call
 _REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 
 
@@ -128,8 +129,8 @@ class Sender:
         elif len(attempts) > self._limits.retries:
             why = f"; {_times(attempts)}" if len(attempts) > 1 else ""
             self._is_unreachable = never_connected
-        elif wait_s > self._limits.longest_wait:
-            why = f"; it asks to wait {wait_s:g} s, longer than {self._limits.longest_wait:g} s"
+        elif wait_s > _LONGEST_WAIT_S:
+            why = f"; it asks to wait {wait_s:g} s, longer than {_LONGEST_WAIT_S:g} s"
         else:
             wait_s = self._backoff.seconds(failure, len(attempts))
             timeout = self._limits.timeout

@@ -8,10 +8,10 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Annotated
 
-from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure
+from ragbench.registry import Option, OptionSet, check_values, declared_options
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
@@ -29,36 +29,28 @@ _HANGS, _HANGS_S = 10.0, 5.0  # a call hangs after 10 times the usual latency, a
 _HANGING = 3  # this many times the largest concurrency may hang without a place
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on the calls to one server.
+class Limits(OptionSet):
+    """Limits on the calls to one server: options of judges and generators.
+
+    A call that hangs while others are answered does not count in `concurrency`. Waiting for a free
+    place, or at the request of the server, does not count in `timeout`.
 
     Attributes:
-        concurrency: Largest number of concurrent calls; fewer while the server complains. A call
-            that hangs while others are answered no longer counts.
-        timeout: Time limit of one request, in seconds, for all tries together; waiting for a free
-            place or at the request of the server does not count. None for no limit.
-        retries: Number of further tries after a retryable failure.
-        longest_wait: Longest wait that a server may ask for, in seconds; a longer one is a failure.
+        concurrency: Largest number of concurrent calls; lowered while the server reports overload.
+        timeout: Time limit of one reply, in seconds, retries included; null: none.
+        retries: Retries of errors that may be temporary.
 
     Raises:
         OptionError: A number is out of range.
     """
 
-    concurrency: int = 16
-    timeout: float | None = 60.0
-    retries: int = 6
-    longest_wait: float = 300.0
+    concurrency: Annotated[int, Option(ge=1)] = 16
+    timeout: Annotated[float | None, Option(gt=0)] = 60.0
+    retries: Annotated[int, Option(ge=0)] = 6
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise OptionError("limits", "concurrency", self.concurrency, "an integer >= 1")
-        if self.retries < 0:
-            raise OptionError("limits", "retries", self.retries, "an integer >= 0")
-        if self.timeout is not None and not self.timeout > 0:
-            raise OptionError("limits", "timeout", self.timeout, "seconds > 0, or null")
-        if not self.longest_wait >= 0:
-            raise OptionError("limits", "longest_wait", self.longest_wait, "seconds >= 0")
+        declared = declared_options(Limits)
+        check_values("limits", declared, {name: getattr(self, name) for name in declared})
 
 
 class Backoff:

@@ -117,25 +117,6 @@ class SamplingOptions(OptionSet):
         )
 
 
-class CallOptions(OptionSet):
-    """Concurrency, time limit and retries of calls.
-
-    Attributes:
-        concurrency: Largest number of concurrent calls; lowered while the server reports overload.
-        timeout: Time limit of one reply, in seconds, retries included; null: none.
-        retries: Retries of errors that may be temporary.
-    """
-
-    concurrency: Annotated[int, Option(ge=1)] = 16
-    timeout: Annotated[float | None, Option(gt=0)] = 60.0
-    retries: Annotated[int, Option(ge=0)] = 6
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of the calls."""
-        return Limits(concurrency=self.concurrency, timeout=self.timeout, retries=self.retries)
-
-
 class ReplyOptions(OptionSet):
     """Streaming of replies, connections, and further parameters of requests.
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from ragbench.errors import OptionError
 from ragbench.json_yaml import load_yaml
-from ragbench.llm import ChatRequest, Message, server
+from ragbench.llm import ChatRequest, Limits, Message, server
 from ragbench.questions.base import QuestionPassage
 from ragbench.registry import Option
 from ragbench.score.judge.methods.templates import Fence
@@ -30,7 +30,7 @@ Material = Sequence[tuple[str, str]]
 class QuestionModelOptions(
     server.ServerOptions,
     server.SamplingOptions,
-    server.CallOptions,
+    Limits,
     server.ReplyOptions,
     server.PriceOptions,
 ):

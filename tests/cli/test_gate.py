@@ -22,6 +22,7 @@ dataset: {type: records, path: qa.jsonl, corpus: data/corpus.jsonl}
 retrievers:
   bm25: {type: bm25}
   ours: {type: "python:search:Search"}
+statistics: {resamples: 200}
 """
 # the gold document m<n> has its word five times; with k1: 0 all documents with the word tie
 SEARCH = """\

@@ -71,7 +71,7 @@ class OpenAIJudge(ModelJudge):
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
             Asking.by(chosen, extra=chosen.extra or {}),
-            limits=chosen.in_batches(chosen.limits),
+            limits=chosen.in_batches(chosen),
             prices=chosen.load_prices,
         )
         if chosen.mode == "batch":
@@ -143,7 +143,7 @@ class LangchainJudge(ModelJudge):
             self._chat_model,
             Jury((name,), samples=chosen.samples),
             Asking.by(chosen, temperature=None),
-            limits=chosen.limits,
+            limits=chosen,
             prices=chosen.load_prices,
         )
         self._version = chosen.version

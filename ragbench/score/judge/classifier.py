@@ -20,7 +20,8 @@ from ragbench.embed.classifier import (
 )
 from ragbench.errors import OptionError
 from ragbench.json_yaml import load_json
-from ragbench.llm.server import CallOptions, PriceOptions, SamplingOptions, Server, ServerOptions
+from ragbench.llm.limits import Limits
+from ragbench.llm.server import PriceOptions, SamplingOptions, Server, ServerOptions
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.local import LocalJudge
@@ -72,7 +73,7 @@ class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
     model: Annotated[str, Option("The chat model, as the server calls it.")]
 
 
-class ClassifierOptions(CallOptions, PriceOptions):
+class ClassifierOptions(Limits, PriceOptions):
     """Options of a judge by a classifier.
 
     Attributes:
@@ -231,7 +232,7 @@ class ServedClassifier(ModelJudge, Classifier):
             self._clients,
             Jury((model if self._local is None else self._local.model,)),
             Asking() if self._splitter is None else Asking.by(self._splitter),
-            limits=chosen.limits,
+            limits=chosen,
             prices=chosen.load_prices,
         )
 

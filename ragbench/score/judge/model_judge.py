@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench import llm
 from ragbench.errors import RagbenchError
-from ragbench.llm.server import CallOptions
+from ragbench.llm.limits import Limits
 from ragbench.llm.usage import CountingModel
 from ragbench.registry import Option
 from ragbench.score.base import Advance
@@ -57,7 +57,7 @@ class Jury:
     samples: int = 1
 
 
-class RepeatOptions(CallOptions):
+class RepeatOptions(Limits):
     """Option for repeated verdicts of one model.
 
     Attributes:
