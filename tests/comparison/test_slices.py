@@ -74,16 +74,16 @@ def test_clusters_fill_a_slice():
 
 @pytest.mark.slow
 def test_chance_is_seldom_called_worse():
-    """40 comparisons of eight slices without a loss: at 5 %, se 3.4 points; uncorrected, 34 %."""
+    """20 comparisons of eight slices without a loss: at 5 %, se 4.9 points; uncorrected, 34 %."""
     slicing = Slicing("f", tuple("abcdefgh"), [(name,) for name in "abcdefgh"] * 25)
     rng, wrong = np.random.default_rng(3), 0
-    for _ in range(40):
+    for _ in range(20):
         base, other = rng.uniform(0.2, 0.8, (2, 200))
         systems = [system("base", base), system("new", other)]
         rows = compare_slices(systems, "base", Method(resamples=199), [slicing])
         wrong += any(row.worse for row in rows)
 
-    assert wrong / 40 < 0.12
+    assert wrong / 20 < 0.16
 
 
 def test_a_query_of_two_slices_is_in_both():

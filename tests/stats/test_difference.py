@@ -205,8 +205,8 @@ def hits(rng, n, lost, won):
         pytest.param(50, 0.04, 0.0, 1.0, 800, id="4/0, n 50: t has 86.5 %"),
         pytest.param(50, 0.96, 0.0, 1.0, 800, id="96/0, n 50: t has 86.5 %"),
         pytest.param(200, 0.04, 0.0, 1.0, 800, id="4/0, n 200: t has 90.0 %"),
-        pytest.param(200, 0.10, 0.02, 0.97, 400, id="10/2, n 200: 95.3 %"),
-        pytest.param(300, 0.25, 0.25, 0.97, 300, id="25/25, n 300: 95 %"),
+        pytest.param(200, 0.10, 0.02, 0.99, 150, id="10/2, n 200: 95.3 %"),
+        pytest.param(300, 0.25, 0.25, 0.98, 150, id="25/25, n 300: 95 %"),
     ],
 )
 def test_covers_as_often_as_it_says(n, lost, won, at_most, n_samples):

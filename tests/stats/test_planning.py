@@ -33,14 +33,14 @@ FEW_CHANGED = np.array([-0.5, 0.5, -0.2, 0.2] + [0.0] * 36)
     ],
 )
 def test_the_power_is_what_was_asked_for(d, point):
-    """200 samples of so many queries; se 2.8 points."""
+    """100 samples of so many queries; se 4 points."""
     n = queries_to_exclude(d, point)
     out = 0
-    for _ in range(200):
+    for _ in range(100):
         found = difference_interval(RANDOM.choice(d, n))
         out += not found.lower <= point <= found.upper
 
-    assert out / 200 == pytest.approx(0.8, abs=0.085)
+    assert out / 100 == pytest.approx(0.8, abs=0.12)
 
 
 @pytest.mark.costly
