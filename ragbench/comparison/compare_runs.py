@@ -198,14 +198,9 @@ def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
     """
     if len(matching.sources) == 1:
         return row.scores
-    return replace(
-        row.scores,
-        name=row.label,
-        retriever=str(row.source),
-        generator=row.group,
-        # apps and controls are compared with the same app or control of the base
-        role="system",
-    )
+    # apps and controls are compared with the same app or control of the base
+    system = replace(row.scores, role="system", retriever=str(row.source), generator=row.group)
+    return replace(system, name=row.label)
 
 
 def _with_all_pairs(

@@ -638,10 +638,7 @@ def evaluate_run_file(
 
 
 def evaluate_ranked_file(
-    ranked: RankedFile,
-    measures: Sequence[Measure],
-    rules: score_run.Rules,
-    tag: str | None = None,
+    ranked: RankedFile, measures: Sequence[Measure], rules: score_run.Rules, tag: str | None = None
 ) -> Evaluation:
     """Score a ranked run file by the rules that ranked it, under the labels of the measures.
 

@@ -28,15 +28,7 @@ from ragbench.score.retrieval.score_run import Rules, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import (
-    Answered,
-    Cause,
-    Collection,
-    Query,
-    ScoreColumn,
-    ScoredDocument,
-    Verdict,
-)
+from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn, ScoredDocument, Verdict
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import Table
 

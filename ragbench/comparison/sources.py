@@ -33,14 +33,9 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     kinds = evaluation.kinds or dict.fromkeys(evaluation.columns, kind)
     retriever = None if counts is None else name
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, counts)
-    rankings = {} if run is None else {name: run}
-    return ScoredSystems(
-        source,
-        {name: system},
-        evaluation.query_ids,
-        rankings=rankings,
-        fingerprints=evaluation.fingerprints,
-    )
+    rankings, prints = {} if run is None else {name: run}, evaluation.fingerprints
+    queries = evaluation.query_ids
+    return ScoredSystems(source, {name: system}, queries, rankings=rankings, fingerprints=prints)
 
 
 # Measures of run files if neither the user nor another source names any.

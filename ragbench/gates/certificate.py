@@ -126,9 +126,8 @@ class Certificate(Gate):
         facts = Facts(kappa=kappa.value, interval=kappa.interval, n=kappa.n)
         if kappa.value is None or compared is None:
             reason = f": {kappa.reason}" if kappa.reason else ""
-            return Decision(
-                "undecided", f"kappa is not defined{reason}; label more answers", facts=facts
-            )
+            why = f"kappa is not defined{reason}; label more answers"
+            return Decision("undecided", why, facts=facts)
         interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         why = f"kappa {kappa.value:.4g}{interval} over {kappa.n} labelled answers"
         return Decision(within(compared, self.min_kappa, None), why, facts=facts)

@@ -14,13 +14,7 @@ import numpy as np
 from ragbench import stats
 from ragbench.comparison.matching import LEAST_COMMON
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import (
-    PairedScores,
-    both_means,
-    pair_scores,
-    reaches,
-    worst_queries,
-)
+from ragbench.comparison.pairs import PairedScores, both_means, pair_scores, reaches, worst_queries
 from ragbench.comparison.sources import needs_qrels, read_scored
 from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -197,11 +191,8 @@ class Change(base.MeasureGate):
         run, name, score = candidate.run, candidate.system.name, candidate.score
         n, total = len(run.scored.query_ids), run.n_queries
         # `--limit` draws a sample, which lacks most queries of the baseline
-        sample = (
-            f"a sample of {n} of {total} queries was asked; run without --limit"
-            if n < total
-            else ""
-        )
+        asked = f"a sample of {n} of {total} queries was asked; run without --limit"
+        sample = asked if n < total else ""
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with; name another system")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
@@ -502,22 +493,13 @@ class Drop(Change):
         )
         # queries that are not in the sample may change although none of the sample did
         if interval.n_changed == 0:
-            why, excludes = _identical(interval, pairs.unchanged, unit, margin, confidence)
-            if self.identical == "pass" or excludes:
-                return Decision("pass", why, facts=facts)
-            ways = [*self.identical_advice]
-            if pairs.clusters is None:
-                needed = _queries_needed(d, margin, confidence, width).equal
-                ways[:0] = [] if needed is None else [f"{needed} equal queries exclude it"]
-            advice = ", or ".join(ways)
-            return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
+            return self._decide_identical(d, interval, pairs, method, facts)
         if few := few_clusters(interval.n_clusters):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
-            return Decision(
-                "undecided", f"{changed}, and the score has no bound; use {_BY_MEAN}", facts=facts
-            )
+            why = f"{changed}, and the score has no bound; use {_BY_MEAN}"
+            return Decision("undecided", why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
         verdict, words = self.verdict_of(interval, width)
@@ -534,6 +516,43 @@ class Drop(Change):
         sure = ", and is surely a drop" if interval.upper < 0 else ""
         why = f"{why} includes a drop of {margin:g}{sure}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
+
+    def _decide_identical(
+        self,
+        d: FloatArray,
+        interval: stats.DifferenceInterval,
+        pairs: PairedScores,
+        method: Method,
+        facts: Facts,
+    ) -> Decision:
+        """Return the decision where nothing changed on any query, by the option `identical`.
+
+        Its reason says what so many unchanged queries exclude; fewer than four queries or clusters
+        never exclude a drop. `interval` is that of the differences `d`, which are all 0 or NaN.
+        """
+        n, margin = interval.n_units, self.max_drop
+        all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
+        why = f"identical on {all_queries}" + (f", {pairs.unchanged}" if pairs.unchanged else "")
+        # the limit, not the share: a cluster can hold more queries than the mean one
+        excludes = n >= _MIN_IDENTICAL and -interval.lower < margin
+        if n < _MIN_IDENTICAL:
+            why += ", too few to exclude changes in others"
+        else:
+            # a share of queries or clusters, which a score without a bound has, too
+            _, share = stats.score_interval(0, 0, n, confidence=method.confidence)
+            unit = "queries" if interval.n_clusters is None else "clusters"
+            why += f"; excludes changes in more than {share:.2g} of all {unit}"
+            # no number of queries excludes every drop
+            why += f", which leaves a drop by {margin:g} open" if margin and not excludes else ""
+        if self.identical == "pass" or excludes:
+            return Decision("pass", why, facts=facts)
+        ways = [*self.identical_advice]
+        if pairs.clusters is None:
+            width = pairs.range[1] - pairs.range[0]
+            needed = _queries_needed(d, margin, method.confidence, width).equal
+            ways[:0] = [] if needed is None else [f"{needed} equal queries exclude it"]
+        advice = ", or ".join(ways)
+        return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
 
     def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
         """Return the verdict that the interval of the mean gain gives, and its reason in words.
@@ -592,40 +611,6 @@ class NotWorse(Drop):
         if base.within(interval.mean, -NOT_WORSE_MARGIN * width, None) == "fail":
             return "fail", f"worse by more than {NOT_WORSE_MARGIN * width:g}, though not surely"
         return "pass", "surely better" if interval.lower > 0 else "not shown to be worse"
-
-
-def _identical(
-    interval: stats.DifferenceInterval,
-    unchanged: str,
-    unit: str,
-    max_drop: float,
-    confidence: float,
-) -> tuple[str, bool]:
-    """Return a reason in words, and True if unchanged queries exclude a drop by the margin.
-
-    Fewer than four queries or clusters never exclude one.
-
-    Args:
-        interval: Interval of differences that are all 0.
-        unchanged: Share of unchanged queries in words; empty if all are.
-        unit: `queries` or `clusters`.
-        max_drop: The margin.
-        confidence: Level of the interval.
-    """
-    n = interval.n_units
-    all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
-    # a share of queries or clusters, which a score without a bound has, too
-    _, share = stats.score_interval(0, 0, n, confidence=confidence)
-    why = f"identical on {all_queries}" + (f", {unchanged}" if unchanged else "")
-    if n < _MIN_IDENTICAL:
-        return f"{why}, too few to exclude changes in others", False
-    why += f"; excludes changes in more than {share:.2g} of all {unit}"
-    if max_drop == 0:  # no number of queries excludes every drop
-        return why, False
-    # the limit, not the share: a cluster can hold more queries than the mean one
-    if -interval.lower < max_drop:
-        return why, True
-    return f"{why}, which leaves a drop by {max_drop:g} open", False
 
 
 def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
@@ -702,10 +687,8 @@ class QueriesWorse(Change):
             return Decision("undecided", base.not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
-            verdict, why = (
-                "undecided",
-                f"{why}; failures on {most - least} could turn it, {base.RETRY}",
-            )
+            why = f"{why}; failures on {most - least} could turn it, {base.RETRY}"
+            return Decision("undecided", why, facts=facts)
         return Decision(verdict, why, facts=facts)
 
     def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:

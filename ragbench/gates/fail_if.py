@@ -101,27 +101,23 @@ class FailIf:
             yield self.undecided(f"no two systems are compared by {measure}; name another measure")
         for system, baseline, pairs in compared:
             decision = self.gate.decide_pairs(pairs, method)
-            yield self._entry(measure, decision, system.label, baseline.label)
+            yield self._entry(measure, decision, (system.label, baseline.label))
 
     def undecided(self, why: str) -> ComparedGate:
         """Return an undecided decision, without systems, for a measure that was not computed."""
         return self._entry(self.gate.measure, Decision("undecided", why))
 
     def _entry(
-        self,
-        measure: str,
-        decision: Decision,
-        system: str | None = None,
-        baseline: str | None = None,
+        self, measure: str, decision: Decision, pair: Sequence[str | None] = (None, None)
     ) -> ComparedGate:
-        """Return a decision in the form of comparisons.
+        """Return a decision on a system and its baseline, `pair`, in the form of comparisons.
 
         Without means, `worst_queries` is None.
         """
         return ComparedGate(
             gate=self.text,
-            system=system,
-            baseline=baseline,
+            system=pair[0],
+            baseline=pair[1],
             measure=measure,
             max_drop=self.gate.max_drop,
             verdict=decision.verdict,

@@ -129,7 +129,8 @@ class CostIncrease(Change):
                     return decision("undecided", f"{why}; identical: pass accepts it")
                 return decision(verdict, why)
             return decision(verdict, f"{why} {_SHARE} on every one of {n} queries")
-        if few := _too_few(interval, costs, base_costs, quantile, n_clusters):
+        n_times = min(len(np.unique(costs)), len(np.unique(base_costs)))
+        if few := _too_few(interval, n_times, quantile, n_clusters):
             return decision("undecided", f"{why}; {few}")
         why = f"{why} [{interval.lower:+.4g}, {upper:+.4g}] {_SHARE} over {pairs.counted(n)}"
         if upper < margin:
@@ -147,11 +148,7 @@ class CostIncrease(Change):
 
 
 def _too_few(
-    interval: Increase,
-    costs: FloatArray,
-    base_costs: FloatArray,
-    quantile: float | None,
-    n_clusters: int | None,
+    interval: Increase, n_times: int, quantile: float | None, n_clusters: int | None
 ) -> str:
     """Return the reason why the queries cannot decide for other queries; empty if they can.
 
@@ -159,8 +156,7 @@ def _too_few(
 
     Args:
         interval: Interval of the increase.
-        costs: Costs of the system.
-        base_costs: Costs of its baseline.
+        n_times: Number of different costs of the system or its baseline, where that is smaller.
         quantile: Quantile that counts; None for a total.
         n_clusters: Number of clusters; None without clusters.
     """
@@ -171,7 +167,6 @@ def _too_few(
     if interval.n < least:
         return f"{interval.n} queries are too few; from {least} on they can decide"
     # queries that were answered in one block have the same time
-    n_times = min(len(np.unique(costs)), len(np.unique(base_costs)))
     if quantile is not None and n_times < least:
         return (
             f"only {n_times} different times, as queries were answered in blocks; from {least} on "

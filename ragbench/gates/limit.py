@@ -213,9 +213,8 @@ class Cost(base.MeasureGate):
         """
         facts = Facts(value=value)
         if value is None:
-            return Decision(
-                "undecided", "not known; gate a run whose models have usage and prices", facts=facts
-            )
+            why = "not known; gate a run whose models have usage and prices"
+            return Decision("undecided", why, facts=facts)
         return Decision(base.within(value, None, self.max), f"it is {value:.4g}", facts=facts)
 
 
@@ -262,9 +261,8 @@ class Failed(base.SystemGate):
         n = n_scored + n_failed
         facts = Facts(n=n_scored, n_failed=n_failed)
         if not n:
-            return Decision(
-                "undecided", "the score applies to no query; gate another score", facts=facts
-            )
+            why = "the score applies to no query; gate another score"
+            return Decision("undecided", why, facts=facts)
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
         return Decision(base.within(n_failed / n, None, self.max), why, facts=facts)

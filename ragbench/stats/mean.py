@@ -362,10 +362,7 @@ def _corrected_limits(
     centre = float(residuals.mean()) + weight * float(other.mean())
     half = t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance)
     mean = float(y.mean()) + weight * (float(other.mean()) - float(f.mean()))
-    return (
-        max(min(centre - half, mean), ends[0]),
-        min(max(centre + half, mean), ends[1]),
-    )
+    return (max(min(centre - half, mean), ends[0]), min(max(centre + half, mean), ends[1]))
 
 
 def ppi_difference(

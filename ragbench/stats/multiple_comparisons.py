@@ -104,11 +104,7 @@ def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]]
 
 
 def max_t_p_values(
-    differences: ArrayLike,
-    *,
-    decrease: bool = False,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    differences: ArrayLike, *, decrease: bool = False, resamples: int = RESAMPLES, seed: int = 0
 ) -> FloatArray:
     """Test each column of paired differences, adjusted for the family of all columns.
 

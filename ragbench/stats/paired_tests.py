@@ -117,10 +117,7 @@ def tolerance(differences: FloatArray) -> FloatArray:
 
 
 def randomization_p_values(
-    differences: ArrayLike,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    differences: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0.
 
