@@ -14,6 +14,7 @@ from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.records.collections import MacroMeasure, MacroScore
 from ragbench.records.comparison import Comparisons, Difference
 from ragbench.records.score import Ends, SystemScore
+from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import FloatArray
 
 
@@ -120,21 +121,18 @@ def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore
 def _combined(
     parts: Sequence[tuple[float | None, Ends | None]],
 ) -> tuple[float | None, Ends | None]:
-    """Return the macro mean of estimates and its interval; None where one part lacks it."""
-    values = [value for value, _ in parts if value is not None]
-    # a mean of the rest would hide the collection where the system has no value
-    if len(values) < len(parts):
-        return None, None
-    estimates = [
-        (value, low, high)
-        for value, (low, high) in ((value, ends or (None, None)) for value, ends in parts)
-        if value is not None and low is not None and high is not None
-    ]
-    if len(estimates) < len(parts):
-        # the mean does not depend on the limits: without them any numbers do in their place
-        return stats.macro_mean([(value, value, value) for value in values])[0], None
-    mean, lower, upper = stats.macro_mean(estimates)
-    return mean, (lower, upper)
+    """Return the macro mean of estimates and its interval; None where one part lacks it.
+
+    A mean of the other parts would hide the collection where the system has no value.
+    """
+    mean, lower, upper = stats.macro_mean(
+        [
+            (nan_if_none(value), nan_if_none(low), nan_if_none(high))
+            for value, (low, high) in ((value, ends or (None, None)) for value, ends in parts)
+        ]
+    )
+    limits = finite(lower), finite(upper)
+    return finite(mean), None if None in limits else limits
 
 
 def _differences(

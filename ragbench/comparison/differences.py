@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
-from ragbench.comparison.unpaired import test_unpaired
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.stats.mean import finite
@@ -89,7 +88,7 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        differences = test_unpaired(family, method) if unpaired else _test(family, method)
+        differences = _test_unpaired(family, method) if unpaired else _test(family, method)
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures = []
@@ -187,6 +186,42 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
             )
         differences.append(difference)
     return differences
+
+
+def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
+    """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
+
+    The two columns of a pair are over different queries, as independent samples; a score that is
+    computed from all queries together has no pairs. In the order of the family. OptionError if a
+    score is outside the range of its measure.
+    """
+    samples = [
+        [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
+        for pair in family
+    ]
+    options = method.confidence, method.resamples, method.seed
+    intervals = [
+        stats.unpaired_interval(values, other, pair.range, *options)
+        for (values, other), pair in zip(samples, family, strict=True)
+    ]
+    adjusted = stats.holm_p_values([interval.p for interval in intervals])
+    return [
+        Difference(
+            system=pair.names[0],
+            baseline=pair.names[1],
+            difference=finite(interval.mean),
+            interval=(finite(interval.lower), finite(interval.upper)),
+            n=len(values),
+            n_baseline=len(other),
+            test="unpaired",
+            p=finite(interval.p),
+            p_adjusted=finite(p),
+            differs=None if np.isnan(p) else bool(p <= 1 - method.confidence),
+        )
+        for pair, (values, other), interval, p in zip(
+            family, samples, intervals, adjusted, strict=True
+        )
+    ]
 
 
 def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Difference:

@@ -24,7 +24,7 @@ from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades, Reads
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.stats.mean import finite
+from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
@@ -229,12 +229,8 @@ class Evaluation:
 
         Each is (lower, upper).
         """
-        nan = float("nan")
-        ends = {name: summary.interval or (nan, nan) for name, summary in self.summary.items()}
-        return {
-            name: (nan if low is None else low, nan if high is None else high)
-            for name, (low, high) in ends.items()
-        }
+        ends = {name: score.interval or (None, None) for name, score in self.summary.items()}
+        return {name: (nan_if_none(low), nan_if_none(high)) for name, (low, high) in ends.items()}
 
     @property
     def signature(self) -> dict[str, str]:

@@ -191,8 +191,8 @@ class Change(base.MeasureGate):
         run, name, score = candidate.run, candidate.system.name, candidate.score
         n, total = len(run.scored.query_ids), run.n_queries
         # `--limit` draws a sample, which lacks most queries of the baseline
-        asked = f"a sample of {n} of {total} queries was asked; run without --limit"
-        sample = asked if n < total else ""
+        reason = f"a sample of {n} of {total} queries was asked; run without --limit"
+        sample = reason if n < total else ""
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with; name another system")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)

@@ -16,6 +16,7 @@ from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
+from ragbench.stats.mean import nan_if_none
 from ragbench.types import Cause, ScoreColumn
 
 
@@ -125,7 +126,7 @@ class Limit(base.MeasureGate):
             return Decision("undecided", nothing, facts=facts)
         why = f"mean {summary.mean:.4g} over {summary.n} queries"
         if self.decide == "interval":
-            limits = f"[{_or_nan(low):.4g}, {_or_nan(high):.4g}] over {summary.n} queries"
+            limits = f"[{nan_if_none(low):.4g}, {nan_if_none(high):.4g}] over {summary.n} queries"
             end = "upper" if self.min is None else "lower"
             why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()
@@ -134,7 +135,7 @@ class Limit(base.MeasureGate):
         )
         decision = Decision(base.within(value, self.min, self.max), why, facts=facts)
         decision = base.undecided_if_turned(decision, n_failed, at_ends)
-        keeps = base.within(_or_nan(summary.mean), self.min, self.max) == "pass"
+        keeps = base.within(nan_if_none(summary.mean), self.min, self.max) == "pass"
         return replace(decision, not_worse=decision.verdict == "undecided" and keeps)
 
     def _compared(self, summary: SystemScore) -> float:
@@ -144,8 +145,8 @@ class Limit(base.MeasureGate):
         interval.
         """
         if self.decide != "interval":
-            return _or_nan(summary.mean)
-        return _or_nan((summary.interval or (None, None))[1 if self.min is None else 0])
+            return nan_if_none(summary.mean)
+        return nan_if_none((summary.interval or (None, None))[1 if self.min is None else 0])
 
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
         """Return the compared number with all failed queries at one end, then at the other.
@@ -166,11 +167,6 @@ class Limit(base.MeasureGate):
             for end in (column.low, column.high)
         )
         return (self._compared(low), self._compared(high))
-
-
-def _or_nan(value: float | None) -> float:
-    """Return a number, NaN for None."""
-    return math.nan if value is None else value
 
 
 class Cost(base.MeasureGate):

@@ -190,6 +190,11 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def nan_if_none(value: float | None) -> float:
+    """Return the number, or NaN for None: `finite` the other way round."""
+    return math.nan if value is None else value
+
+
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
     """Estimated mean of people's labels, from few labels and many scores of a judge.
