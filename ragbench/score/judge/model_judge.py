@@ -17,14 +17,14 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.usage import CountingModel
 from ragbench.registry import Option
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, missing_verdict
-from ragbench.score.judge.items import explain_evidence, with_evidence
+from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric, RubricJudge, missing_verdict
+from ragbench.score.judge.items import explain_evidence, item_of, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
-from ragbench.score.judge.methods.prompt import example_item
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.templates import (
+    load_examples,
     load_templates,
     prompt_fingerprint,
     reads_passages,
@@ -34,7 +34,6 @@ from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
-from ragbench.types.conversation import Turn
 from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
 
@@ -406,22 +405,6 @@ def _outcome_of(verdict: Verdict) -> str:
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
 
 
-# Parts of the example item for rubrics whose examples lack them.
-_EXAMPLE_PARTS: Mapping[str, Any] = {
-    "question": "When was the harbour bridge opened?",
-    "answer": "It was opened on 3 May 1932 [1].",
-    "contexts": ["The harbour bridge was opened to traffic on 3 May 1932."],
-    "reference": "The harbour bridge was opened in 1932.",
-    "queries": ["harbour bridge opening date"],
-    "guidelines": ["Answer in one sentence."],
-    "other": "In the year 1923.",
-    "turns": (
-        Turn("user", "I want to cross the harbour bridge. How long is it?"),
-        Turn("assistant", "It is 503 metres long."),
-    ),
-}
-
-
 class _Recording(CountingModel):
     """Chat model that records requests and sends none; replies have the shape of the schema."""
 
@@ -450,7 +433,10 @@ def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
         ['system']
     """
     example = rubric.examples[0] if rubric.examples else {}
-    item = example_item({**{need: _EXAMPLE_PARTS[need] for need in rubric.needs}, **example})
+    placeholders = load_examples("placeholders")
+    parts = {need: placeholders[need] for need in rubric.needs}
+    parts |= {key: value for key, value in example.items() if key in NEEDS}
+    item = item_of("example", (None,) * 5, parts)
     model = _Recording()
     # rehearsal: placeholders must not be embedded, which would load a model
     judge = ModelJudge(lambda replies: model, Jury(("model",)), Asking(rehearsal=True))

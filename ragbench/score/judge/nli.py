@@ -10,6 +10,7 @@ from ragbench.embed.classifier import Labels, TextClassifier
 from ragbench.embed.entailment import label_columns
 from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.text.analyzer import Analyzer
@@ -43,18 +44,10 @@ class NLI(LocalJudge[Ruling]):
     _decisive = (0, 2)  # of the windows of a long source, neutral ones do not count
     label = "a local model: it checks sentences one by one, and sees nothing around them"
 
+    # all rubrics over claims; `correctness` has the formula `claim_f1`
     served: Sequence[str] = (
-        "faithfulness",
+        *(name for name in FORMULAS if not name.startswith("claim_")),
         "correctness",
-        "context_precision",
-        "context_recall",
-        "context_utilization",
-        "factual_consistency",
-        "hallucination",
-        "noise_sensitivity",
-        "self_knowledge",
-        "citation_precision",
-        "citation_recall",
     )
 
     def __init__(

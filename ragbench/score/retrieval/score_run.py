@@ -214,24 +214,18 @@ class Rules(ScoringRules):
         return {**asdict(self), "judged_only": self.judged_only or None}
 
 
-def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
+def score_run(
     run: Run | Mapping[str, Mapping[str, float]],
     qrels: Qrels | Mapping[str, Mapping[str, int]],
     measures: object,
-    *,
-    missing: Missing = "zero",
-    no_relevant: NoRelevant = "skip",
-    ties: Ties = "docid",
-    trec_eval: TrecEval = 10,
-    depth: int | None = None,
-    judged_only: bool = False,
+    **options: Any,
 ) -> ScoredRun:
     """Score every query of the qrels by every measure.
 
     A query of the qrels without judgements gets no value; a query of the run that the qrels lack is
     not scored; both are counted. `run` and `qrels` are those of `rank`; measures of subtopics need
     qrels {query id: {document id: {subtopic: grade}}}. `measures` are names for `parse_measures`,
-    the other arguments are `Rules`.
+    `options` are those of `Rules`.
 
     Returns:
         Columns in the order of the measures, with a value per query of the qrels, in their order.
@@ -247,14 +241,14 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
         (array([0.5]),
         'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:d3b0b70877f9|v:1')
     """
-    rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
+    rules = Rules(**options)
     parsed = parse_measures(measures)
     judged = as_qrels(qrels)
-    subtopics = subtopics_read_by(parsed, judged, ties)
-    ranked = rank(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    subtopics = subtopics_read_by(parsed, judged, rules.ties)
+    ranked = rank(judged, run, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     n_queries = len(run.query_ids if isinstance(run, Run) else run)
     scored = score_ranked(
-        gather(ranked, subtopics, judged_only=judged_only),
+        gather(ranked, subtopics, judged_only=rules.judged_only),
         parsed,
         rules,
         fingerprints=fingerprints_of(judged, subtopics),

@@ -192,7 +192,7 @@ def worked_examples(step: str) -> list[dict[str, str]]:
     """
     return [
         format_example(number, list(example["material"].items()), example["reply"])
-        for number, example in enumerate(_examples()[step], start=1)
+        for number, example in enumerate(load_examples("examples")[step], start=1)
     ]
 
 
@@ -223,7 +223,9 @@ def prompt_fingerprint(
     names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
     texts += [
-        json.dumps(worked_examples(step)) for step in steps if few_shot and step in _examples()
+        json.dumps(worked_examples(step))
+        for step in steps
+        if few_shot and step in load_examples("examples")
     ]
     return fingerprint([rubric.fingerprint, "few-shot" if few_shot else "zero-shot", *texts])
 
@@ -283,5 +285,6 @@ os.register_at_fork(after_in_child=load_templates.cache_clear)
 
 
 @functools.cache
-def _examples() -> Any:
-    return load_yaml((_FOLDER / "examples.yaml").read_text(encoding="utf-8"), typed=True)
+def load_examples(name: str) -> Any:
+    """Return the content of a YAML file beside the templates, without its ending."""
+    return load_yaml((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), typed=True)
