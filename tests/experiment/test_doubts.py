@@ -186,9 +186,9 @@ class Hits:
         ),
         (
             lambda name: ScoredDocument(f"id {name}", metadata={"page": 1}),
-            "mine: none of its 12 hits, such as 'id%20d0', is a document of the corpus, such as "
-            "'d0.md', or of the judgements such as 'd0.md'; allowed: hits with the ids of "
-            "documents; id_field names a metadata key with the id (page)",
+            "mine: none of its 12 hits is known to the judgements, such as 'id%20d0'; allowed: ids "
+            "of the judgements, such as 'd0.md', or of documents: 'd0.md'; id_field names a "
+            "metadata key with the id (page)",
         ),
     ],
 )
@@ -248,7 +248,9 @@ def test_a_name_of_several_documents_matches_none(write, tmp_path):
         (tmp_path / "docs" / folder).mkdir()
         (tmp_path / "docs" / folder / "leave.md").write_text("Leave.", encoding="utf-8")
 
-    with pytest.raises(DataError, match=r"none of its 3 hits, such as 'leave\.md', is a"):
+    with pytest.raises(
+        DataError, match=r"none of its 3 hits is known to the judgements, such as 'leave\.md'"
+    ):
         rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["leave.md"]})
 
 

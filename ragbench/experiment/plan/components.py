@@ -16,7 +16,6 @@ from ragbench.config.components import indexes
 from ragbench.data.files.judgements import read_nuggets
 from ragbench.embed.base import Encodings
 from ragbench.executors.base import Executor
-from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.files import cache_folder
 from ragbench.generate.base import Generator
@@ -490,18 +489,6 @@ def _is_checked_by_plan(planned: PlannedJudge) -> bool:
 def _path_of(block: schema.JudgeBlock) -> str:
     """Return the path of a judge in the config: `metrics.judge`, or with its name behind it."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
-
-
-def calls_of(noun: str, name: str, component: schema.Component | None) -> Calls:
-    """Return name, timeout, concurrency and retries of the calls of a component.
-
-    A live object, which has no entry, gets the time limit of Python components: it may hang. The
-    timeout is in seconds; a live object is called once at a time, without retries.
-    """
-    owner = f"{noun} '{name}'"
-    if component is None:
-        return Calls(owner, schema.PYTHON_TIMEOUT)
-    return Calls(owner, component.timeout, component.concurrency, component.retries)
 
 
 @contextmanager

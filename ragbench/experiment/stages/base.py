@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 from ragbench import __version__
+from ragbench.config.schema import PYTHON_TIMEOUT
 from ragbench.errors import RagbenchError
 from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import Results, Work, judge_totals
 from ragbench.experiment.stages import stored_items
@@ -190,10 +190,17 @@ class Workspace:
         )
 
     def calls(self, noun: Noun, name: str) -> Calls:
-        """Return the timeout (s) and concurrency of a component; no call starts once time is up."""
-        calls = calls_of(noun, name, self.plan.component(noun, name))
-        reached = self.reached.setdefault(calls.owner, set())
-        return replace(calls, refused=self._refused, reached=reached)
+        """Return the options for the calls of a component; no call starts once time is up.
+
+        A live object, which has no entry, is called once at a time, without retries, and gets the
+        time limit of Python components.
+        """
+        component, owner = self.plan.component(noun, name), f"{noun} '{name}'"
+        reached = self.reached.setdefault(owner, set())
+        if component is None:
+            return Calls(owner, PYTHON_TIMEOUT, refused=self._refused, reached=reached)
+        limits = component.timeout, component.concurrency, component.retries
+        return Calls(owner, *limits, refused=self._refused, reached=reached)
 
     def unreachable(self) -> tuple[str, ...]:
         """Return the components whose server no request of this run has reached, judges last.

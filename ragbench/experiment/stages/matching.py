@@ -291,33 +291,30 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if all(not measure.spec.reads_ids for measure in parse_measures(plan.measures)):
         return marked
     hits = [hit for _, hits in _hits(ranking) for hit in hits]
-    problem = f"none of its {len(run)} hits is known to the judgements"
-    example = f"such as '{hits[0].id}'"
+    problem = f"none of its {len(run)} hits is known to the judgements, such as '{hits[0].id}'"
     keys = list(dict.fromkeys(key for hit in hits for key in hit.metadata))
-    for key in keys:
-        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
-            match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
-            raise DataError(
-                f"{problem}, {example}, while metadata '{key}' of the hits is",
-                record=ranking.name,
-                allowed=f"id_field: {key}; or metrics.retrieval: {match}",
-            )
-    for separator in _SEPARATORS:
-        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits):
-            raise DataError(
-                f"{problem}, {example}, while what stands before '{separator}' is",
-                record=ranking.name,
-                allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
-            )
-    judgement = f"judgements such as '{next(iter(judged))}'"
+    # part of the hits that is judged -> setting that matches by it
+    settings = {
+        f"metadata '{key}' of the hits": f"id_field: {key}; or metrics.retrieval: "
+        f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
+        for key in keys
+        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits)
+    }
+    settings |= {
+        f"what stands before '{separator}'": "metrics.retrieval: "
+        f'match: {{level: document, separator: "{separator}"}}'
+        for separator in _SEPARATORS
+        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits)
+    }
+    if settings:
+        part, setting = next(iter(settings.items()))
+        raise DataError(f"{problem}, while {part} is", record=ranking.name, allowed=setting)
+    example = next(iter(judged))
     if (documents := plan.collection.documents) and not is_app:
-        raise DataError(
-            f"none of its {len(run)} hits, {example}, is a document of the corpus, such as "
-            f"'{documents[0].id}', or of the {judgement}",
-            record=ranking.name,
-            allowed="hits with the ids of documents; id_field names a metadata key with the id "
-            f"({', '.join(keys) or 'the hits have no metadata'})",
-        )
+        ids = f"ids of the judgements, such as '{example}', or of documents: '{documents[0].id}'"
+        metadata = ", ".join(keys) or "the hits have no metadata"
+        allowed = f"{ids}; id_field names a metadata key with the id ({metadata})"
+        raise DataError(problem, record=ranking.name, allowed=allowed)
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
         note = f"{ranking.name}: its passages have no ids: {score}"
@@ -325,7 +322,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if plan.fill is not None:
         score = "its scores count the grades of the model alone"
     remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
-    warning = f"{ranking.name}: {problem}, {example} ({judgement}): {score}; {remedy}"
+    warning = f"{ranking.name}: {problem} (judgements such as '{example}'): {score}; {remedy}"
     return replace(marked, warnings=[warning, *ranking.warnings])
 
 
@@ -415,7 +412,15 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     if n_without:
         problem = f"{n_without} of {n_hits} passages have no {match.id}"
         if n_without == n_hits:
-            raise _missing_document_key(ranking, match, problem, plan.corpus)
+            hits_of_all = [hit for _, hits in _hits(ranking) for hit in hits]
+            of_corpus = (plan.corpus[h.id].metadata for h in hits_of_all if h.id in plan.corpus)
+            keys = keys_of(chain((hit.metadata for hit in hits_of_all), of_corpus))
+            raise DataError(
+                f"{ranking.name}: {problem}",
+                record="metrics.retrieval.match.id",
+                allowed=", ".join(keys) or "metadata in the corpus or from the retriever",
+                nearest=nearest(match.id or "", keys),
+            )
         warnings.append(f"{ranking.name}: {problem}; they are counted as documents of their own")
     run = passage_matching.fold(ranking.run, documents)
     n_documents = np.diff(run.starts)
@@ -451,24 +456,6 @@ def _document_of_hit(
     if document is None and hit.id in corpus:
         return document_id(corpus[hit.id], match)
     return document
-
-
-def _missing_document_key(
-    ranking: RetrieverRun, match: Match, problem: str, corpus: Mapping[str, Document]
-) -> DataError:
-    """Return the error for a metadata key that no hit has, with the keys that there are.
-
-    These are the keys of hits and of their corpus documents.
-    """
-    hits_of_all = [hit for _, hits in _hits(ranking) for hit in hits]
-    corpus_metadata = (corpus[hit.id].metadata for hit in hits_of_all if hit.id in corpus)
-    keys = keys_of(chain((hit.metadata for hit in hits_of_all), corpus_metadata))
-    return DataError(
-        f"{ranking.name}: {problem}",
-        record="metrics.retrieval.match.id",
-        allowed=", ".join(keys) or "metadata in the corpus or from the retriever; there are none",
-        nearest=nearest(match.id or "", keys),
-    )
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
