@@ -12,14 +12,12 @@ import numpy as np
 from ragbench.calibration.judged_run import JudgedScore, Key
 from ragbench.calibration.sheet import LabelScale
 from ragbench.records.certificate import ProbeFound
-from ragbench.records.score import Ends
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
-from ragbench.stats.agreement import FEWEST, raw_agreement
+from ragbench.stats.agreement import raw_agreement
 from ragbench.stats.mean import mean_interval
-from ragbench.types import FloatArray
 from ragbench.types.scores import Verdict
 
 # Name of the probe in certificates.
@@ -145,6 +143,8 @@ def _compare(
     scale = scale or LabelScale.of_rubric(rubric)
     # an answer flips if its level changes, or its score if the scale has no levels
     sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
+    # the share that flips is one minus the share that agrees
+    same = raw_agreement(*sides, groups=queries, confidence=confidence)
     fall = "scores fall" if shift.upper < 0 else "no shift shown"
     return ProbeFound(
         status="measured",
@@ -156,25 +156,7 @@ def _compare(
         unscored=unscored,
         finding="scores rise" if shift.lower > 0 else fall,
         flip_rate=float(np.mean(sides[0] != sides[1])),
-        flip_interval=_flip_interval(sides, queries, confidence),
+        flip_interval=None if same.rule == "undefined" else (1 - same.upper, 1 - same.lower),
         mean_difference=float(np.abs(second - first).mean()),
         unit="level" if scale.levels else "score",
     )
-
-
-def _flip_interval(
-    sides: Sequence[FloatArray], queries: Sequence[str], confidence: float
-) -> Ends | None:
-    """Return the confidence limits of the flip rate, from 0 to 1; None if they are undefined.
-
-    They are undefined below three answers. If all answers flip, they are Wilson's for the queries.
-    """
-    # the share that flips is one minus the share that agrees
-    same = raw_agreement(*sides, groups=list(queries), confidence=confidence)
-    if same.rule != "undefined":
-        return 1 - same.upper, 1 - same.lower
-    if same.value > 0 or same.n < FEWEST:
-        return None
-    # all answers flip: the jackknife sees no spread, but a share of hits has Wilson's limits
-    hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
-    return hits.lower, hits.upper

@@ -215,17 +215,31 @@ def draw(
     places = np.floor((rng.random() + np.arange(n)) * len(units) / n).astype(np.int64)
     # rounding can reach one place beyond the last unit
     picked = [units[order[place]][1] for place in places.clip(max=len(units) - 1)]
-    keys = [picked[i][j] for i in rng.permutation(n) for j in rng.permutation(len(picked[i]))]
-    signature = Signature.of(
-        "draw",
-        n=n,
-        seed=seed,
-        unit=unit,
-        systems=".".join(str(run.systems.index(name)) for name in chosen),
-        population=fingerprint(piece for band, unit in units for piece in (str(band), *unit[0])),
-        v=VERSION,
+    population = [(band, keys[0]) for band, keys in units]
+    signature = _signature(run, chosen, population, n=n, seed=seed, unit=unit)
+    return Draw(_shuffled(rng, picked), n / len(units), signature)
+
+
+def _shuffled(rng: np.random.Generator, groups: Sequence[Sequence[Key]]) -> tuple[Key, ...]:
+    """Return the keys of groups in random order; the keys of a group follow each other."""
+    return tuple(
+        groups[place][item]
+        for place in rng.permutation(len(groups))
+        for item in rng.permutation(len(groups[place]))
     )
-    return Draw(tuple(keys), n / len(units), str(signature))
+
+
+def _signature(
+    run: JudgedRun,
+    systems: Sequence[str],
+    population: Iterable[tuple[int, Key]],
+    **settings: int | str,
+) -> str:
+    """Return the signature of a draw from a population of strata and keys."""
+    places = ".".join(str(run.systems.index(name)) for name in systems)
+    pieces = (piece for code, key in population for piece in (str(code), *key))
+    settings |= {"systems": places, "population": fingerprint(pieces), "v": VERSION}
+    return str(Signature.of("draw", **settings))
 
 
 def _random_stream(score: JudgedScore, seed: int) -> np.random.Generator:
@@ -269,24 +283,10 @@ def _draw_unsure(
     by_query: dict[str, list[Key]] = {}
     for key in sorted(probabilities):
         by_query.setdefault(key[1], []).append(key)
-    groups = list(by_query.values())
-    keys = [
-        groups[place][item]
-        for place in rng.permutation(len(groups))
-        for item in rng.permutation(len(groups[place]))
-    ]
-    signature = Signature.of(
-        "draw",
-        n=n,
-        seed=seed,
-        where="unsure",
-        systems=".".join(str(run.systems.index(name)) for name in systems),
-        population=fingerprint(
-            piece for key, code in sorted(strata.items()) for piece in (str(code), *key)
-        ),
-        v=VERSION,
-    )
-    return Draw(tuple(keys), n / most, str(signature), strata, probabilities)
+    keys = _shuffled(rng, list(by_query.values()))
+    population = ((code, key) for key, code in sorted(strata.items()))
+    signature = _signature(run, systems, population, n=n, seed=seed, where="unsure")
+    return Draw(keys, n / most, signature, strata, probabilities)
 
 
 def _allocation(

@@ -250,41 +250,43 @@ class CertifiedRubric(JudgedRubric):
     corrected_order: tuple[Correction, ...] = optional(())
 
 
-class JudgeCertificate(Record):
-    """Agreement of a judge with labels of people.
+class JudgedRunRecord(Record):
+    """Head of a file about the judges of a run.
 
     Attributes:
+        schema: Kind and version of the file.
         run: Name of the run.
         data: Part of the data set -> fingerprint.
         systems: Systems that were judged.
         confidence: Level of the intervals.
+    """
+
+    schema: str
+    run: str
+    data: Mapping[str, str]
+    systems: tuple[str, ...]
+    confidence: float
+
+
+class JudgeCertificate(JudgedRunRecord):
+    """Agreement of a judge with labels of people.
+
+    Attributes:
         rubrics: Score -> its agreement.
     """
 
     schema: str = CERTIFICATE_SCHEMA
-    run: str
-    data: Mapping[str, str]
-    systems: tuple[str, ...]
-    confidence: float
     rubrics: Mapping[str, CertifiedRubric]
 
 
-class ProbeReport(Record):
+class ProbeReport(JudgedRunRecord):
     """Results of the probes of a judge, which need no labels.
 
     Attributes:
-        run: Name of the run.
-        data: Part of the data set -> fingerprint.
-        systems: Systems that were judged.
-        confidence: Level of the intervals.
         rubrics: Score -> its probes.
     """
 
     schema: str = PROBES_SCHEMA
-    run: str
-    data: Mapping[str, str]
-    systems: tuple[str, ...]
-    confidence: float
     rubrics: Mapping[str, ProbedRubric]
 
 
