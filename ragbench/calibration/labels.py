@@ -218,19 +218,15 @@ class _LabelReader:
         Raises:
             DataError: The row has no such column.
         """
-        columns = list(self.columns.get(rubric, ()))
-        if not columns and rubric in entry.values:
-            columns = [rubric]
+        columns = self.columns.get(rubric) or [name for name in [rubric] if name in entry.values]
         for column in columns:
             entry.field(column)  # raises if the row has no such column
         columns = columns or [c for c in entry.values if c == "label" or c.startswith("label_")]
         if not columns:
-            raise entry.error(
-                f"no column with labels of {rubric} (columns: {', '.join(entry.values)})",
-                allowed="label, or label_1, label_2 ... for several raters, or --column "
-                f"{rubric}=COLUMN",
-            )
-        return columns
+            problem = f"no column with labels of {rubric} (columns: {', '.join(entry.values)})"
+            allowed = f"label, or label_1, label_2 ... for several raters, or --column {rubric}="
+            raise entry.error(problem, allowed=f"{allowed}COLUMN")
+        return list(columns)
 
 
 def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> float | None:
@@ -328,7 +324,8 @@ def read_ratings(
     several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer`. Each column of
     the judge is a judge, each column of labels a rater. A row without a rating of a judge is
     unscored by it. All rubrics of the result have the same labels; without `rubric`, each judge has
-    a rubric of its own.
+    a rubric of its own. The keys of the scores are the columns of the judges, or `rubric`, with the
+    column for several judges. The seed of the run is 0, and it has no baselines.
 
     Args:
         path: Table of ratings.
@@ -373,8 +370,35 @@ def read_ratings(
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    run = _table_run(path, rubric, model, scores, answers)
-    return run, {score.rubric.name: labels for score in run.scores.values()}
+    judged: dict[str, JudgedScore] = {}
+    for judge, ratings in scores.items():
+        word = rubric or judge
+        # several judges by one rubric: the name of the score has to tell them apart
+        name = word if len(scores) == 1 or rubric is None else f"{word}(judge={judge})"
+        judged[name] = JudgedScore(
+            name=name,
+            rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
+            judge=judge,
+            model=model,
+            signature=str(Signature.of(word, judge="elsewhere", model=model)),
+            scores=ratings,
+            unscored={key: "no_rating" for key in answers if key not in ratings},
+        )
+    fingerprints = {
+        name: sorted([*key, value] for key, value in score.scores.items())
+        for name, score in judged.items()
+    }
+    run = JudgedRun(
+        folder=path,
+        name=path.name.partition(".")[0],
+        seed=0,
+        systems=tuple(dict.fromkeys(system for system, _ in answers)),
+        against={},
+        data={"ratings": fingerprint_json(fingerprints)},
+        answers=answers,
+        scores=judged,
+    )
+    return run, {score.rubric.name: labels for score in judged.values()}
 
 
 def _name(entry: Entry, column: str) -> str:
@@ -398,74 +422,29 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
         OptionError: An unknown part, several columns for one part, or a column for two parts.
         DataError: The table lacks a chosen column, or has no column of a required part.
     """
-    parts: dict[str, str] = {}
     check_allowed("--column", "part", chosen, PARTS)
-    for part, columns in chosen.items():
-        if len(columns) > 1 and part not in _SEVERAL:
+    for part, names in chosen.items():
+        if len(names) > 1 and part not in _SEVERAL:
             allowed = f"one column; {' and '.join(_SEVERAL)} may have several"
-            raise OptionError("--column", part, ", ".join(columns), allowed)
-        for column in columns:
-            first.field(column)
-            if column in parts:
-                allowed = f"a column of its own; {column} is the {parts[column]}"
-                raise OptionError("--column", part, column, allowed)
-            parts[column] = part
-
-    def columns_of(part: str) -> list[str]:
-        free = [column for column in first.values if column not in parts]
-        usual = [name for name in PARTS[part] if name in free][:1]
+            raise OptionError("--column", part, ", ".join(names), allowed)
+        for name in names:
+            first.field(name)  # raises if the table has no such column
+    taken = Counter(name for names in chosen.values() for name in names)
+    if repeated := next((name for name, n in taken.items() if n > 1), None):
+        raise OptionError("--column", "", repeated, "each column for one part")
+    free = [name for name in first.values if name not in taken]
+    columns = {}
+    for part, usual in PARTS.items():
         if part in _SEVERAL:
-            usual = [name for name in free if name == part or name.startswith(f"{part}_")]
-        columns = [*chosen.get(part, usual)]
+            names = [name for name in free if name == part or name.startswith(f"{part}_")]
+        else:
+            names = [name for name in usual if name in free][:1]
+        columns[part] = [*chosen.get(part, names)]
         # a table without systems has one, and texts of answers are only for reading
-        if not columns and part not in _OPTIONAL:
-            names = ", ".join(PARTS[part]) or f"{part}, or {part}_1, {part}_2 ..."
+        if not columns[part] and part not in _OPTIONAL:
+            expected = ", ".join(usual) or f"{part}, or {part}_1, {part}_2 ..."
             raise first.error(
                 f"no column with the {part} (columns: {', '.join(first.values)})",
-                allowed=f"{names}, or --column {part}=COLUMN",
+                allowed=f"{expected}, or --column {part}=COLUMN",
             )
-        return columns
-
-    return {part: columns_of(part) for part in PARTS}
-
-
-def _table_run(
-    path: Path,
-    rubric: str | None,
-    model: str,
-    scores: Mapping[str, Mapping[Key, float]],
-    answers: Mapping[Key, JudgedAnswer],
-) -> JudgedRun:
-    """Return a table of ratings as a judged run, with one score per judge.
-
-    The keys of its scores are the judges' columns, or `rubric`, with the column for several judges.
-    The seed is 0, and there are no baselines.
-    """
-    judged = {}
-    for column, values in scores.items():
-        word = rubric or column
-        # several judges by one rubric: the name of the score has to tell them apart
-        name = word if len(scores) == 1 or rubric is None else f"{word}(judge={column})"
-        judged[name] = JudgedScore(
-            name=name,
-            rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
-            judge=column,
-            model=model,
-            signature=str(Signature.of(word, judge="elsewhere", model=model)),
-            scores=values,
-            unscored={key: "no_rating" for key in answers if key not in values},
-        )
-    ratings = {
-        name: sorted([*key, value] for key, value in score.scores.items())
-        for name, score in judged.items()
-    }
-    return JudgedRun(
-        folder=path,
-        name=path.name.partition(".")[0],
-        seed=0,
-        systems=tuple(dict.fromkeys(system for system, _ in answers)),
-        against={},
-        data={"ratings": fingerprint_json(ratings)},
-        answers=answers,
-        scores=judged,
-    )
+    return columns

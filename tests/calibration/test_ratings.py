@@ -115,7 +115,7 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (
             GOOD,
             ["--scale", "1..5", "--column", "judge=label", "--column", "label=label"],
-            "a column of its own; label is the judge",
+            "each column for one part",
         ),
         (
             GOOD,
