@@ -13,14 +13,16 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
+from ragbench.records.codec import to_json
 from ragbench.records.manifest import Passage, TextRow, VerdictRow
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Usage
@@ -42,6 +44,10 @@ _LONGEST: Mapping[str, int] = {
     "prompt": 12_000,
     "word": 300,
 }
+
+
+# key of a text in a verdict -> its kind
+_KINDS = {"reasoning": "reason", "raw": "reason", "text": "question", "texts": "passage"}
 
 
 class PageData(NamedTuple):
@@ -321,42 +327,28 @@ def _filled(**values: object) -> dict[str, object]:
 
 
 def _verdict(row: VerdictRow) -> dict[str, object]:
-    """Return the JSON object of a verdict, without empty values."""
-    return _filled(
-        rubric=row.rubric,
-        pair=None if row.other is None else [row.system, row.other],
-        winner=row.winner,
-        orders=[_rounded(value) for value in row.orders],
-        grade=row.grade if isinstance(row.grade, int) else None,
-        judge=row.judge,
-        model=row.model,
-        score=_rounded(row.score),
-        level=row.level,
-        why=_shortened(row.reasoning, "reason"),
-        claims=[
-            _filled(
-                text=_shortened(claim.text, "question"),
-                gold=claim.whose == "reference" or None,
-                ruling=claim.ruling,
-                supports=claim.passages,
-                against=claim.against,
-                other=claim.other,
-                probability=_rounded(claim.probability),
-            )
-            for claim in row.claims[:_MOST_CLAIMS]
-        ],
-        more=len(row.claims[_MOST_CLAIMS:]) or None,
-        raw=_shortened(row.raw, "reason"),
-        cause="" if row.cause == "scored" else row.cause,
-        failed=row.status == "failed" or None,
-        sample=row.sample,
-        samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
-        usd=_rounded(row.usage.usd),
-        prompts=[
-            [sent.form, sent.fence, [_shortened(text, "passage") for text in sent.texts], sent.to]
-            for sent in row.prompts
-        ],
-    )
+    """Return the JSON object of a verdict: that of its file, cut and without empty values.
+
+    Left out is what the query or a verdict with a score tells already.
+    """
+    is_scored = row.status == "scored"
+    short = replace(row, query_id="", document_id=None, claims=row.claims[:_MOST_CLAIMS])
+    short = replace(short, status="", cause="") if is_scored else short
+    return _filled(**_cut(to_json(short)), more=len(row.claims[_MOST_CLAIMS:]) or None)
+
+
+def _cut(value: Any, key: str = "") -> Any:
+    """Return a JSON value with its texts cut by their keys, and its numbers rounded.
+
+    Empty values are left out of objects.
+    """
+    if isinstance(value, dict):
+        return _filled(**{name: _cut(part, name) for name, part in value.items()})
+    if isinstance(value, list):
+        return [_cut(part, key) for part in value]
+    if isinstance(value, str):
+        return _shortened(value, _KINDS.get(key, "word"))
+    return _rounded(value) if isinstance(value, float) else value
 
 
 @lru_cache(maxsize=1 << 16)  # a run has many equal scores

@@ -321,7 +321,7 @@
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
     if (has(query.text) || query.gold.some(has)) return true;
     const isMentioned = (k) => (typeof k === "string" ? has(k) : passages.has(k));
-    const verdictMentions = ({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text));
+    const verdictMentions = ({ reasoning, claims }) => has(reasoning) || (claims || []).some((claim) => has(claim.text));
     if ([...(query.pairs || []), ...(query.graded || []).map(([, verdict]) => verdict)].some(verdictMentions)) return true;
     if (query.hits.some((hits) => hits.some((hit) => isMentioned(hit[0])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
@@ -404,7 +404,8 @@
     for (const verdict of verdicts) {
       if (verdict.sample) continue;
       const counts = { true: 0, false: 0 };
-      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null, probability = null } of verdict.claims || []) {
+      for (const { text, whose, ruling = null, passages: supports = [], against = [], other = null, probability = null } of verdict.claims || []) {
+        const gold = whose === "reference";
         counts[gold] += 1;
         const key = JSON.stringify([gold, text]);
         const claim = claims.get(key);
@@ -648,14 +649,15 @@
     }));
   }
 
-  const missingScore = (verdict) => [verdict.failed ? null : "does not apply: ", h("b", { class: verdict.failed ? "fail" : null }, spaced(verdict.cause))];
+  const missingScore = ({ status, cause }) => [status === "failed" ? null : "does not apply: ", h("b", { class: status === "failed" ? "fail" : null }, spaced(cause))];
 
   /** A verdict: its result, and behind a click the reasons, the prompts and the raw reply. */
   function verdictDetails(verdict, result, texts) {
-    const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
-    const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
+    const spread = (verdict.samples || []).length > 1 ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
+    const { usd } = verdict.usage || {};
+    const paid = usd ? `, ${number(usd)} USD` : "";
     return h("details", { class: "judged" }, h("summary", null, result),
-      h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
+      h("p", { class: "why", dir: "auto" }, visible(verdict.reasoning || "no reason given")),
       h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
       judgePrompts(verdict, texts),
       verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", { tabindex: "0", role: "region", "aria-label": "raw reply" }, visible(verdict.raw))) : null);
@@ -667,19 +669,19 @@
     const letters = new Map([[view.a, "A"], [view.b, "B"]]);
     const system = (name, strong) => [letters.has(name) ? [h("b", { class: `letter ${letters.get(name)}` }, letters.get(name)), " "] : null, h(strong ? "b" : "span", null, bdi(name))];
     const details = query.pairs.map((verdict) => {
-      const [one, other] = verdict.pair;
+      const { system: one, other } = verdict;
       const worse = verdict.winner === one ? other : one;
       const result = verdict.cause ? [system(one), " and ", system(other), ": ", missingScore(verdict)]
         : verdict.winner === undefined ? ["neither of ", system(one), " and ", system(other), " is better"]
           : [system(verdict.winner, true), " is better than ", system(worse)];
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
-      const answers = verdict.pair.map((name) => (query.systems[name] || {}).answers || [])
+      const answers = [one, other].map((name) => (query.systems[name] || {}).answers || [])
         .map((samples) => samples[(verdict.sample || 0) % samples.length] || {});
       const read = answers.flatMap((answer) => answer.read || []).map(passageAt);
       return verdictDetails(verdict, [result, h("span", { class: "soft" }, visible(` · ${verdict.rubric}${sample} · ${verdict.judge}`))],
         textsOf(query, answers.map((answer) => answer.text), read, true));
     });
-    const pairsOfBoth = (isBoth) => details.filter((_, i) => query.pairs[i].pair.every((name) => letters.has(name)) === isBoth);
+    const pairsOfBoth = (isBoth) => details.filter((_, i) => [query.pairs[i].system, query.pairs[i].other].every((name) => letters.has(name)) === isBoth);
     const [selected, further] = [pairsOfBoth(true), pairsOfBoth(false)];
     return h("section", { class: "pairs", "aria-label": "which answer is better" }, h("h3", null, "Which answer is better"), selected,
       further.length ? h("details", null, h("summary", null, `${selected.length ? "other pairs" : "not of A and B; other pairs"}: ${further.length}`), further) : null);
@@ -785,7 +787,7 @@
   /** The prompts of a verdict, with the texts of the query filled in. */
   function judgePrompts(verdict, textOf) {
     const fullText = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? textOf[text.slice(2, -2)] ?? text : text;
-    const prompts = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
+    const prompts = (verdict.prompts || []).filter(({ form }) => form in index.prompts).map(({ form, fence, texts = [], to }) => {
       const [system, user] = index.prompts[form];
       const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, placeholder) => (placeholder === "fence" ? fence : fullText(texts[placeholder - 1])));
       return h("div", null, to ? h("p", { class: "soft" }, visible(`sent to ${to}`)) : null,
