@@ -429,10 +429,10 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
             raise OptionError("--column", part, ", ".join(names), allowed)
         for name in names:
             first.field(name)  # raises if the table has no such column
-    taken = Counter(name for names in chosen.values() for name in names)
-    if repeated := next((name for name, n in taken.items() if n > 1), None):
+    n_uses = Counter(name for names in chosen.values() for name in names)
+    if repeated := next((name for name, n in n_uses.items() if n > 1), None):
         raise OptionError("--column", "", repeated, "each column for one part")
-    free = [name for name in first.values if name not in taken]
+    free = [name for name in first.values if name not in n_uses]
     columns = {}
     for part, usual in PARTS.items():
         if part in _SEVERAL:

@@ -12,8 +12,7 @@ from ragbench.experiment.plan.systems import n_distractors
 from ragbench.fixes.changes import PricedRun
 from ragbench.fixes.contract import AnswersByReading
 from ragbench.records.causes import CauseRow
-from ragbench.records.contract import AnswerGain
-from ragbench.records.fixes import PricedChange
+from ragbench.records.fixes import AnswerGain, PricedChange
 from ragbench.records.summary import Summary
 from ragbench.types import FloatArray
 

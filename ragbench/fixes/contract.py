@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.records.contract import AnswerRate, GeneratorContract, PairPrediction, PassageKind
+from ragbench.records.fixes import AnswerRate, GeneratorContract, PairPrediction, PassageKind
 from ragbench.stats import mean_interval
 from ragbench.types import FloatArray, IntArray
 from ragbench.types.rows import BoolArray

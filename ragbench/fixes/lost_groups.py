@@ -16,7 +16,7 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing, thirds_of
 from ragbench.records.causes import CauseRow
-from ragbench.records.lost_groups import LostGroup, LostGroups
+from ragbench.records.fixes import LostGroup, LostGroups
 from ragbench.records.manifest import QuestionRow
 from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.stats import overrepresentation

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from ragbench.questions import checks
-from ragbench.questions.base import QuestionCandidate, QuestionPassage
-from ragbench.questions.passages import draw_passages
+from ragbench.questions.base import QuestionCandidate, QuestionPassage, draw_passages
 from ragbench.text.languages import load
 from ragbench.text.tokenize import sentences, words
 from ragbench.types import Document

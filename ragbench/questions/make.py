@@ -19,9 +19,8 @@ from ragbench import llm
 from ragbench.data.files.fields import UNANSWERABLE_KIND
 from ragbench.errors import DataError
 from ragbench.llm.usage import upper_bound
-from ragbench.questions import checks
-from ragbench.questions.base import NO_ANSWER, QuestionCandidate, QuestionPassage, passing
-from ragbench.questions.passages import CHUNKING, draw_passages
+from ragbench.questions import base, checks
+from ragbench.questions.base import NO_ANSWER, QuestionCandidate, QuestionPassage
 from ragbench.questions.prompts import QuestionPrompts
 from ragbench.retrieve.bm25 import BM25
 from ragbench.text.chunk import Chunker
@@ -73,7 +72,7 @@ class QuestionMaker:
             OptionError: The budget limits the cost, and the price of the model is unknown.
         """
         passages = self._passages(kind, n)
-        questions = checks.KeptQuestions(passing(earlier))
+        questions = checks.KeptQuestions(base.passing(earlier))
         n_wanted = len(questions) + n
         by_passage: defaultdict[int, list[str]] = defaultdict(list)
         candidates: list[QuestionCandidate] = []
@@ -129,7 +128,7 @@ class QuestionMaker:
 
     def _passages(self, kind: str, n: int) -> list[QuestionPassage]:
         """Return as many drawn passages as a kind can need; raise a DataError if there is none."""
-        drawn = draw_passages(self._documents, f"{self._seed} {kind}")
+        drawn = base.draw_passages(self._documents, f"{self._seed} {kind}")
         passages = [*islice(drawn, MOST_CANDIDATES * n)]
         if not passages:
             raise DataError("no document of the corpus has text", allowed="documents with text")
@@ -138,7 +137,7 @@ class QuestionMaker:
     @cached_property
     def _index(self) -> tuple[BM25, dict[str, Document], list[Document]]:
         """Index of all passages, id -> passage, and the longest ones; DataError without a word."""
-        chunker, bm25 = Chunker(CHUNKING), BM25()
+        chunker, bm25 = Chunker(base.CHUNKING), BM25()
         chunks = [chunk for document in self._documents for chunk in chunker.chunks_of(document)]
         bm25.index(chunks)
         longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.full_text.encode()))

@@ -7,8 +7,6 @@ from dataclasses import field
 from typing import Literal
 
 from ragbench.records.codec import Record
-from ragbench.records.contract import AnswerGain, GeneratorContract
-from ragbench.records.lost_groups import LostGroups
 from ragbench.types.json_fields import Prose, optional
 
 FIX_SCHEMA = "ragbench.fix/1"
@@ -25,6 +23,152 @@ ChangeKind = Literal[
     "refusal",
     "perfect_reranker",
 ]
+
+
+PassageKind = Literal[
+    "gold_read", "gold_first", "gold_lower", "gold_not_read", "gold_alone", "wrong_passages"
+]
+
+
+class AnswerRate(Record):
+    """Share of right answers of a generator with one kind of passages.
+
+    Attributes:
+        passages: Kind of passages: of its pairs `gold_read`, and of these `gold_first` and
+            `gold_lower`, and `gold_not_read`; of its controls `gold_alone` and `wrong_passages`.
+        questions: Number of questions; a question counts once, with the mean of its pairs.
+        right: Mean share of right answers, 0 to 1; None without questions.
+        interval: Limits of the share; None without questions.
+    """
+
+    passages: PassageKind
+    questions: int
+    right: float | None
+    interval: tuple[float, float] | None
+
+
+class PairPrediction(Record):
+    """Predicted right answers of a retriever with a generator.
+
+    Attributes:
+        retriever: Name of the retriever.
+        predicted: Expected number of right answers to the questions of the run.
+        interval: Limits of the number that a run would count, sampling noise of its answers
+            included.
+        questions: Number of questions.
+        right: Number that the run counted; None if it has not run this pair. The prediction does
+            not use the answers of this pair.
+    """
+
+    retriever: str
+    predicted: float
+    interval: tuple[float, float]
+    questions: int
+    right: int | None
+
+
+class AnswerGain(Record):
+    """Predicted change in the right answers of one generator by a change of its retriever.
+
+    Attributes:
+        generator: Name of the generator.
+        gain: Expected change in the number of right answers.
+        interval: Limits of the change that a run would count.
+    """
+
+    generator: str
+    gain: float
+    interval: tuple[float, float]
+
+
+class GeneratorContract(Record):
+    """Contract of one generator.
+
+    Attributes:
+        generator: Name of the generator.
+        passages: Number of passages that it reads.
+        rates: Share of right answers by kind of passages.
+        pairs: Prediction for each stored retriever; empty without both controls. A retriever whose
+            pair is the only one of the generator has none: its own answers predict nothing else.
+    """
+
+    generator: str
+    passages: int
+    rates: tuple[AnswerRate, ...]
+    pairs: tuple[PairPrediction, ...]
+
+
+# Field -> what questions of a group have in common; other fields are keys of metadata.
+_PHRASES = {
+    "word": "have the word '{}'",
+    "length": "have {}",
+    "rare words": "have {}",
+    "language": "are in {}",
+    "document": "need the document '{}'",
+    "file": "need a part of '{}'",
+    "gold": "have {}",
+    "number": "have {}",
+}
+
+
+class LostGroup(Record):
+    """Group with more lost questions than chance would give.
+
+    Attributes:
+        field: What the questions share: `metadata.kind`, `word`, `length`, `rare words`,
+            `number`, `language`, `document`, `file` (the id of a document before its last #), or
+            `gold` (documents).
+        value: The shared value.
+        lost: Number of lost questions in the group.
+        questions: Number of all questions in the group.
+        expected: Number of lost questions that chance would give.
+        p_adjusted: P-value of Fisher's exact test, adjusted for all groups.
+        queries: Ids of the lost questions, in the order of the data set.
+    """
+
+    field: str
+    value: str
+    lost: int
+    questions: int
+    expected: float
+    p_adjusted: float
+    queries: tuple[str, ...]
+
+    @property
+    def phrase(self) -> str:
+        """Verb and value that the questions have in common: `have kind 'dates'`."""
+        # Metadata keys keep their prefix until here: a key `word` or `length` must not get the
+        # phrase of the built-in field.
+        other = f"have {self.field.removeprefix('metadata.')} '{{}}'"
+        # not by format: a key of metadata may hold braces
+        return _PHRASES.get(self.field, other).replace("{}", self.value)
+
+
+class LostGroups(Record):
+    """Groups of lost questions of one system.
+
+    Attributes:
+        lost: Number of lost questions of the system.
+        questions: Number of its questions with a known cause.
+        tried: Number of groups that were tested; groups of the same questions count once.
+        groups: Groups with more lost questions than chance would give, the smallest p-value first.
+    """
+
+    lost: int
+    questions: int
+    tried: int
+    groups: tuple[LostGroup, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each group, or one that says that there is none."""
+        if not self.groups:
+            return ["no group has more lost questions than chance would give"]
+        return [
+            f"{group.lost} of {self.lost} lost questions {group.phrase} ({group.expected:.2g} "
+            f"expected)"
+            for group in self.groups
+        ]
 
 
 class FusedRetriever(Record):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ragbench.records.gate import Decision
 from ragbench.records.score import Kind, SystemScore
 
 # Best value of a measure, a value that is not shown to differ from the best, or neither.
@@ -123,25 +124,6 @@ class Section:
     counts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GateRow:
-    """Gate with its verdict, as printable text.
-
-    Attributes:
-        verdict: pass, fail or undecided.
-        gate: The condition: `ndcg@10 drop > 0.01`.
-        system: Name of the system; empty for a gate on a judge.
-        why: Numbers behind the verdict.
-        worst: Id, and question with scores, of the worst queries; empty if the gate passed.
-    """
-
-    verdict: str
-    gate: str
-    system: str
-    why: str
-    worst: tuple[tuple[str, str], ...] = ()
-
-
 # heads of the table of gates, in formats that draw one
 GATE_HEADS = ("verdict", "gate", "system", "why")
 
@@ -193,7 +175,8 @@ class Layout:
             ones. It stands first; empty if no system has causes, and on a page of several runs.
         headlines: Results in words: counts of gate verdicts first, then a sentence per section.
         run_id: Id of the run; empty for a comparison of runs.
-        gates: Verdicts of the gates, undecided ones first.
+        gates: Decisions as printable texts, undecided ones first. `why` has the means, too; a gate
+            that passed has no worst queries.
         sections: Tables of scores.
         slices: Scores and causes in each slice, and the slices that got worse; None without slices.
         runs: Changes between several runs; None for one run.
@@ -215,7 +198,7 @@ class Layout:
     headlines: tuple[str, ...]
     lead: str = ""
     run_id: str = ""
-    gates: tuple[GateRow, ...] = ()
+    gates: tuple[Decision, ...] = ()
     sections: tuple[Section, ...] = ()
     slices: Chapter | None = None
     runs: Chapter | None = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.records.contract import PassageKind
-from ragbench.records.fixes import FixList, PricedChange
+from ragbench.records.fixes import FixList, PassageKind, PricedChange
 from ragbench.report.base import Chapter, Grid
 from ragbench.report.text import grid_lines, with_interval
 from ragbench.types.display import printable

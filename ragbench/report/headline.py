@@ -200,21 +200,18 @@ def _best_against_baseline(
     p = fmt.probability(comparison.p_adjusted)
     certainty = f"{fmt.percent(confidence)} confidence, "
     certainty += f"adjusted p {p}" if corrected else f"p {p}, not corrected"
-    if outcome == "better":
-        return (
-            f"{name}: {best} is best, {value}, surely better than {against}: {change} ({certainty})"
-        )
     if outcome == "identical":
         return f"{best} and {against} have the same {name} on every query, {value}"
-    text = f"{name}: {best} is best, {value}"
-    if outcome == "worse":  # the means are over different queries, the difference is not
-        text += f", but surely worse than {against} on the queries that both have"
-        return f"{text}: {change} ({certainty})"
-    if outcome != "not shown":
-        return f"{text}; its difference from {against}, {change}, was not tested"
-    text += f", but not shown to be better than {against}: {change} ({certainty})"
+    verdicts: Mapping[Outcome, str] = {
+        "better": "surely better than",
+        # the means are over different queries, the difference is not
+        "worse": "but, on the queries that both have, surely worse than",
+        "not shown": "but not shown to be better than",
+    }
+    verdict = verdicts.get(outcome, "not tested against")
+    text = f"{name}: {best} is best, {value}, {verdict} {against}: {change} ({certainty})"
     detectable = comparison.minimum_detectable
-    if detectable is None:
+    if outcome != "not shown" or detectable is None:
         return text
     n = fmt.counted(comparison.n, "queries")
     return f"{text}; {n} would show a difference of {fmt.significant(detectable)} in 4 of 5 cases"

@@ -14,7 +14,7 @@ from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCounts
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
-from ragbench.report.base import Chapter, GateRow, Grid, Layout, ScoreCell, Section
+from ragbench.report.base import Chapter, Grid, Layout, ScoreCell, Section
 from ragbench.report.ci import why_of
 from ragbench.report.headline import cheapest_sentence, headline, lead, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
@@ -177,20 +177,11 @@ def _subject(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _gate(gate: Decision) -> GateRow:
+def _gate(gate: Decision) -> Decision:
     """Return a decision as printable text, with its worst queries if it did not pass."""
-    worst = []
-    for query in () if gate.verdict == "pass" else gate.worst_queries:
-        start = "" if query.baseline is None else f"{fmt.significant(query.baseline)} -> "
-        text = f"{printable(query.question)} {start}{fmt.significant(query.score)}".strip()
-        worst.append((printable(query.query_id), text))
-    return GateRow(
-        verdict=printable(gate.verdict),
-        gate=printable(gate.gate),
-        system=printable(gate.system or ""),
-        why=printable(why_of(gate)),
-        worst=tuple(worst),
-    )
+    text, system, why = map(printable, (gate.gate, gate.system or "", why_of(gate)))
+    worst = () if gate.verdict == "pass" else gate.worst_queries
+    return replace(gate, gate=text, system=system, why=why, worst_queries=worst)
 
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:

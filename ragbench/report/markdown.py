@@ -10,6 +10,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import base
 from ragbench.report import text as fmt
+from ragbench.report.ci import worst_line
 from ragbench.report.layout import lay_out
 from ragbench.types.display import printable
 
@@ -49,11 +50,11 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
     blocks += [[escape(line)] for line in (*headlines, page.subject)]
     if page.gates:
-        rows = [(gate.verdict, gate.gate, gate.system, gate.why) for gate in page.gates]
+        rows = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
         blocks.append(table_lines(base.GATE_HEADS, rows))
-    for gate in (gate for gate in page.gates if gate.worst):
+    for gate in (gate for gate in page.gates if gate.worst_queries):
         subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
-        lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
+        lines = list_lines(map(worst_line, gate.worst_queries))
         blocks.append([f"{escape(subject)}, {gate.verdict}; the worst queries:", "", *lines])
     blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     if page.runs:

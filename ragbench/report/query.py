@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.data.runs.run_lines import AnswerView
@@ -15,6 +14,7 @@ from ragbench.records.manifest import Passage, TextRow, VerdictRow
 from ragbench.report.text import MISSING, cause_words, draw, significant
 from ragbench.types import JudgedClaim
 from ragbench.types.display import printable
+from ragbench.types.scores import SentPrompt
 
 _INDENT = "  "
 
@@ -276,24 +276,10 @@ def generator_prompt(answer: AnswerView) -> str:
     return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, prompt)
 
 
-class PrintedPrompt(NamedTuple):
-    """Prompt of a judge.
-
-    Attributes:
-        system: System message.
-        user: User message.
-        to: Models that got it, and how often; empty if each model of the judge got it once.
-    """
-
-    system: str
-    user: str
-    to: str
-
-
 def prompts_sent(
     views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
-) -> Iterator[PrintedPrompt]:
-    """Yield the prompts of a verdict, byte for byte; nothing for a judge without prompts.
+) -> Iterator[SentPrompt]:
+    """Yield the prompts of a verdict with their texts; nothing for a judge without prompts.
 
     A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`. A prompt
     whose form is not stored is left out.
@@ -330,7 +316,7 @@ def prompts_sent(
         texts["passages"] = "\n".join(whole.values())
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
-            yield PrintedPrompt(form.system, row.filled(form, texts), row.to)
+            yield SentPrompt(form.system, row.filled(form, texts), to=row.to)
 
 
 def _full_text(passage: Passage | None) -> str | None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.questions.passages import draw_passages
+from ragbench.questions.base import draw_passages
 from ragbench.types import Document
 
 lengths = st.lists(st.integers(0, 900), max_size=8)

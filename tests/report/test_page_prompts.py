@@ -187,7 +187,7 @@ def test_what_judges_of_pairs_and_passages_were_sent_is_told_to_the_byte(preferr
     view = views["q1"]
 
     sent = {
-        tuple(each[:2])
+        (each.system, each.user)
         for verdict in (*view.pairs, *view.graded)
         for each in prompts_sent(views, view, None, verdict)
     }

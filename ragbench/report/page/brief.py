@@ -32,7 +32,7 @@ def lay_out_brief(summary: Summary, comparisons: Comparisons) -> tuple[Layout, S
     short_page = replace(
         page,
         headlines=_cut(page.headlines),
-        gates=tuple(replace(gate, worst=()) for gate in page.gates[:_GATES]),
+        gates=tuple(replace(gate, worst_queries=()) for gate in page.gates[:_GATES]),
         sections=tuple(
             replace(section, counts=(), labels=(), measures=section.measures[:_MEASURES])
             for section in tables.sections[:_TABLES]

@@ -19,6 +19,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Layout, MeasureColumn, Section
+from ragbench.report.ci import worst_line
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
 from ragbench.report.markdown import render_chapter
@@ -154,6 +155,7 @@ def _render(
         groups=groups,
         sections=[(section, table_parts(section)) for section in page.sections],
         signs=SIGNS,
+        worst_line=worst_line,
     )
 
 
