@@ -112,7 +112,7 @@ def test_what_goes_wrong_fails_by_its_cause(answer, cause):
 
 
 def test_as_many_are_asked_at_once_as_the_limit_allows():
-    outcomes, server = run(Answer("ok", delay_s=1.0), n=8, concurrency=4)
+    outcomes, server = run(Answer("ok", delay_s=0.3), n=8, concurrency=4)
 
     assert [outcome.value.answer for outcome in outcomes] == ["ok"] * 8
     assert server.counters.peak_in_flight == 4
