@@ -52,6 +52,17 @@ class RequestOptions(OptionSet):
     retries: Annotated[int, Option(ge=0)] = 2
     keep_alive: Annotated[bool, Option()] = True
 
+    def connect(self, url: str, headers: Mapping[str, str] | None) -> Endpoint:
+        """Return the client of a URL with headers; OptionError if one of them is invalid."""
+        return Endpoint(
+            "http",
+            url,
+            headers,
+            timeout=self.timeout,
+            retries=self.retries,
+            keep_alive=self.keep_alive,
+        )
+
 
 class EndpointOptions(RequestOptions):
     """Headers, limits and retries of requests to a URL of the user.
@@ -66,14 +77,7 @@ class EndpointOptions(RequestOptions):
 
     def endpoint(self) -> Endpoint:
         """Return the client of the URL; raise an OptionError for an invalid URL or header."""
-        return Endpoint(
-            "http",
-            self.url,
-            self.headers,
-            timeout=self.timeout,
-            retries=self.retries,
-            keep_alive=self.keep_alive,
-        )
+        return self.connect(self.url, self.headers)
 
 
 class Endpoint:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,20 +106,26 @@ class SentenceTransformerEmbedder(embed.Embedder):
         lock = threading.RLock()  # one of the two methods may call the other
         for name in ("preprocess", "tokenize"):  # the name depends on the version
             if (method := getattr(module, name, None)) is not None:
-                setattr(module, name, _holding(lock)(self._padding(method)))
+                setattr(module, name, self._padding(method, lock))
 
-    def _padding(self, tokenize: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-        """Return a function that pads the tokens of a batch to the length of its thread."""
+    def _padding(
+        self, tokenize: Callable[..., dict[str, Any]], lock: threading.RLock
+    ) -> Callable[..., dict[str, Any]]:
+        """Return a function that pads the tokens of a batch to the length of its thread.
+
+        It holds the lock while it computes.
+        """
 
         @functools.wraps(tokenize)
         def padded(*args: Any, **options: Any) -> dict[str, Any]:
-            features, tokenizer = tokenize(*args, **options), self._model.tokenizer
-            inputs = {n: features[n] for n in tokenizer.model_input_names if n in features}
             length = self._length.tokens
-            return {
-                **features,
-                **tokenizer.pad(inputs, "max_length", length, return_tensors="pt", verbose=False),
-            }
+            with lock:
+                features, tokenizer = tokenize(*args, **options), self._model.tokenizer
+                inputs = {n: features[n] for n in tokenizer.model_input_names if n in features}
+                padded_inputs = tokenizer.pad(
+                    inputs, "max_length", length, return_tensors="pt", verbose=False
+                )
+            return {**features, **padded_inputs}
 
         return padded
 
@@ -204,12 +209,6 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
     if checkpoint.folder is None:
         checkpoint.config()
     return checkpoint
-
-
-@contextmanager
-def _holding(lock: threading.RLock) -> Iterator[None]:
-    with lock:
-        yield
 
 
 def _load(checkpoint: embed.Checkpoint, device: str) -> Any:

@@ -15,7 +15,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm import server
-from ragbench.registry import Option, OptionSet, nearest
+from ragbench.registry import Option, OptionSet, nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Turn
 
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 
 _FOLDER = Path(__file__).with_name("prompts")
-_NAMES = ("question", "passages")
 _FIELDS = ("number", "id", "title", "text")
 _ALLOWED_NAMES = f"{{{{ question }}}}, {{{{ passages }}}}, each with {', '.join(_FIELDS)}"
-_KEYS = ("system", "user")
+_KEYS = {"system", "user"}
 _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
 
@@ -124,14 +123,9 @@ def _parts(text: str, path: Path) -> tuple[str, str]:
     except YamlError as error:
         problem = f"no YAML: {error.problem}"
         raise DataError(problem, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
-    if not isinstance(content, dict) or not isinstance(content.get("user"), str):
-        raise DataError("no prompt: it has no text 'user'", file=path, allowed=_ALLOWED_FILE)
-    for key, value in content.items():
-        if key not in _KEYS:
-            close = nearest(str(key), _KEYS)
-            raise DataError(f"unknown key '{key}'", file=path, allowed=_ALLOWED_FILE, nearest=close)
-        if not isinstance(value, str):
-            raise DataError(f"'{key}' is not text", file=path, allowed=_ALLOWED_FILE)
+    is_text = isinstance(content, dict) and all(isinstance(t, str) for t in content.values())
+    if not (is_text and "user" in content and content.keys() <= _KEYS):
+        raise DataError(f"no prompt: found {shown(content)}", file=path, allowed=_ALLOWED_FILE)
     return content.get("system", ""), content["user"]
 
 
@@ -152,24 +146,15 @@ def _compile(user: str, path: Path) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names: set[str] = set()
     try:
         names = meta.find_undeclared_variables(environment.parse(user))
         template = environment.from_string(user)
         # With one passage, so that the body of a loop over passages is tried as well.
         template.render(question="", passages=[dict.fromkeys(_FIELDS, "")])
     except Exception as error:  # noqa: BLE001 - a template divides by zero, adds texts to numbers
-        line = getattr(error, "lineno", None)
-        unknown = next((name for name in sorted(names) if name not in _NAMES), None)
-        close = None if unknown is None else nearest(unknown, _NAMES)
         kind = "" if isinstance(error, TemplateError) else f"{type(error).__name__}: "
-        raise DataError(
-            f"{kind}{error}".rstrip(".: "),
-            file=path,
-            line=line,
-            allowed=_ALLOWED_NAMES,
-            nearest=close,
-        ) from None
+        problem, line = f"{kind}{error}".rstrip(".: "), getattr(error, "lineno", None)
+        raise DataError(problem, file=path, line=line, allowed=_ALLOWED_NAMES) from None
     if "question" not in names:
         raise DataError("the template does not ask the question", file=path, allowed=_ALLOWED_NAMES)
     return template

@@ -16,6 +16,7 @@ from ragbench.types.records import read_count
 
 # Options whose paths match one value per passage.
 _MANY = ("texts", "ids", "titles")
+_OPTIONAL = (*_MANY, "queries", "input_tokens", "output_tokens", "usd")
 
 
 class HttpService:
@@ -27,7 +28,6 @@ class HttpService:
         chosen: Options of the generator or app.
         body: Default body, with places in braces.
         places: Places that a body may have.
-        paths: Paths of `texts`, `ids`, `titles` and `queries` in the reply; None for none.
 
     Raises:
         OptionError: A path or a place of the body is invalid, a path to passages lacks `[*]`, the
@@ -41,17 +41,17 @@ class HttpService:
         chosen: HttpGeneratorOptions | HttpAppOptions,
         body: Mapping[str, Any],
         places: Sequence[str],
-        **paths: str | None,
     ) -> None:
         self._endpoint = chosen.endpoint()
         self._answer = templates.JsonPath(chosen.answer, "http", "answer")
         # An answer is one text: `[*]` would match several.
         if self._answer.has_star:
             raise OptionError("http", "answer", chosen.answer, "a path without [*]")
-        paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
+        # a generator has no options of passages and queries
+        paths = {option: getattr(chosen, option, None) for option in _OPTIONAL}
         self._paths = {
             option: templates.JsonPath(path, "http", option)
-            for option, path in {**paths, "usd": chosen.usd}.items()
+            for option, path in paths.items()
             if path is not None
         }
         for option in _MANY:
@@ -206,15 +206,7 @@ class HttpApp(HttpService):
 
     def __init__(self, **options: Any) -> None:
         chosen = HttpAppOptions(**options)
-        super().__init__(
-            chosen,
-            {"question": "{question}"},
-            ("question",),
-            texts=chosen.texts,
-            ids=chosen.ids,
-            titles=chosen.titles,
-            queries=chosen.queries,
-        )
+        super().__init__(chosen, {"question": "{question}"}, ("question",))
 
     def answer(self, question: str) -> Prediction:
         """Return the answer to a question.

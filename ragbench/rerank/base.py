@@ -13,7 +13,7 @@ from typing import Any
 from ragbench.embed.component import SearchComponent
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt
-from ragbench.types import Document, Query, ScoredDocument
+from ragbench.types import Query, ScoredDocument
 
 # The hits of each query, best first.
 HitLists = Sequence[Sequence[ScoredDocument]]
@@ -56,7 +56,7 @@ def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[
                 f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: documents of "
                 "the corpus, or hits with a text"
             )
-    return [Document(hit.id, hit.text or "", hit.title or "").full_text for hit in hits]
+    return [hit.to_document().full_text for hit in hits]
 
 
 class CallableReranker(Reranker):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from ragbench.adapters.http import Endpoint, RequestOptions, Url
+from ragbench.adapters.http import RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
@@ -48,14 +48,7 @@ class HttpReranker(Reranker):
         chosen = HttpRerankerOptions(**options)
         key = chosen.api_key_env
         headers = {} if key is None else {"Authorization": f"Bearer {_key(key)}"}
-        self._endpoint = Endpoint(
-            "http",
-            chosen.url,
-            headers,
-            timeout=chosen.timeout,
-            retries=chosen.retries,
-            keep_alive=chosen.keep_alive,
-        )
+        self._endpoint = chosen.connect(chosen.url, headers)
         self._model = {} if chosen.model is None else {"model": chosen.model}
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
@@ -106,21 +99,20 @@ def _read_scores(reply: Any, count: int) -> dict[int, float]:
     results = reply.get("results") if isinstance(reply, Mapping) else None
     if not isinstance(results, list):
         raise AdapterError(f"the reply is {shown(reply)}, allowed: {{results: [...]}}")
+    allowed = f"{{index: 0 to {count - 1}, each once, relevance_score: a number}}"
     scores: dict[int, float] = {}
     for position, result in enumerate(results):
-        place = f"results[{position}]"
-        if not isinstance(result, Mapping):
-            raise AdapterError(f"{place} is {shown(result)}, allowed: {{index, relevance_score}}")
-        index, score = result.get("index"), result.get("relevance_score")
-        # true is an int for Python
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
-            allowed = f"an integer from 0 to {count - 1}"
-            raise AdapterError(f"{place}.index is {shown(index)}, allowed: {allowed}")
-        if index in scores:
-            raise AdapterError(f"{place}.index is {index} again, allowed: each passage once")
-        is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+        parts: Mapping[str, Any] = result if isinstance(result, Mapping) else {}
+        index, score = map(parts.get, ("index", "relevance_score"))
+        # by exact type: true is an int for Python
         # NaN compares with nothing, and a float holds no larger integer.
-        if score is None or not is_number or not abs(score) <= sys.float_info.max:
-            raise AdapterError(f"{place}.relevance_score is {shown(score)}, allowed: a number")
+        if (
+            type(index) is not int
+            or not 0 <= index < count
+            or index in scores
+            or not (type(score) is int or type(score) is float)
+            or not abs(score) <= sys.float_info.max
+        ):
+            raise AdapterError(f"results[{position}] is {shown(result)}, allowed: {allowed}")
         scores[index] = float(score)
     return scores

@@ -53,9 +53,10 @@ class HttpRetriever(Retriever):
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
         check_template(self._body, _PLACEHOLDERS, "http", "body")
         self._ids = _hits_path(chosen.ids, "ids")
-        parts = {"scores": chosen.scores, "texts": chosen.texts, "titles": chosen.titles}
         self._parts = {
-            option: _hits_path(path, option) for option, path in parts.items() if path is not None
+            option: _hits_path(path, option)
+            for option in ("scores", "texts", "titles")
+            if (path := getattr(chosen, option)) is not None
         }
         queries = chosen.queries
         self._queries = None if queries is None else JsonPath(queries, "http", "queries")
