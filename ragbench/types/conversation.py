@@ -178,7 +178,7 @@ class _Draft:
 
 
 def read_turns(
-    value: Json, fail: Fail, documents: Mapping[str, Json] = MappingProxyType({})
+    value: Json, fail: Fail, documents: Entries = MappingProxyType({})
 ) -> tuple[Turn, ...]:
     """Return the turns of a list of messages or of exchanges; an empty list has none.
 
@@ -277,7 +277,7 @@ def is_conversation(value: Json) -> bool:
 class _ConversationReader:
     """Reader of turns and tool calls; `fail` returns the error with the place of the value."""
 
-    def __init__(self, fail: Fail, documents: Mapping[str, Json]) -> None:
+    def __init__(self, fail: Fail, documents: Entries) -> None:
         self._fail, self._documents = fail, documents
 
     def turns(self, value: Json) -> tuple[Turn, ...]:

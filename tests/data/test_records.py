@@ -180,6 +180,14 @@ def test_passages_find_their_document(write):
     assert len(ids[5]) == 12
 
 
+def test_empty_documents_are_noted_once(write):
+    corpus = write("corpus.jsonl", [{"_id": "d1", "text": ""}, {"_id": "d2", "text": "beta"}])
+
+    notes = Records(path=write("a.jsonl", [{"question": "?!"}]), corpus=corpus).load().notes
+
+    assert notes.count("1 empty document: d1") == 1
+
+
 def test_a_system_per_value(write):
     path = write(
         "a.jsonl",

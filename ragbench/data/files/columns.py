@@ -29,6 +29,8 @@ _RAGBENCH = {"documents", "documents_sentences", "response"}
 Columns = Mapping[str, str]
 # The option `columns`: part -> its column, its columns, or None for no column.
 PartMap = Mapping[str, str | Sequence[str] | None]
+# Returns True for a column that holds ids of the corpus.
+HoldsIds = Callable[[str], bool]
 
 
 def check_mapping(columns: PartMap, owner: str) -> None:
@@ -58,18 +60,16 @@ def check_mapping(columns: PartMap, owner: str) -> None:
 
 
 def group_numbered_columns(
-    present: Sequence[str],
-    columns: PartMap | None,
-    holds_ids: Callable[[str], bool] = lambda column: False,
+    present: Sequence[str], columns: PartMap, holds_ids: HoldsIds
 ) -> PartMap:
     """Return `columns` with a list of columns for each part that numbered columns hold.
 
     The result is a new dict, and the lists are in the order of `present`; without numbered columns
-    it equals `columns` ({} for None). `source_doc_1` and `source_doc_2` hold `relevant`. Parts that
+    it equals `columns`. `source_doc_1` and `source_doc_2` hold `relevant`. Parts that
     `columns` names stay as they are, and so do parts whose name without a number is a column. Names
     that are only likely for `relevant` need a column for which `holds_ids` returns True.
     """
-    mapping = dict(columns or {})
+    mapping = dict(columns)
     for part in SEVERAL:
         # a part that the user names, also as null, is not guessed
         if part not in mapping and (group := _numbered(part, present, mapping, holds_ids)):
@@ -106,7 +106,7 @@ def join_columns(
 
 
 def _numbered(
-    part: str, present: Sequence[str], columns: PartMap, holds_ids: Callable[[str], bool]
+    part: str, present: Sequence[str], columns: PartMap, holds_ids: HoldsIds
 ) -> list[str]:
     """Return the columns `name_1, name_2, ...` of a part; empty where they do not surely hold it.
 
@@ -150,7 +150,7 @@ def resolve_columns(
     present: Sequence[str],
     columns: Mapping[str, str | None] | None,
     file: object,
-    holds_ids: Callable[[str], bool] = lambda column: False,
+    holds_ids: HoldsIds = lambda column: False,
     doubts: list[str] | None = None,
 ) -> Columns:
     """Return part -> column for each part that has one, in the order of `PARTS`.
@@ -210,7 +210,7 @@ def resolve_columns(
 
 
 def _candidates(
-    part: str, free: Sequence[str], present: Sequence[str], holds_ids: Callable[[str], bool]
+    part: str, free: Sequence[str], present: Sequence[str], holds_ids: HoldsIds
 ) -> list[str]:
     """Return the columns that may hold a part: those with a sure name, or else with a likely one.
 

@@ -416,16 +416,14 @@ def error_maker(entry: Entry, column: str) -> Fail:
     return lambda problem, allowed: entry.error(f"'{column}': {problem}", allowed=allowed)
 
 
-def chat_notes(
-    queries: Iterable[Query], expected_calls: Mapping[str, Sequence[ToolCall]], n_whole: int
-) -> list[str]:
+def chat_notes(queries: Iterable[Query], n_expected: int, n_whole: int) -> list[str]:
     """Return notes on the conversations and tools of a data set, one sentence each.
 
     [] if there are none.
 
     Args:
         queries: The questions with their turns.
-        expected_calls: Query id -> gold tool calls.
+        n_expected: Number of questions with gold tool calls.
         n_whole: Number of records that were read as a whole conversation.
     """
     lengths = [len(query.turns) for query in queries if query.turns]
@@ -442,8 +440,8 @@ def chat_notes(
             f"{counted(len(lengths), 'question')} after {turns}: judges and chat models get them, "
             "retrievers and apps the question alone"
         )
-    if expected_calls:
-        notes.append(f"gold tool calls: {counted(len(expected_calls), 'question')}")
+    if n_expected:
+        notes.append(f"gold tool calls: {counted(n_expected, 'question')}")
     return notes
 
 

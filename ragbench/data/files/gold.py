@@ -42,6 +42,10 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|file:|~/|\.\./")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
+# Ids of documents as they are written, each with its grade; None without one.
+GradedIds = Sequence[tuple[str, int | None]]
+
+
 class DocumentNames:
     r"""Ids of a corpus, with the other names that people write for a document.
 
@@ -179,7 +183,7 @@ class GoldIds:
     renamed: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
 
-    def read(self, entry: Entry, column: str) -> list[tuple[str, int | None]]:
+    def read(self, entry: Entry, column: str) -> GradedIds:
         """Return (id, grade) of each gold document of a row, in order.
 
         The grade is None without one. A document that stands twice with one grade counts once, at
@@ -204,9 +208,7 @@ class GoldIds:
             grades[name] = grade
         return list(grades.items())
 
-    def grades(
-        self, entry: Entry, column: str, gold: Sequence[tuple[str, int | None]]
-    ) -> dict[str, int]:
+    def grades(self, entry: Entry, column: str, gold: GradedIds) -> dict[str, int]:
         """Return gold document -> grade of a row, from a column with grades alone.
 
         Documents come in the order of `gold`; an object may add further ones. A document that an
@@ -243,9 +245,7 @@ class GoldIds:
             for (name, _), grade in zip(gold, values, strict=True)
         }
 
-    def _items(
-        self, entry: Entry, column: str, value: Any, *, top: bool
-    ) -> list[tuple[str, int | None]]:
+    def _items(self, entry: Entry, column: str, value: Any, *, top: bool) -> GradedIds:
         """Return (id, grade) pairs of a value: a list, an object, or a text that may hold a list.
 
         `top` is True for the whole cell: only there a text may be a list in brackets or with
@@ -269,9 +269,7 @@ class GoldIds:
         hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
         raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{self.forms}; {hint}")
 
-    def _of_text(
-        self, entry: Entry, column: str, text: str, *, top: bool
-    ) -> list[tuple[str, int | None]]:
+    def _of_text(self, entry: Entry, column: str, text: str, *, top: bool) -> GradedIds:
         """Return (id, None) pairs of a text: an id, ids between separators, or a list in brackets.
 
         A text that the corpus knows is one id, whatever it holds. Empty text, and `nan`, `none` or
@@ -296,9 +294,7 @@ class GoldIds:
             return [(piece, None) for piece in by_comma]
         return [(text, None)]
 
-    def _of_object(
-        self, entry: Entry, column: str, value: Mapping[str, Any]
-    ) -> list[tuple[str, int | None]]:
+    def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
 
         Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None.
@@ -390,9 +386,7 @@ class RankedIds(GoldIds):
                 raise entry.error(problem, allowed=self.forms)
         return [*map(encode_spaces, names)]
 
-    def _of_object(
-        self, entry: Entry, column: str, value: Mapping[str, Any]
-    ) -> list[tuple[str, int | None]]:
+    def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object with an id and no text, without a grade; [] for a blank id.
 
         Raises a `DataError` for other objects, such as {id: score}, which has no order.

@@ -288,6 +288,8 @@ def first_cut(text: bytes) -> int | None:
     return None
 
 
+# Query id -> document id -> score.
+Scores = Mapping[str, Mapping[str, float]]
 _NO_HITS = "# a run without hits\n"
 _LINES_AT_ONCE = 8_192  # their columns fit into the caches of a core
 _TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the longest id
@@ -332,12 +334,7 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
         return replace(whole_run(stream), name=name or stream.tag or "run")
 
 
-def write_run(
-    run: Run | Mapping[str, Mapping[str, float]],
-    path: str | os.PathLike[str],
-    *,
-    tag: str | None = None,
-) -> None:
+def write_run(run: Run | Scores, path: str | os.PathLike[str], *, tag: str | None = None) -> None:
     """Write a run file, whole or not at all; see `format_run`.
 
     Args:
@@ -352,7 +349,7 @@ def write_run(
     write_atomically(Path(path), format_run(run, tag=tag))
 
 
-def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None = None) -> str:
+def format_run(run: Run | Scores, *, tag: str | None = None) -> str:
     """Return a run as trec_eval reads it: best first, ranks from 1, scores with all their digits.
 
     A query without hits has no line in this format; a run without any hit is one comment. Ids whose

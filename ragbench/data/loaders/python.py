@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
-from ragbench.data.files.columns import check_mapping
+from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.fields import error_maker
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_rows
 from ragbench.data.loaders import base
@@ -104,9 +104,7 @@ PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 
 
 def collection_of(
-    value: object,
-    columns: Mapping[str, str | list[str] | None] | None = None,
-    documents: object = None,
+    value: object, columns: PartMap | None = None, documents: object = None
 ) -> Collection:
     """Return the data set that a program passes, checked.
 

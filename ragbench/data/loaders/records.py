@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files import fields
-from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
-from ragbench.data.files.columns import Columns, PartMap, check_mapping
+from ragbench.data.files.collection import Corpus, read_corpus
+from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders import base
@@ -33,19 +33,12 @@ _TIMES = ("timestamp", "created_at", "start_time")
 class TableLoader(base.Previewed, base.Located, base.CorpusReader):
     """Base of loaders of a table with a row per question, with or without a corpus."""
 
-    def __init__(
-        self,
-        owner: str,
-        columns: PartMap | None,
-        corpus: Path | None,
-        split: Mapping[str, object] | None,
-    ) -> None:
-        """Check the options `columns` and `split`.
-
-        Else an OptionError that names `owner`, the loader.
-        """
-        check_mapping(columns or {}, owner)
-        self._columns, self._corpus = columns, corpus
+    def __init__(self, owner: str, options: RecordsOptions | HuggingFaceOptions) -> None:
+        """Check the options `columns` and `split`; an OptionError names `owner`, the loader."""
+        check_mapping(options.columns or {}, owner)
+        self._columns, self._corpus = options.columns, options.corpus
+        # a text is the name of a split
+        split = None if isinstance(options.split, str) else options.split
         self._random_split = base.parse_split(split, owner)
 
     def load(self) -> Collection:
@@ -122,8 +115,8 @@ class Records(TableLoader):
 
     def __init__(self, **options: Any) -> None:
         chosen = RecordsOptions(**options)
+        super().__init__("records", chosen)
         self._path = Path(chosen.path)
-        super().__init__("records", chosen.columns, chosen.corpus, chosen.split)
 
     def _rows(self) -> RecordTable:
         # a list, since the part of a column may depend on all rows
@@ -162,10 +155,9 @@ class HuggingFace(TableLoader):
 
     def __init__(self, **options: Any) -> None:
         chosen = HuggingFaceOptions(**options)
+        super().__init__("huggingface", chosen)
         self._path, self._subset = chosen.path, chosen.subset
         self._name = chosen.split if isinstance(chosen.split, str) else None
-        random_split = None if isinstance(chosen.split, str) else chosen.split
-        super().__init__("huggingface", chosen.columns, chosen.corpus, random_split)
 
     def _rows(self) -> RecordTable:
         name, rows = self._split()
@@ -256,13 +248,12 @@ class RecordTable:
             DataError: A row cannot be read, rows contradict each other, or there is no gold in a
                 column that the user named.
         """
-        columns, gold = self._columns, self._gold
-        table = self._questions()
+        table, gold = self._questions(), self._gold
         # only after all rows: one row without gold is usual, a whole column without gold is a
         # mistake
         gold.check_gold(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
-        notes = _notes(self._entries, columns, table, documents)
+        notes = self._notes(table)
         if self._n_dropped:
             notes.append(f"{fields.counted(self._n_dropped, 'row')} with keep = no left out")
         return Collection(
@@ -278,6 +269,41 @@ class RecordTable:
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
         )
+
+    def _notes(self, table: QuestionTable) -> list[str]:
+        """Return notes on how the rows were read: at least their number and their columns.
+
+        Further notes tell ids, repeated questions, metadata, systems and conversations.
+        """
+        entries, columns = self._entries, self._columns
+        used = set(columns.values())
+        further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
+        notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
+        notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
+        if "id" not in columns:
+            notes.append("no ids: questions are matched by their texts, and named by their rows")
+        if table.n_repeated:
+            note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
+            advice = "a column id or system tells rows of one question apart"
+            notes.append(f"{note}; each counts with an id of its own; {advice}")
+        if table.n_joined:
+            repeats = f"{table.n_joined} of the rows repeat a question"
+            notes.append(f"{repeats}; their gold is put together")
+        notes += _repeated_text_note(table)
+        if further:
+            notes.append(f"further columns, kept as metadata: {', '.join(further)}")
+        for name, answers in table.systems.items():
+            label = table.labels[name]
+            renamed = f" (written '{label}')" if label != name else ""
+            share = f"{len(answers)} of {len(table.queries)} questions"
+            notes.append(f"system {name}{renamed}: {share}")
+        answer_lists = table.systems.values() if len(table.systems) > 1 else ()
+        query_ids = [answer.query_id for answers in answer_lists for answer in answers]
+        # systems that share no question cannot be compared; often their ids differ
+        if query_ids and len(query_ids) == len(set(query_ids)):
+            advice = "if they answered the same ones, map id to the question's id, or to null"
+            notes.append(f"no question is shared by two systems; {advice}")
+        return notes + fields.chat_notes(table.queries.values(), len(table.expected), table.n_whole)
 
     def places(self) -> dict[str, str]:
         """Return query id -> place of its first row: `file:line`, or `file: row 3` without lines.
@@ -403,46 +429,6 @@ class RecordTable:
         for name in fields.ANSWERABLE.keys() & metadata.keys():
             metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=entry.is_text)
         return metadata
-
-
-def _notes(
-    entries: Sequence[Entry],
-    columns: Columns,
-    table: QuestionTable,
-    documents: Sequence[Document] | None,
-) -> list[str]:
-    """Return notes on how the rows were read: at least their number and their columns.
-
-    Further notes tell ids, repeated questions, metadata, systems, empty documents and
-    conversations.
-    """
-    used = set(columns.values())
-    further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
-    notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
-    notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
-    if "id" not in columns:
-        notes.append("no ids: questions are matched by their texts, and named by their rows")
-    if table.n_repeated:
-        note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
-        advice = "a column id or system tells rows of one question apart"
-        notes.append(f"{note}; each counts with an id of its own; {advice}")
-    if table.n_joined:
-        notes.append(f"{table.n_joined} of the rows repeat a question; their gold is put together")
-    notes += _repeated_text_note(table)
-    if further:
-        notes.append(f"further columns, kept as metadata: {', '.join(further)}")
-    for name, answers in table.systems.items():
-        label = table.labels[name]
-        renamed = f" (written '{label}')" if label != name else ""
-        notes.append(f"system {name}{renamed}: {len(answers)} of {len(table.queries)} questions")
-    answer_lists = table.systems.values() if len(table.systems) > 1 else ()
-    query_ids = [answer.query_id for answers in answer_lists for answer in answers]
-    # systems that share no question cannot be compared; often the ids differ from system to system
-    if query_ids and len(query_ids) == len(set(query_ids)):
-        advice = "if they answered the same ones, map id to the question's id, or to null"
-        notes.append(f"no question is shared by two systems; {advice}")
-    notes += corpus_notes(documents)
-    return notes + fields.chat_notes(table.queries.values(), table.expected, table.n_whole)
 
 
 def _repeated_text_note(table: QuestionTable) -> list[str]:
