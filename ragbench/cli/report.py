@@ -61,36 +61,20 @@ def command(
 
     # a dict drops repeated formats and keeps their order
     formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
-    is_table = kinds is not None and figures is None
+    several, is_table = len(runs) > 1, kinds is not None and figures is None
+    suffix = None if target is None else target.suffix
+    tables, pictures = ", ".join(RENDERERS), f"{', '.join(FIGURES)}, with commas"
+    of_table = f"{tables}; with --figures FOLDER: {pictures}"
     output.refuse(
-        (
-            to and (len(runs) > 1 or brief or figures or kinds is not None),
-            "--to takes one RUN, without --brief, --figures and --format",
-        ),
+        (to and (several or brief or figures or kinds), "--to takes one RUN and -o alone"),
         (to in ("mlflow", "otel") and target, "-o goes with --to every_eval_ever alone"),
-        (
-            to and target and target.suffix != ".json",
-            f"-o {target}: a file of --to every_eval_ever ends in .json",
-        ),
-        (
-            is_table and kinds not in RENDERERS,
-            f"--format {kinds}: allowed: {', '.join(RENDERERS)}; with --figures FOLDER: "
-            f"{', '.join(FIGURES)}, with commas",
-        ),
-        (is_table and (len(runs) > 1 or brief), f"--format {kinds} takes one RUN and no --brief"),
-        (
-            figures and not set(formats) <= set(FIGURES),
-            f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
-        ),
-        (figures and (len(runs) > 1 or target), "--figures takes one RUN and no -o"),
-        (
-            brief and (len(runs) > 1 or figures or target is None or target.suffix != ".html"),
-            "--brief takes one RUN and -o FILE.html; a browser prints it, or saves it as PDF",
-        ),
-        (
-            not (to or is_table or target is None or target.suffix in PAGES),
-            f"-o {target}: a page ends in {' or '.join(PAGES)}",
-        ),
+        (to and suffix not in (None, ".json"), f"-o {target}: the file of --to ends in .json"),
+        (is_table and kinds not in RENDERERS, f"--format {kinds}: allowed: {of_table}"),
+        (is_table and (several or brief), f"--format {kinds} takes one RUN and no --brief"),
+        (figures and not set(formats) <= set(FIGURES), f"--format {kinds}: allowed: {pictures}"),
+        (figures and (several or target), "--figures takes one RUN and no -o"),
+        (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html"),
+        (not (to or is_table) and suffix not in (None, *PAGES), _page_suffix(target)),
     )
     if to is not None:
         _export(runs[0], to, target)
@@ -102,6 +86,13 @@ def command(
     else:
         for path in write_pages(runs, target, tell=output.echo, brief=brief):
             output.echo(f"report: {path}")
+
+
+def _page_suffix(target: Path | None) -> str:
+    """Return the message for a file that cannot be a page by the end of its name."""
+    from ragbench.experiment.pages import PAGES
+
+    return f"-o {target}: a page ends in {' or '.join(PAGES)}"
 
 
 def _write_table(run: Path, form: str, target: Path | None) -> None:
@@ -170,7 +161,7 @@ def runs(folder: Path, score: str | None, target: Path | None, form: str) -> Non
     from ragbench.report.runs import list_lines, place_of
 
     is_page = target is None or target.suffix in PAGES
-    output.refuse((not is_page, f"-o {target}: a page ends in {' or '.join(PAGES)}"))
+    output.refuse((not is_page, _page_suffix(target)))
     entries = list_runs(folder, score)
     if target is not None:
         write_list(target, entries, folder)

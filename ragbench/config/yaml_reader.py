@@ -343,6 +343,21 @@ _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2
 _CLOSING_BRACKET = {"[": "]", "{": "}"}
 
 
+# Part of a message of the parser -> the mistake in plain words, what is allowed instead
+_SYNTAX_ERRORS = (
+    ("alias", "'{word}' refers to nothing", "the name of an anchor above"),
+    ("another document", "a second document begins", "one document per file"),
+    ("nesting depth", _TOO_DEEP, "a flatter config"),
+    ("start any token", "a value cannot start with '{character}'", "the value in quotes"),
+    (
+        "mapping values",
+        "': ' inside a value",
+        "the value in quotes, or the key on a line of its own",
+    ),
+    ("could not find expected ':'", "a key without ':'", "key: value"),
+)
+
+
 def _describe_problem(problem: str, context: str, word: str) -> tuple[str, str | None]:
     """Return (syntax error in plain words, what is allowed instead or None).
 
@@ -352,23 +367,14 @@ def _describe_problem(problem: str, context: str, word: str) -> tuple[str, str |
         word: The word at the place of the error; empty at the end of the text.
     """
     character = word[:1]
-    if "alias" in problem:
-        return f"'{word}' refers to nothing", "the name of an anchor above"
-    if "another document" in problem:
-        return "a second document begins", "one document per file"
-    if "nesting depth" in problem:
-        return _TOO_DEEP, "a flatter config"
     if character == "\t":
         return "a tab in the indentation", "spaces"
-    if "cannot start any token" in problem:
-        return f"a value cannot start with '{character}'", "the value in quotes"
-    if "mapping values are not allowed" in problem:
-        return "': ' inside a value", "the value in quotes, or the key on a line of its own"
+    for part, message, allowed in _SYNTAX_ERRORS:
+        if part in problem:
+            return message.format(word=word, character=character), allowed
     if "flow" in context:
         message = f"'{character}' is not expected here" if character else "the file ends too early"
         return message, f"a comma between values; {_QUOTE}"
-    if "could not find expected ':'" in problem:
-        return "a key without ':'", "key: value"
     if "block" in context:
         return "the indentation does not fit the lines above", "the same column for each key"
     return f"not YAML: {problem}", None

@@ -175,10 +175,10 @@ def test_a_run_without_scores(render, run, summary):
             ["--format", "csv", "--figures", "f"],
             "--format csv: allowed: svg, pdf, png, with commas",
         ),
-        (["--to", "otel", "--format", "csv"], "--to takes one RUN, without --brief, --figures"),
+        (["--to", "otel", "--format", "csv"], "--to takes one RUN and -o alone"),
         (["--to", "mlflow", "."], "--to takes one RUN"),
         (["--to", "otel", "-o", "x.json"], "-o goes with --to every_eval_ever alone"),
-        (["--to", "every_eval_ever", "-o", "x.txt"], "-o x.txt: a file of --to every_eval_ever"),
+        (["--to", "every_eval_ever", "-o", "x.txt"], "-o x.txt: the file of --to ends in .json"),
     ],
 )
 def test_options_that_do_not_go_together(run, arguments, message):
