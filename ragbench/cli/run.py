@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ragbench.experiment.stages.base import Step
     from ragbench.experiment.stages.graph import Forecast
     from ragbench.records.manifest import Choices
+    from ragbench.records.summary import Summary
+
+    # Summary with the gates, renderer of the Markdown report, duration in seconds if known
+    Ran = tuple[Summary, Callable[[], str], float | None]
 
 _NAMES = 44  # columns for the names of stages
 
@@ -85,11 +89,7 @@ def command(
         verbose: Print all measures, gates, causes and notes.
     """
     from ragbench.config.load import load_config
-    from ragbench.data.runs.run_folder import read_manifest, to_json
-    from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
-    from ragbench.report.markdown import render_markdown
-    from ragbench.report.terminal import STYLES
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
@@ -101,63 +101,57 @@ def command(
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
     settings = load_config(config, overrides=overrides)
     if settings.collections:
-        ctx.exit(
-            _run_collections(
-                settings, chosen, config, junit, as_json=as_json, quiet=quiet, verbose=verbose,
-                strict=strict,
-            )
-        )  # fmt: skip
+        gated, page, seconds = _run_collections(settings, chosen, as_json, quiet, verbose)
+    else:
+        gated, page, seconds = _run_one(settings, chosen, as_json, quiet, verbose)
+    output.report_gates(page, gated, config, junit, strict=strict, seconds=seconds)
+    ctx.exit(gated.exit_code(strict=strict))
+
+
+def _run_one(
+    settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
+) -> Ran:
+    """Run a config with one data set, print its tables, and return what CI gets of it."""
+    from ragbench.data.runs.run_folder import read_manifest, to_json
+    from ragbench.experiment.runner import run_experiment
+    from ragbench.report.markdown import render_markdown
+    from ragbench.report.terminal import STYLES
+
     with output.running(quiet, secrets=settings.secrets) as progress:
-        experiment = run_experiment(settings, choices=chosen, progress=progress)
+        experiment = run_experiment(settings, choices=choices, progress=progress)
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
         output.write_drawn(_tables(experiment, head=quiet, verbose=verbose), STYLES)
     for line in _kept_failures(experiment.kept_failures):
         output.echo(line, err=True)
-    summary = experiment.record
     # rendered only if GitHub wants a summary
-    page = partial(render_markdown, summary, experiment.compared)
-    seconds = read_manifest(experiment.path).seconds
-    output.report_gates(page, summary, config, junit, strict=strict, seconds=seconds)
-    ctx.exit(summary.exit_code(strict=strict))
+    page = partial(render_markdown, experiment.record, experiment.compared)
+    return experiment.record, page, read_manifest(experiment.path).seconds
 
 
 def _run_collections(
-    settings: ExperimentConfig,
-    choices: Choices,
-    config: Path,
-    junit: Path | None,
-    *,
-    as_json: bool,
-    strict: bool,
-    **options: bool,
-) -> int:
-    """Run a config with several data sets, print its tables, and return the exit code.
-
-    `options` has `quiet` and `verbose`; other parameters are those of `command`.
-    """
+    settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
+) -> Ran:
+    """Run a config with several data sets, print its tables, and return what CI gets of it."""
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.collections import run_collections
     from ragbench.report.collections import render_markdown, render_terminal
 
-    quiet = options["quiet"]
     tell = partial(output.echo, err=True) if not quiet else lambda line: None
     with output.running(quiet, secrets=settings.secrets) as progress:
         runs = run_collections(settings, choices=choices, progress=progress, tell=tell)
     if as_json:
         output.write_json(to_json(runs.summary))
     else:
-        text = render_terminal(runs.record, verbose=options["verbose"])
+        text = render_terminal(runs.record, verbose=verbose)
         pages = [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
         pages.append(f"report: {runs.path / 'report.html'}")
         if quiet:
             # the first paragraph has the gates that did not pass, and the best systems
             text, pages = text.partition("\n\n")[0], pages[-1:]
         output.write_result(text + "\n".join(["", *pages, ""]))
-    page = partial(render_markdown, runs.record)
-    output.report_gates(page, runs.gated, config, junit, strict=strict)
-    return runs.gated.exit_code(strict=strict)
+    return runs.gated, partial(render_markdown, runs.record), None
 
 
 def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
