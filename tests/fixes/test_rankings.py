@@ -70,6 +70,7 @@ def test_a_fusion_has_the_gold_that_the_component_ranks(seed, needs_all, trec_ev
             assert is_hit == (bool(relevant) and expected), (setting, query)
 
 
+@pytest.mark.costly
 def test_many_queries_have_the_gold_that_the_component_ranks():
     # more than a block of queries, and so many documents that their keys collide
     gold, runs = world(7, queries=600)

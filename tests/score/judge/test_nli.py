@@ -201,6 +201,7 @@ def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, r
         Judge(request.getfixturevalue(model), type="nli")
 
 
+@pytest.mark.costly
 def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(tmp_path):
     nameless = build_tiny_nli(tmp_path / "nameless", labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     (Path(nameless) / "model.safetensors").unlink()
