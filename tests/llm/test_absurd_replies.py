@@ -170,7 +170,9 @@ def test_the_pauses_of_a_server_that_is_gone_count_towards_the_time_limit():
     """It took 22.6 s and 7 tries, whatever the time limit was."""
     with ChatServer() as server:
         address = server.url
-    failed = pytest.raises(CallFailure, match=r"tried \d times: no time left of 0.1 s")
+    # on a busy machine the time may end within a try instead of before the next one
+    message = r"tried \d times: no time left of 0.1 s|no answer within 0.1 s"
+    failed = pytest.raises(CallFailure, match=message)
     with engine_before(address, limits=Limits(timeout=0.1)) as engine, failed as caught:
         engine.ask(asking())
 
