@@ -21,7 +21,7 @@ from ragbench.pictures.svg import Picture
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import Kind, RunCounts, SystemScore
 from ragbench.score.retrieval import score_run
-from ragbench.score.retrieval.base import RankedGrades, Reads
+from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.stats.mean import finite, nan_if_none
@@ -37,16 +37,10 @@ class RankedFile:
 
     Attributes:
         evidence: Judged documents in rank order, in each form that the measures need.
-        fingerprints: Fingerprints of the judgements, for signatures.
-        unknown: Number of queries of the run that the qrels lack.
-        duplicates: Number of hits that repeat a document of their query, and were dropped.
         tag: Run tag: the last column of the last line, as in trec_eval; `run` if it is empty.
     """
 
     evidence: score_run.Evidence
-    fingerprints: Mapping[Reads, Mapping[str, Any]]
-    unknown: int
-    duplicates: int
     tag: str
 
 
@@ -83,7 +77,7 @@ def rank_run_file(
     threads = usable_cores() if workers is None else workers
     if threads < 1:
         raise OptionError("rank_run_file", "workers", workers, "an integer >= 1")
-    subtopics = score_run.subtopics_read_by(measures, qrels, rules.ties)
+    with_subtopics = score_run.reads_subtopics(measures, qrels, rules.ties)
     ranker = BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     ranked, tag = None, ""
     # standard input cannot be read from several positions
@@ -104,13 +98,15 @@ def rank_run_file(
             except trec_files.ScatteredQueriesError:
                 ranked = ranker.rank([stream.grouped()])
             tag = stream.tag
-    return RankedFile(
-        score_run.gather(ranked, subtopics, judged_only=rules.judged_only),
-        score_run.fingerprints_of(qrels, subtopics),
-        ranker.unknown,
-        ranker.duplicates,
-        tag or "run",
+    evidence = score_run.gather(
+        ranked,
+        qrels,
+        with_subtopics=with_subtopics,
+        judged_only=rules.judged_only,
+        unknown=ranker.unknown,
+        duplicates=ranker.duplicates,
     )
+    return RankedFile(evidence, tag or "run")
 
 
 def _rank_parts(
@@ -641,14 +637,7 @@ def evaluate_ranked_file(
     `tag` goes into the counts; None leaves it out. The queries are those of the qrels, in their
     order. DataError as `score_ranked`.
     """
-    scored = score_run.score_ranked(
-        ranked.evidence,
-        measures,
-        rules,
-        fingerprints=ranked.fingerprints,
-        unknown=ranked.unknown,
-        duplicates=ranked.duplicates,
-    )
+    scored = score_run.score_ranked(ranked.evidence, measures, rules)
     columns = {column.name: column for column in scored.columns}
     return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag))
 

@@ -44,17 +44,21 @@ class Evidence:
         subtopics: Subtopics of each query; empty if no measure reads them.
         judged_share: Share of the retrieved documents with a judgement, 0 to 1; None if no document
             was retrieved.
+        fingerprints: Kind of record -> signature parts of the judgements that its measures read.
+        unknown: Number of queries of the run that the qrels lack.
+        duplicates: Number of hits that repeat a document of their query, and were dropped.
     """
 
     grades: base.RankedGrades
-    subtopics: Sequence[base.RankedSubtopics] = ()
-    judged_share: float | None = None
+    subtopics: Sequence[base.RankedSubtopics]
+    judged_share: float | None
+    fingerprints: Mapping[base.Reads, Mapping[str, str | None]]
+    unknown: int
+    duplicates: int
 
 
-def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
-    """Return the qrels if a measure reads their subtopics, else None.
-
-    No measures give None.
+def reads_subtopics(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> bool:
+    """Return True if a measure reads subtopics; False for no measures.
 
     Raises:
         OptionError: A measure reads texts of passages, or cannot average over ties.
@@ -70,28 +74,34 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
         if ties == "average" and not measure.spec.averages_ties:
             raise base.no_average(measure.spec.name)
     reader = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
-    if reader is None:
-        return None
-    if qrels.subtopics is None:
+    if reader is not None and qrels.subtopics is None:
         problem = f"{reader.label} needs subtopics, and the judgements have none"
         raise DataError(problem, allowed=SUBTOPICS_ALLOWED)
-    return qrels
+    return reader is not None
 
 
 def gather(
-    ranked: base.RankedGrades, qrels: Qrels | None, *, judged_only: bool = False
+    ranked: base.RankedGrades,
+    qrels: Qrels,
+    *,
+    with_subtopics: bool,
+    judged_only: bool = False,
+    unknown: int = 0,
+    duplicates: int = 0,
 ) -> Evidence:
-    """Return the records of a ranking; with subtopics if `qrels` are given.
+    """Return the records of a ranking, with subtopics if asked for, in the order of the queries.
 
     `qrels` are those of the ranking. `judged_only` removes unjudged documents first. The judged
-    share is taken before. Subtopics are in the order of the queries.
+    share is taken before. `unknown` and `duplicates` are those of `Evidence`.
     """
+    prints: dict[base.Reads, dict[str, str | None]] = {"grades": {"qrels": qrels.fingerprint()}}
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
     if judged_only:
         ranked = without_unjudged(ranked)
-    if qrels is None:
-        return Evidence(ranked, judged_share=judged_share)
+    if not with_subtopics:
+        return Evidence(ranked, (), judged_share, prints, unknown, duplicates)
+    prints["subtopics"] = {**prints["grades"], "subtopics": qrels.subtopics_fingerprint}
     hits = list(zip(ranked.rank.tolist(), ranked.rows.tolist(), strict=True))
     borders = ranked.starts.tolist()
     topics = qrels.subtopics or {}
@@ -102,7 +112,7 @@ def gather(
         )
         for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
     ]
-    return Evidence(ranked, subtopics, judged_share)
+    return Evidence(ranked, subtopics, judged_share, prints, unknown, duplicates)
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -244,57 +254,37 @@ def score_run(
     rules = Rules(**options)
     parsed = parse_measures(measures)
     judged = as_qrels(qrels)
-    subtopics = subtopics_read_by(parsed, judged, rules.ties)
+    with_subtopics = reads_subtopics(parsed, judged, rules.ties)
     ranked = rank(judged, run, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     n_queries = len(run.query_ids if isinstance(run, Run) else run)
-    scored = score_ranked(
-        gather(ranked, subtopics, judged_only=rules.judged_only),
-        parsed,
-        rules,
-        fingerprints=fingerprints_of(judged, subtopics),
+    evidence = gather(
+        ranked,
+        judged,
+        with_subtopics=with_subtopics,
+        judged_only=rules.judged_only,
         unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
+    scored = score_ranked(evidence, parsed, rules)
     # fingerprints now: the caller may change the qrels later
     return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
 
 
-def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[base.Reads, Any]:
-    """Return record -> signature parts of the judgements that measures of this record read.
-
-    The keys are `grades` and, with subtopics, `subtopics`.
-    """
-    grades = {"qrels": judged.fingerprint()}
-    if subtopics is None:
-        return {"grades": grades}
-    topics = {"subtopics": subtopics.subtopics_fingerprint}
-    return {"grades": grades, "subtopics": {**grades, **topics}}
-
-
-def score_ranked(
-    evidence: Evidence,
-    measures: Sequence[Measure],
-    rules: Rules,
-    *,
-    fingerprints: Mapping[base.Reads, Mapping[str, Any]],
-    unknown: int,
-    duplicates: int,
-) -> ScoredRun:
+def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) -> ScoredRun:
     """Score rankings that exist already, by every measure.
 
-    `unknown` counts queries of the run that are not in the qrels, `duplicates` hits that were
-    dropped because their query had the document already. KeyError if `fingerprints` lack a kind of
-    record that a measure reads; AdapterError if a measure of the user fails.
+    KeyError if the evidence lacks a kind of record that a measure reads; AdapterError if a measure
+    of the user fails.
     """
     ranked = evidence.grades
     columns = []
     for measure in measures:
         values, causes = _values(measure, evidence, rules)
         options = measure.signature_parts(ranked)
-        prints = fingerprints[measure.spec.reads]
+        prints = evidence.fingerprints[measure.spec.reads]
         parts = {**options, **rules.signature_parts(), **prints}
         columns.append(column_of(measure, values, causes, **parts))
-    return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules, unknown, duplicates))
+    return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules))
 
 
 def column_of(
@@ -392,7 +382,7 @@ def _scored(measure: Measure, record: Any) -> tuple[FloatArray, CauseArray]:
     return values, causes
 
 
-def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> RunCounts:
+def _counts(evidence: Evidence, rules: Rules) -> RunCounts:
     ranked = evidence.grades
     judged = np.diff(ranked.judged_starts) > 0
     relevant = ranked.count_relevant(1) > 0
@@ -405,8 +395,8 @@ def _counts(evidence: Evidence, rules: Rules, unknown: int, duplicates: int) -> 
         queries=ranked.n_queries,
         scored=int(has_value.sum()),
         missing=len(ranked.missing),
-        without_judgements=unknown + int((~judged).sum()),
+        without_judgements=evidence.unknown + int((~judged).sum()),
         without_relevant=int((judged & ~relevant).sum()),
-        duplicates=duplicates,
+        duplicates=evidence.duplicates,
         judged_share=evidence.judged_share,
     )

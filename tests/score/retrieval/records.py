@@ -17,7 +17,7 @@ def record(measure, qrels, run):
 
 def subtopics(qrels, run):
     judged = Qrels.from_dict(with_subtopics(qrels))
-    return gather(rank(judged, run), judged).subtopics
+    return gather(rank(judged, run), judged, with_subtopics=True).subtopics
 
 
 def with_subtopics(qrels):
