@@ -5,6 +5,9 @@ And a part of a larger one.
 
 import json
 import shutil
+from contextlib import contextmanager
+
+import pytest
 
 CORPUS = {
     "d1": ("Io", "Io has hundreds of active volcanoes, the most of any moon."),
@@ -62,6 +65,15 @@ def moons_config(folder):
         "generators": {"extractive": {"type": "extractive", "sentences": 1}},
         "metrics": {"judge": {"type": "python:tests.words:context_overlap"}},
     }
+
+
+@contextmanager
+def moons_place(folder):
+    """Yield a config over the moons, in a folder with them, which is the working directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
+        yield moons_config(write_moons(folder / "moons"))
 
 
 def part_of(source, folder, queries, documents):

@@ -1,6 +1,7 @@
 """`rb.check_gates`: what a run would say of the same gates, of whatever is finished."""
 
 import re
+import shutil
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from ragbench import check_gates, evaluate_run
 from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import ConfigError, DataError, OptionError
+from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from tests.experiment.moons import moons_place
 from tests.experiment.test_apps import perfect
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -28,12 +31,23 @@ GATES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The folder of a run with gates of all kinds, one against a baseline file of another run."""
+    folder = tmp_path_factory.mktemp("finished")
+    with moons_place(folder) as config:
+        write_baseline("main.json", read_run_scores(run_experiment(config).path))
+        changed = {**config["retrievers"], "exact": {"type": "bm25", "k1": 0.0}}
+        run_experiment({**config, "retrievers": changed, "gates": GATES})
+    return folder
+
+
 @pytest.fixture
-def finished(config, tmp_path):
-    """A run with gates of all kinds, one against a baseline file of another run."""
-    write_baseline(tmp_path / "main.json", read_run_scores(run_experiment(config).path))
-    changed = {**config["retrievers"], "exact": {"type": "bm25", "k1": 0.0}}
-    return run_experiment({**config, "retrievers": changed, "gates": GATES})
+def finished(files, tmp_path, monkeypatch):
+    """A copy of that run in the working directory."""
+    shutil.copytree(files, tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return load_experiment("runs/moons")
 
 
 def verdicts(found):

@@ -8,8 +8,9 @@ import pytest
 from ragbench import check_gates, compare, evaluate_run
 from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.errors import DataError, OptionError
+from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
-from tests.experiment.moons import QUERIES, write_jsonl
+from tests.experiment.moons import QUERIES, moons_place, write_jsonl
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -18,17 +19,28 @@ SAME = ("system", "baseline", "difference", "interval", "n_clusters", "p", "p_ad
 NUMBERS = ("mean", "interval", "n")
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The folder of a run whose queries have topics, by which it clusters them."""
+    folder = tmp_path_factory.mktemp("clustered")
+    with moons_place(folder) as config:
+        rows = [
+            {"_id": query, "text": text, "metadata": {"topic": TOPICS[query], "tags": ["a"]}}
+            for query, text in QUERIES.items()
+        ]
+        write_jsonl(folder / "moons" / "queries.jsonl", rows)
+        statistics = {"cluster": "metadata.topic", "family": "all", "resamples": 1000}
+        gate = {"measure": "ndcg@10", "system": "exact", "max_drop": 0.1}
+        run_experiment({**config, "statistics": statistics, "gates": [gate]})
+    return folder
+
+
 @pytest.fixture
-def clustered(config, data):
-    """A run whose queries have topics, by which it clusters them."""
-    rows = [
-        {"_id": query, "text": text, "metadata": {"topic": TOPICS[query], "tags": ["a"]}}
-        for query, text in QUERIES.items()
-    ]
-    write_jsonl(data / "queries.jsonl", rows)
-    statistics = {"cluster": "metadata.topic", "family": "all", "resamples": 1000}
-    gate = {"measure": "ndcg@10", "system": "exact", "max_drop": 0.1}
-    return run_experiment({**config, "statistics": statistics, "gates": [gate]})
+def clustered(files, tmp_path, monkeypatch):
+    """A copy of that run in the working directory."""
+    shutil.copytree(files, tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return load_experiment("runs/moons")
 
 
 def chosen(families):

@@ -13,7 +13,7 @@ from ragbench.records.manifest import Choices
 from ragbench.report.ci import annotate
 from ragbench.report.terminal import render_terminal
 from ragbench.retrieve.bm25 import BM25
-from tests.experiment.moons import CORPUS
+from tests.experiment.moons import CORPUS, moons_place
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -26,11 +26,19 @@ def verdicts(experiment):
     return [(gate["system"], gate["verdict"]) for gate in experiment.summary["gates"]]
 
 
+@pytest.fixture(scope="module")
+def baseline_text(tmp_path_factory):
+    """The text of a baseline file of a first run."""
+    folder = tmp_path_factory.mktemp("baseline")
+    with moons_place(folder) as config:
+        write_baseline("main.json", read_run_scores(run_experiment(config).path))
+    return (folder / "main.json").read_text(encoding="utf-8")
+
+
 @pytest.fixture
-def baseline(config, tmp_path):
-    """A baseline file of a first run."""
-    first = run_experiment(config)
-    write_baseline(tmp_path / "main.json", read_run_scores(first.path))
+def baseline(config, baseline_text, tmp_path):
+    """That file, in the working directory."""
+    (tmp_path / "main.json").write_text(baseline_text, encoding="utf-8")
     return tmp_path / "main.json"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.experiment.runner import run_experiment
 from tests.chat_server import ChatServer
-from tests.experiment.moons import write_jsonl
+from tests.experiment.moons import moons_place, write_jsonl
 from tests.experiment.test_stages import work
 from tests.score.judge.scripted import Script
 
@@ -42,14 +42,25 @@ def fits(made, row):
     return always <= made <= always | perhaps
 
 
+METRICS = {
+    "retrieval": {"measures": ["ndcg@10"]},
+    "generation": ["rouge1"],
+    "judge": {"type": "python:tests.words:context_overlap"},
+}
+
+
 @pytest.fixture
 def judged(config):
-    metrics = {
-        "retrieval": {"measures": ["ndcg@10"]},
-        "generation": ["rouge1"],
-        "judge": {"type": "python:tests.words:context_overlap"},
-    }
-    return {**config, "metrics": metrics, "statistics": {"resamples": 100}}
+    return {**config, "metrics": {**METRICS}, "statistics": {"resamples": 100}}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The config of a finished run, with its results in the store."""
+    with moons_place(tmp_path_factory.mktemp("finished")) as config:
+        judged = {**config, "metrics": METRICS, "statistics": {"resamples": 100}}
+        run_experiment(judged)
+        yield judged
 
 
 def stages(experiment):
@@ -57,13 +68,13 @@ def stages(experiment):
 
 
 @pytest.mark.parametrize("change", OPTIONS)
-def test_a_changed_option(judged, table, change):
-    run_experiment(judged)
+def test_a_changed_option(finished, table, change, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", "cache")
 
-    made = stages(run_experiment(judged, overrides=OPTIONS[change]))
+    made = stages(run_experiment(finished, overrides=OPTIONS[change]))
 
     assert fits(made, table[change]), made
-    assert stages(run_experiment(judged, overrides=OPTIONS[change])) == set()
+    assert stages(run_experiment(finished, overrides=OPTIONS[change])) == set()
 
 
 def test_a_changed_document(judged, table, data):
