@@ -252,17 +252,15 @@ class SystemCauses:
         """Return field -> slice -> cause -> number of its queries, without causes of 0 queries.
 
         A query counts in each of its slices. ValueError if a slicing has labels for another number
-        of queries, KeyError for a label that is not one of its names.
+        of queries.
         """
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
-            counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
-            for labels, loss in zip(slicing.labels, self.losses, strict=True):
-                for label in labels:
-                    counts[label][loss.cause] += 1
+            pairs = zip(slicing.labels, self.losses, strict=True)
+            counts = Counter((label, loss.cause) for labels, loss in pairs for label in labels)
             fields[slicing.field] = {
-                name: {cause: count[cause] for cause in CAUSES if count[cause]}
-                for name, count in counts.items()
+                name: {cause: counts[name, cause] for cause in CAUSES if counts[name, cause]}
+                for name in slicing.names
             }
         return fields
 

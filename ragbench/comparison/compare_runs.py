@@ -328,9 +328,8 @@ def better_than(
     tests = zip(pairs.first, pairs.second, pairs.observed, pairs.p_values, strict=True)
     for first, second, observed, p in tests:
         if p <= 1 - confidence:
-            x, y = names[first], names[second]
-            winner, loser = (x, y) if (observed > 0) == up else (y, x)
-            worse[winner].append(loser)
+            winner, loser = (first, second) if (observed > 0) == up else (second, first)
+            worse[names[winner]].append(names[loser])
     return {name: sorted(losers, key=names.index) for name, losers in worse.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -358,14 +358,12 @@ def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
     has none if `unknown_ids` is among its causes. `columns` is the text on the columns that were
     read, for scores without any value.
     """
-    groups: dict[str, list[str]] = {}
+    groups = defaultdict[str, list[str]](list)
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]
         # unknown ids have a note of their own
         if score.failed or not (score.n or "unknown_ids" in causes.values()):
             counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
             ending = "; the mean is over the others" if score.n else f": no value ({columns})"
-            groups.setdefault(f"{counts} of {len(evaluation.query_ids)} rows{ending}", []).append(
-                name
-            )
+            groups[f"{counts} of {len(evaluation.query_ids)} rows{ending}"].append(name)
     return [f"{', '.join(names)}: {note}" for note, names in groups.items()]

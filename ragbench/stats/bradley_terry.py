@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from ragbench.types.rows import BoolArray
 
 StrengthRule = Literal["mle", "plus_tie"]
 
