@@ -459,13 +459,16 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     means = np.column_stack(
         [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
     )
+
+    def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
+        rows = {name: _TABLE[name] for name in _COEFFICIENTS}
+        return {n: _mean(ratings, row, [table], confidence, **options) for n, row in rows.items()}
+
     return certificate.Correlations(
         item=certificate.CorrelationLevel(
             unit="answers",
             n=len(ratings.keys),
-            coefficients={
-                name: _mean(ratings, _TABLE[name], [table], confidence) for name in _COEFFICIENTS
-            },
+            coefficients=coefficients(table),
         ),
         question=certificate.CorrelationLevel(
             unit="queries",
@@ -478,10 +481,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
         system=certificate.CorrelationLevel(
             unit="systems",
             n=len(sizes),
-            coefficients={
-                name: _mean(ratings, _TABLE[name], [means], confidence, groups=None, rare=False)
-                for name in _COEFFICIENTS
-            },
+            coefficients=coefficients(means, groups=None, rare=False),
         ),
     )
 

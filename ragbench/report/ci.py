@@ -14,6 +14,7 @@ from ragbench.errors import (
     Problem,
     visible,
 )
+from ragbench.records.comparison import ComparedGate
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report.text import listed, significant
@@ -155,8 +156,7 @@ def annotate(
         if gate.level is None:
             continue
         level = "error" if strict else gate.level
-        system = f" ({gate.system})" if gate.system else ""
-        problem = Problem(printable(f"{gate.gate}{system}: {why_of(gate)}"), file, gate.line)
+        problem = Problem(gate_text(gate, why_of(gate)), file, gate.line)
         lines.append(_annotation(level, f"gate {gate.verdict}", problem))
     if incomplete:
         lines.append(_annotation("error", "incomplete", Problem(printable(incomplete), file)))
@@ -226,6 +226,12 @@ def worst_line(query: WorseQuery) -> str:
     question = " ".join([query.query_id, *query.question.split()])
     scores = [score for score in (query.baseline, query.score) if score is not None]
     return f"{printable(question)}  {' -> '.join(map(significant, scores))}"
+
+
+def gate_text(gate: Decision | ComparedGate, why: str) -> str:
+    """Return condition, system and reason of a gate: `map >= 0.2 (bm25): it is 0.1`."""
+    system = f" ({gate.system})" if gate.system else ""
+    return printable(f"{gate.gate}{system}: {why}")
 
 
 def why_of(gate: Decision) -> str:

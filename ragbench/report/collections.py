@@ -8,6 +8,7 @@ from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.collections import CollectionsSummary, MacroMeasure
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout
+from ragbench.report.ci import gate_text
 from ragbench.report.headline import outcome_of
 from ragbench.report.latex import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.markdown import render_chapter
@@ -61,10 +62,8 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
     for run in summary.runs:
         for gate in run.gates:
             if gate.verdict != "pass":
-                subject = f" ({gate.system})" if gate.system else ""
-                yield printable(
-                    f"gate {gate.verdict}: {run.name}: {gate.gate}{subject}: {gate.why}"
-                )
+                text = gate_text(gate, gate.why)
+                yield f"gate {gate.verdict}: {printable(run.name)}: {text}"
         if not run.complete:
             yield printable(f"the run on {run.name} is incomplete")
     for measure in measures:

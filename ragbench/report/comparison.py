@@ -11,6 +11,7 @@ from ragbench.records import comparison as records
 from ragbench.report import headline
 from ragbench.report import text as fmt
 from ragbench.report.base import GATE_HEADS, SIGNS, Grid, Section
+from ragbench.report.ci import gate_text
 from ragbench.report.latex import LATEX_PACKAGES, section_tables
 from ragbench.report.markdown import (
     escape,
@@ -42,8 +43,7 @@ COLUMNS = (
 
 def gate_line(gate: records.ComparedGate) -> str:
     """Return a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
-    system = f" ({printable(gate.system)})" if gate.system else ""
-    return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
+    return f"gate {gate.verdict}: {gate_text(gate, gate.why)}"
 
 
 def describe_subject(comparison: records.ComparedRuns) -> str:

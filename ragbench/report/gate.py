@@ -13,7 +13,7 @@ from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.ci import why_incomplete, why_of, worst_line
+from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
 from ragbench.report.markdown import escape, join_blocks, list_lines
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, significant
@@ -235,8 +235,7 @@ def review_lines(review: GateReview) -> Iterator[str]:
     yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
     for gate in review.decisions:
         if gate.verdict != "pass":
-            system = f" ({gate.system})" if gate.system else ""
-            yield printable(f"gate {gate.verdict}: {gate.gate}{system}: {why_of(gate)}")
+            yield f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}"
     for judge, why in review.skipped_judges.items():
         skipped = f"; gates skipped: {', '.join(review.skipped)}" if review.skipped else ""
         yield printable(f"judge {judge} was skipped: {why}{skipped}")

@@ -50,9 +50,7 @@ def headline(
     scores: Mapping[str, SystemScore],
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
-    confidence: float = 0.95,
-    *,
-    corrected: bool = True,
+    comparisons: Comparisons,
 ) -> str:
     """Return a sentence on the best system by a measure, and on its difference from its baseline.
 
@@ -64,9 +62,10 @@ def headline(
         scores: System -> score; a system without a mean is left out.
         family: Comparisons by the measure; None without a test.
         baselines: System -> its baseline; None for a system that is a baseline.
-        confidence: Confidence of the intervals.
-        corrected: True if p is adjusted for several comparisons.
+        comparisons: Confidence of the intervals, and the correction of p.
     """
+    confidence = comparisons.confidence or 0.95
+    corrected = comparisons.correction != "none"
     measured = {name: score for name, score in scores.items() if score.mean is not None}
     name = printable(measure)
     if not measured:

@@ -45,6 +45,9 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         comparisons: The tests of the run, or of several runs.
         narrow: Keep the differences of the first measure of a section only.
     """
+    # files of other programs may have no confidence: then that of the run applies
+    if comparisons.confidence is None:
+        comparisons = replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
@@ -67,9 +70,6 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     several_answers = any(
         s.answers is not None and s.answers.per_query > 1 for s in summary.systems
     )
-    # files of other programs may have no confidence: then that of the run applies
-    if comparisons.confidence is None:
-        comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
         name=printable(summary.name),
         run_id=printable(summary.run_id),
@@ -130,33 +130,29 @@ def _headlines(
     families = {family.measure: family for family in comparisons.measures}
     sentences = nothing_told(comparisons.measures)
     for scores, section in zip(groups.values(), sections, strict=True):
-        by_measure: dict[str, dict[str, SystemScore]] = {}
-        for system, of_system in scores.items():
-            for name, score in of_system.items():
-                by_measure.setdefault(name, {})[system] = score
+        names = dict.fromkeys(name for of_system in scores.values() for name in of_system)
+        columns = {
+            name: {system: of[name] for system, of in scores.items() if name in of}
+            for name in names
+        }
         # such as hit_rate@10 of 1.0 for all systems
-        silent = {n for n in by_measure if n in families and families[n].tells_nothing}
-        telling = (
+        silent = {n for n in columns if n in families and families[n].tells_nothing}
+        telling = [
             name
-            for name, column in by_measure.items()
+            for name, column in columns.items()
             if name not in silent and any(score.mean is not None for score in column.values())
-        )
-        first = next(telling, None)
-        if first is None and silent:
+        ]
+        if silent and not telling:
             continue
-        first = first or next(iter(by_measure))
-        text = headline(
-            first,
-            by_measure[first],
-            families.get(first),
-            baselines_of(summary, scores),
-            summary.confidence,
-            corrected=comparisons.correction != "none",
-        )
+        first = next(iter(telling or columns))
+        baselines = baselines_of(summary, scores)
+        text = headline(first, columns[first], families.get(first), baselines, comparisons)
         sentences.append("; ".join([text, *section.labels]))
-        for cheapest in summary.timing.cheapest:
-            if cheapest.measure == first:
-                sentences.append(cheapest_sentence(cheapest, by_measure[first]))
+        sentences += [
+            cheapest_sentence(cheapest, columns[first])
+            for cheapest in summary.timing.cheapest
+            if cheapest.measure == first
+        ]
     return sentences
 
 

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from ragbench.records.codec import Record, from_json
-from ragbench.records.comparison import Comparisons, MeasureComparison
+from ragbench.records.comparison import Comparisons, MeasureComparison, no_comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
@@ -159,7 +159,8 @@ def annotate(summary: Any, file: str | None) -> list[str]:
 def write_headline(measure: str, scores: Any, family: Any, baselines: Any) -> str:
     read_scores = {name: read(SystemScore, score) for name, score in scores.items()}
     found = read(MeasureComparison, family) if family else None
-    return headline.headline(measure, read_scores, found, baselines)
+    comparisons = replace(no_comparisons(), correction="holm")
+    return headline.headline(measure, read_scores, found, baselines, comparisons)
 
 
 def count_lines(scores: Any, measures: Any) -> list[str]:
