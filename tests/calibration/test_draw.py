@@ -45,11 +45,11 @@ def test_every_answer_has_the_same_chance():
 def test_the_first_rows_of_a_sheet_are_random_too():
     """Who stops after five of 20 has labelled five of 100 at random."""
     counts = Counter(
-        key for seed in range(1_500) for key in draw(RUN, score_of(RUN), 20, seed=seed).keys[:5]
+        key for seed in range(600) for key in draw(RUN, score_of(RUN), 20, seed=seed).keys[:5]
     )
 
-    shares = np.array([counts[key] for key in score_of(RUN).scores]) / 1_500
-    assert np.abs(shares - 0.05).max() < 4.5 * 0.0056
+    shares = np.array([counts[key] for key in score_of(RUN).scores]) / 600
+    assert np.abs(shares - 0.05).max() < 4.5 * 0.0089
 
 
 @given(n=st.integers(1, 100), seed=st.integers(0, 50))
