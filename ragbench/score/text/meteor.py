@@ -200,7 +200,8 @@ def meteor(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        tokenize: Tokenizer of both texts.
+        tokenize: 13a, intl (punctuation of every script), zh (Chinese), char, none (at white
+            space), or ja-mecab, ko-mecab, flores101, flores200, spBLEU-1K where installed.
         alpha: Weight of recall against precision, 1 is recall.
         beta: How steeply the penalty grows with the chunks.
         gamma: The largest penalty for words out of order.

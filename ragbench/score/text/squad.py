@@ -27,14 +27,7 @@ Articles = Annotated[
     Literal["en", "ar", "de", "es", "nl", "pt", "vi", "zh", "none"],
     Option("The language whose articles do not count; zh and none: no articles."),
 ]
-Script = Annotated[
-    Rules,
-    Option(
-        "unicode (letters of every script are normalised), script (to the letter as the SQuAD "
-        "script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in "
-        "the language of `articles`); with the scripts auto is their way to split words."
-    ),
-]
+Script = Annotated[Rules, Option()]
 # Function that returns the normalised words of an answer.
 Tokens = Callable[[str], "tuple[str, ...]"]
 
@@ -161,6 +154,15 @@ def exact_match(
     prediction gives 0, except by the rules of a script; other texts without a word after
     normalisation are equal. Of several references one must be equal.
 
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        tokenize: Tokenizer of both texts.
+        articles: Language whose articles do not count.
+        squad: unicode (letters of every script are normalised), script (to the letter as the SQuAD
+            script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in
+            the language of `articles`); with the scripts auto is their way to split words.
+
     Raises:
         OptionError: No reference, or an option outside what is allowed.
         MissingExtra: The tokenizer needs a package that is not installed.
@@ -263,6 +265,15 @@ def token_f1(
     both sides have them. In scripts without spaces between words, characters count. A pair in which
     a text has no word gives 0. Values are from 0 to 1; `token_f1.precision` and `.recall` are those
     of the reference with the best F, the first of equals.
+
+    Args:
+        prediction: The text that is scored.
+        references: Its reference, or a list of several.
+        tokenize: Tokenizer of both texts.
+        articles: Language whose articles do not count.
+        squad: unicode (letters of every script are normalised), script (to the letter as the SQuAD
+            script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in
+            the language of `articles`); with the scripts auto is their way to split words.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

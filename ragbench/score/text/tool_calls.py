@@ -17,13 +17,7 @@ from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
 
 # Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
-Arguments = Annotated[
-    Literal["share", "exact", "names", "ignore"],
-    Option(
-        "What a call of the right tool counts: the share of its arguments that are right, 1 only "
-        "where all are (exact), the share of their names, or always 1 (ignore)."
-    ),
-]
+Arguments = Annotated[Literal["share", "exact", "names", "ignore"], Option()]
 
 
 class CallScores(NamedTuple):
@@ -65,7 +59,8 @@ def tool_call_accuracy(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: Credit for a call of the right tool.
+        arguments: What a call of the right tool counts: the share of its arguments that are right,
+            1 only where all are (exact), the share of their names, or always 1 (ignore).
         order: Whether the calls have to come in the order of the gold ones.
 
     Raises:
@@ -167,7 +162,8 @@ def tool_call_correctness(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: Credit for a call of the right tool.
+        arguments: What a call of the right tool counts: the share of its arguments that are right,
+            1 only where all are (exact), the share of their names, or always 1 (ignore).
         order: any: each gold call takes the best call that is left; strict: as many as possible in
             the order of the gold ones; exact: the same calls in the same order and no others.
 

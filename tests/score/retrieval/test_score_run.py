@@ -134,7 +134,9 @@ def test_largest_grade_is_in_the_signature_of_err():
     assert "|max:3|" in str(column.signature)
 
 
-@pytest.mark.parametrize("rules", [{"missing": "nan"}, {"no_relevant": "drop"}])
+@pytest.mark.parametrize(
+    "rules", [{"missing": "nan"}, {"no_relevant": "drop"}, {"ties": "random"}, {"trec_eval": 8}]
+)
 def test_rules_that_are_not_there(rules):
-    with pytest.raises(OptionError, match=r"found '(nan|drop)', allowed: "):
+    with pytest.raises(OptionError, match=r"found ('nan'|'drop'|'random'|8), allowed: "):
         score_run(RUN, QRELS, ["map"], **rules)
