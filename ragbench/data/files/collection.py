@@ -442,23 +442,18 @@ def _read_plain(path: Path) -> tuple[str, str]:
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
-    """Return (text, first heading) of a Markdown file; '' without one; errors as `_read_plain`."""
-    text, _ = _read_plain(path)
-    return text, _first_heading(text) or ""
+    """Return (text, first `# heading`) of a Markdown file; '' without one; errors as `_read_plain`.
 
-
-def _first_heading(text: str) -> str | None:
-    """Return the first `# heading` outside of fenced code, where '#' starts a comment.
-
-    Else None.
+    In fenced code '#' starts a comment, and no heading.
     """
+    text, _ = _read_plain(path)
     is_fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
             is_fenced = not is_fenced
         elif not is_fenced and (match := _HEADING.match(line)) and match[1]:
-            return match[1]
-    return None
+            return text, match[1]
+    return text, ""
 
 
 def _read_html(path: Path) -> tuple[str, str]:

@@ -30,6 +30,9 @@ _LISTED = 3
 KEEP = "keep"
 T = TypeVar("T")
 _LONGEST = 60
+# notes on quoted passages that are in the corpus
+_INEXACT = "of them not word for word (at least 80 % of their words in a row)"
+_AMBIGUOUS = "gold passages stand in several documents, each of which counts as relevant"
 # The system of records that do not name their system.
 DEFAULT_SYSTEM = "given"
 # file names hold the names of systems
@@ -311,10 +314,9 @@ class GoldColumns:
             self._quotes = QuotedPassages(texts, documents)
         self.passages: dict[str, Document] = {}
         self.places: dict[str, str] = {}
-        # quoted text -> its first place, by the kind of the note
+        # quoted text -> its first place; of placed ones, by note
         self._unplaced: dict[str, str] = {}
-        self._inexact: dict[str, str] = {}
-        self._ambiguous: dict[str, str] = {}
+        self._noted: dict[str, dict[str, str]] = {_INEXACT: {}, _AMBIGUOUS: {}}
         self._quoted: set[str] = set()
         self._n_empty = self._n_rows = 0
 
@@ -391,9 +393,9 @@ class GoldColumns:
         if not ids:
             self._unplaced.setdefault(text, place)
         elif not is_exact:
-            self._inexact.setdefault(text, place)
+            self._noted[_INEXACT].setdefault(text, place)
         if len(ids) > 1:
-            self._ambiguous.setdefault(text, place)
+            self._noted[_AMBIGUOUS].setdefault(text, place)
         return ids
 
     def check_gold(self, file: object, parts: Iterable[str]) -> None:
@@ -441,13 +443,7 @@ class GoldColumns:
         if self._quoted:
             placed = len(self._quoted) - len(self._unplaced)
             notes.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
-        for places, note in (
-            (self._inexact, "of them not word for word (at least 80 % of their words in a row)"),
-            (
-                self._ambiguous,
-                "gold passages stand in several documents, each of which counts as relevant",
-            ),
-        ):
+        for note, places in self._noted.items():
             if places:
                 notes.append(f"{len(places)} {note}, first at {next(iter(places.values()))}")
         if self.passages:
