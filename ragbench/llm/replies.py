@@ -140,7 +140,7 @@ class Replies:
 
         The further files count too. Raises a DataError if the file cannot be read.
         """
-        return bool(self._store.stored(REPLIES, "", [key]))
+        return self._store.holds(REPLIES, "", key)
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:

@@ -122,17 +122,13 @@ class Store:
         """
         return next((blob for _, blob in self.find(kind, key, [item], since)), None)
 
-    def stored(self, kind: str, key: str, items: Collection[str]) -> set[str]:
-        """Return the items that are stored; their blobs are not read, so damage is not noticed.
+    def holds(self, kind: str, key: str, item: str) -> bool:
+        """Return True if an item is stored; its blob is not read, so damage is not noticed.
 
-        The further files count too. No items give an empty set. Raises a DataError if the first
-        file cannot be read.
+        The further files count too. Raises a DataError if the first file cannot be read.
         """
-        present: set[str] = set()
-        for file in list(self._files):
-            missing = [item for item in items if item not in present]
-            present.update(item for (item,) in self._select(file, "item", kind, key, missing))
-        return present
+        files = list(self._files)
+        return any(True for file in files for _ in self._select(file, "item", kind, key, [item]))
 
     def count(self, kind: str, key: str) -> int:
         """Return the number of rows of a kind and key in the first file; 0 for a missing file.

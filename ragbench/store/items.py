@@ -37,7 +37,7 @@ class StageItems:
         self._synced = time.monotonic()
 
     def __contains__(self, item: str) -> bool:
-        return bool(self._store.stored(self.stage, self.key, [item]))
+        return self._store.holds(self.stage, self.key, item)
 
     @property
     def writable(self) -> bool:
