@@ -53,6 +53,4 @@ class Predictions(Generator):
         row = stored.get(query.id) or stored.get(query.text)
         if row is None or row.answer is None:
             raise MissingPrediction(query.id)
-        return Prediction(
-            row.answer, row.contexts, queries=list(row.queries), tool_calls=row.tool_calls
-        )
+        return Prediction(row.answer, row.contexts, queries=row.queries, tool_calls=row.tool_calls)

@@ -228,6 +228,6 @@ def test_predictions_have_calls_and_queries(tmp_path):
     ]
     found = read_predictions(as_jsonl(tmp_path, rows))
     assert found["a"].tool_calls == (ToolCall(**ROME),)
-    assert found["a"].queries == ("q",)
+    assert found["a"].queries == ["q"]
     assert found["b"].tool_calls == ()
     assert read_predictions(as_jsonl(tmp_path, rows[1:]))["b"].tool_calls is None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragbench.data.files.predictions import StoredPrediction, read_predictions, read_samples
+from ragbench.data.files.predictions import read_predictions, read_samples
 from ragbench.errors import DataError
-from ragbench.types import Document
+from ragbench.types import Answered, Document
 
 
 def test_by_query_id_or_question(write):
@@ -18,9 +18,9 @@ def test_by_query_id_or_question(write):
     )
 
     assert read_predictions(path) == {
-        "1": StoredPrediction("one", []),
-        "Two?": StoredPrediction(None),
-        "3": StoredPrediction("", [Document("d", "t")]),
+        "1": Answered("1", "one", []),
+        "Two?": Answered("Two?"),
+        "3": Answered("3", "", [Document("d", "t")]),
     }
 
 
@@ -29,9 +29,9 @@ def test_csv(write):
 
     found = read_predictions(str(path))
 
-    assert (found["a"].answer, found["a"].system) == ("one", "s")
+    assert found["a"].answer == "one"
     assert [document.text for document in found["a"].contexts or ()] == ["p"]
-    assert found["b"] == StoredPrediction("", None, "s")
+    assert found["b"] == Answered("b", "")
 
 
 @pytest.mark.parametrize(

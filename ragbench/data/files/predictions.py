@@ -16,38 +16,19 @@ from ragbench.data.files.fields import Passages, read_calls, read_text, read_tex
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError
-from ragbench.types import Document, ToolCall
+from ragbench.types import Answered
 from ragbench.types.tables import PARTS
 
 _TABLES = (".jsonl", ".csv", ".parquet")
 _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPrediction:
-    """Stored answer, with the passages, queries and tool calls beside it.
-
-    Attributes:
-        answer: None if the system failed. An empty text is an answer.
-        contexts: Passages that the answer was made from; None if the file has none.
-        system: Name of the system; None if the file has none.
-        queries: Search queries that the system formulated; empty if the file has none.
-        tool_calls: Tools that were called; None if the file has no tool calls, () if other rows
-            have some.
-    """
-
-    answer: str | None
-    contexts: list[Document] | None = None
-    system: str | None = None
-    queries: tuple[str, ...] = ()
-    tool_calls: tuple[ToolCall, ...] | None = None
-
-
-def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
+def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
     """Return stored answers by `query_id`, or by the text of `question` in rows without an id.
 
-    The answers are in the order of the rows; an empty JSON array or a table without rows raises. An
-    empty answer in CSV is an empty text, not a missing answer: it is scored.
+    The answers are in the order of the rows; an empty JSON array or a table without rows raises. A
+    failed answer is None. An empty answer, also in CSV, is an empty text, which is scored. Tool
+    calls are None if no row of the file has any, and () in other rows.
 
     Raises:
         DataError: The file cannot be read or has no rows, a row has no key or no `answer`, a field
@@ -62,7 +43,7 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction
     return first
 
 
-def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPrediction]]:
+def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
     """Read stored answers like `read_predictions`, but with several answers to a query.
 
     Where a query comes more than once, the column `sample` numbers its answers from 0. Return one
@@ -79,7 +60,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
     if len({key for _, key, _ in rows}) == len(rows):
         return [{key: prediction for _, key, prediction in rows}]
     entries: dict[int, dict[str, Entry]] = {}
-    samples: dict[int, dict[str, StoredPrediction]] = {}
+    samples: dict[int, dict[str, Answered]] = {}
     for entry, key, prediction in rows:
         sample = _sample(entry)
         check_unique(key, "query", entry, entries.setdefault(sample, {}))
@@ -91,7 +72,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, StoredPredictio
     return [samples[sample] for sample in numbers]
 
 
-def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
+def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
     """Yield (row, key, answer) of each row.
 
     Raises:
@@ -100,27 +81,28 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     passages = Passages()
-    first: StoredPrediction | None = None
     entries = list(read_rows(path, "predictions"))
     # where some line has tool calls, a line without any made none
     names = PARTS["tool_calls"].sure
     filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
     calls = next(filled, None)
-    for entry in entries:
+    first_system: str | None = None
+    for number, entry in enumerate(entries):
         key = _key(entry)
         # null is a failed answer, a line without the key an error
         entry.field("answer")
-        prediction = StoredPrediction(
+        prediction = Answered(
+            key,
             answer=read_text(entry, "answer", entry.values["answer"]),
             contexts=passages.read(entry, "contexts"),
-            system=read_text(entry, "system", entry.values.get("system")) or None,
-            queries=tuple(read_texts(entry, "queries") or ()),
+            queries=read_texts(entry, "queries") or [],
             tool_calls=None if calls is None else read_calls(entry, calls) or (),
         )
+        system = read_text(entry, "system", entry.values.get("system")) or None
+        first_system = first_system if number else system
         # the answers of two systems in one file would be mixed up
-        first = first or prediction
-        if prediction.system != first.system:
-            problem = f"system '{prediction.system}' after system '{first.system}'"
+        if system != first_system:
+            problem = f"system '{system}' after system '{first_system}'"
             raise entry.error(problem, allowed="the answers of one system per file")
         yield entry, key, prediction
 
