@@ -13,9 +13,11 @@ import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
 from importlib import metadata
+from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -204,8 +206,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector thousands of tests, which stay until the end.
 
-    What is compiled is kept, for the other workers and the next time. Afterwards nothing is: the
-    modules that tests write are changed within the second that Python tells them by.
+    What is compiled is kept, for the other workers and the next time. Afterwards that of packages
+    alone is (`keep_compiled`).
     """
     gc.disable()
     sys.dont_write_bytecode = False
@@ -256,6 +258,28 @@ def quick_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", tests.quick_disk.fsync)
         patch.setattr(sqlite3, "connect", tests.quick_disk.connect)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def keep_compiled() -> Iterator[None]:
+    """Keep what tests compile of packages and of this one, for the other workers and the next time.
+
+    `make setup` compiles nothing, and torch alone takes seconds. What is compiled of the modules
+    that tests write is not kept: they change within the second that Python tells them by.
+    """
+    packages = sys.prefix + os.sep, sys.base_prefix + os.sep, str(REPOSITORY / "ragbench") + os.sep
+    read_code = SourceFileLoader.get_code
+
+    def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+        sys.dont_write_bytecode = not loader.path.startswith(packages)
+        try:
+            return read_code(loader, name)
+        finally:
+            sys.dont_write_bytecode = True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SourceFileLoader, "get_code", get_code)
         yield
 
 
