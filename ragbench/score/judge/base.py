@@ -322,13 +322,11 @@ def judge_facts(maker: object) -> JudgeFacts:
         >>> judge_facts(Polite).served, judge_facts(Polite).own_rubric
         (['politeness'], None)
     """
-    # a factory of a function or object carries its facts; a class has them as attributes
-    if isinstance(facts := getattr(maker, "facts", None), JudgeFacts):
-        return facts
     served = getattr(maker, "served", None)
     return JudgeFacts(
-        served=served if isinstance(served, (list, tuple)) else None,
-        own_rubric=getattr(maker, "own_rubric", None),
+        served if isinstance(served, (list, tuple)) else None,
+        getattr(maker, "own_rubric", None),
+        getattr(maker, "is_judge", False),
     )
 
 

@@ -219,8 +219,9 @@ def _maker(
 ) -> Callable[..., object]:
     """Return a factory that calls `make`, with the name, options and facts of the target.
 
-    Validation and `ragbench list` read name, signature and `facts` off the factory before any
-    judge is created. `is_judge`: the target is the judge itself, so that `make` runs no user code.
+    Validation and `ragbench list` read name, signature and `judge_facts` off the factory before
+    any judge is created. `is_judge`: the target is the judge itself, so that `make` runs no code of
+    the user.
     """
 
     def maker(**chosen: object) -> object:
@@ -228,11 +229,11 @@ def _maker(
 
     maker.__module__, maker.__name__ = str(getattr(target, "__module__", "")), name_of(target)
     maker.__annotations__ = {option.name: option.annotation for option in options}
-    facts = dataclasses.replace(judge_facts(target), is_judge=is_judge)
+    facts = dataclasses.asdict(judge_facts(target)) | {"is_judge": is_judge}
     if inspect.isroutine(target) and is_judge and (rubric := rubric_of(target)):
-        facts = dataclasses.replace(facts, own_rubric=rubric, served=(str(rubric["name"]),))
+        facts |= {"own_rubric": rubric, "served": (rubric["name"],)}
     # `inspect.signature` reads the options of the target off `__signature__`
-    maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "facts": facts}
+    maker.__dict__ |= {"__signature__": inspect.Signature([*options]), **facts}
     return maker
 
 
