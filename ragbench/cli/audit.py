@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from ragbench.files import naming_unwritable, write_file
 from ragbench.records.audit import Repair
 from ragbench.report.audit import audit_lines, repair_lines
 from ragbench.report.page.review import write_label_page
-from ragbench.report.progress import Progress
 from ragbench.report.text import counted
 from ragbench.types import Collection
 
@@ -109,17 +107,9 @@ def command(
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
     """Return the labels that the judge doubts, and print calls and failures as notes."""
-    # without a terminal, a short stage leaves no progress line in the log
-    progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
-    with (
-        output.resumable(),
-        progress.stage("judge labels", None, "passages") as stage,
-    ):
+    with output.resumable(), output.stage("judge labels", None, "passages") as stage:
         labels = judge_labels(config, collection, audited_set(config, collection), stage.advance)
-    totals = labels.totals
-    calls, stored = counted(totals.calls, "calls"), counted(totals.stored, "stored replies")
-    usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
-    judged = f"{counted(labels.judged, 'passages')} judged: {calls}, {stored}, {usd}"
+    judged = f"{counted(labels.judged, 'passages')} judged: {output.spent(labels.totals)}"
     causes = ", ".join(f"{number} {cause}" for cause, number in labels.failed.items())
     failed = [f"{sum(labels.failed.values())} could not be judged: {causes}"] if causes else []
     output.write_notes([judged, *failed])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.cli.output import progress_stream, resumable, write_json, write_notes, write_result
+from ragbench.cli.output import resumable, stage, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
@@ -30,7 +29,6 @@ from ragbench.records import codec
 from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.report.page.review import write_label_page
-from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 
@@ -290,9 +288,8 @@ def _probe_judges(
 @contextmanager
 def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
     """Show a progress bar on a terminal; yield the function that advances it."""
-    bars = Progress(brief=not sys.stderr.isatty(), stream=progress_stream())
-    with bars.stage(f"ask {judge} again", total, "answers") as stage:
-        yield stage.advance
+    with stage(f"ask {judge} again", total, "answers") as progress:
+        yield progress.advance
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:

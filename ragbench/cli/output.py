@@ -10,8 +10,8 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
@@ -24,9 +24,10 @@ from ragbench.errors import DataError, Problem, is_interrupt, shortened, storage
 from ragbench.secrets import printed
 
 if TYPE_CHECKING:
+    from ragbench.llm.usage import Totals
     from ragbench.records.codec import Record
     from ragbench.records.summary import Summary
-    from ragbench.report.progress import Progress
+    from ragbench.report.progress import Progress, StageProgress
     from ragbench.report.scores import ScoredFile
 
 _BYTES = re.compile("[\udc80-\udcff]+")
@@ -90,6 +91,8 @@ RESUMES = "finished items are stored; the same command resumes the run"
 
 # What `--format` takes.
 Form = Literal["table", "trec", "json", "csv"]
+# Parts of scores to print: `per_query`, the values of each query, and `summary`, the means.
+Parts = Mapping[str, bool]
 
 
 def refuse(*rules: tuple[object, str]) -> None:
@@ -147,6 +150,35 @@ def running(
             yield Progress(quiet=quiet, stream=progress_stream())
     except AdapterError as error:  # the component wrote the message, which may contain a key
         raise AdapterError(redact(Exception.__str__(error), secrets)) from error
+
+
+def stage(
+    name: str, total: int | None, unit: str, *, brief: bool = False
+) -> AbstractContextManager[StageProgress]:
+    """Return a block that shows the progress of work outside of a run.
+
+    Without a terminal, or with `brief`, a stage leaves a line only if it takes long.
+
+    Args:
+        name: Name of the stage.
+        total: Number of items; None if it is unknown.
+        unit: Plural noun for the items.
+        brief: Leave no line on a terminal either.
+    """
+    from ragbench.report.progress import Progress
+
+    brief = brief or not sys.stderr.isatty()
+    return Progress(brief=brief, stream=progress_stream()).stage(name, total, unit)
+
+
+def spent(totals: Totals, *, tokens: bool = False) -> str:
+    """Return the calls of a model and their cost as text: `3 calls, 1 stored reply, 0.02 USD`."""
+    from ragbench.report.text import counted
+
+    sent = f"{totals.input_tokens + totals.output_tokens:,} tokens, " if tokens else ""
+    usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
+    stored = counted(totals.stored, "stored replies")
+    return f"{counted(totals.calls, 'calls')}, {stored}, {sent}{usd}"
 
 
 class Door:
@@ -261,28 +293,12 @@ def behind(stream: TextIO | Door) -> TextIO:
     return stream.stream if isinstance(stream, Door) else stream
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Format of scores, and the parts to print: values per query, and the summary of means.
-
-    Attributes:
-        form: `table`, `trec`, `json` or `csv`.
-        per_query: True to print the values of each query.
-        summary: True to print the means.
-    """
-
-    form: Form
-    per_query: bool
-    summary: bool
-
-    @property
-    def parts(self) -> dict[str, bool]:
-        """Parts by name, `per_query` and `summary`, as keyword arguments of a renderer."""
-        return {"per_query": self.per_query, "summary": self.summary}
-
-
 def write_scores(
-    systems: Sequence[ScoredFile], output: Output, notes: Sequence[str], facts: Mapping[str, Any]
+    systems: Sequence[ScoredFile],
+    form: Form,
+    parts: Parts,
+    notes: Sequence[str],
+    facts: Mapping[str, Any],
 ) -> None:
     """Write scores as a table, JSON or CSV.
 
@@ -291,14 +307,14 @@ def write_scores(
     """
     from ragbench.report.scores import render_csv, render_json, render_table
 
-    if output.form == "table":
-        write_result(render_table(systems, notes=notes, **output.parts))
+    if form == "table":
+        write_result(render_table(systems, notes=notes, **parts))
         return
     write_notes(notes)
-    if output.form == "json":
-        write_json(render_json(systems, **output.parts, **facts))
+    if form == "json":
+        write_json(render_json(systems, **parts, **facts))
     else:
-        write_result(render_csv(systems, **output.parts), exact=True)
+        write_result(render_csv(systems, **parts), exact=True)
 
 
 def write_result(text: str, *, exact: bool = False) -> None:

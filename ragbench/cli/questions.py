@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -26,7 +25,6 @@ from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts, pr
 from ragbench.registry import declared_options
 from ragbench.registry.options import check_values
 from ragbench.report.page.review import write_review_page
-from ragbench.report.progress import Progress
 from ragbench.report.text import counted
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Document
@@ -313,7 +311,6 @@ def _ask(
 ) -> list[base.QuestionCandidate]:
     """Return the candidates of all kinds from the model; print the calls and their cost."""
     server = options.server(stream=options.stream, keep_alive=options.keep_alive)
-    progress = Progress(brief=not sys.stderr.isatty(), stream=output.progress_stream())
     prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []
     with (
@@ -322,13 +319,9 @@ def _ask(
         llm.ChatEngine(
             server.connect(replies), limits=options, replies=replies, prices=prices, budget=budget
         ) as engine,
-        progress.stage("make questions", None, "candidates") as stage,
+        output.stage("make questions", None, "candidates") as stage,
     ):
         for kind, n in counts.items():
             candidates += maker.make(engine, kind, n, candidates, stage.advance)
-        totals = engine.totals
-    usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
-    tokens = f"{totals.input_tokens + totals.output_tokens:,} tokens"
-    calls, stored = counted(totals.calls, "calls"), counted(totals.stored, "stored replies")
-    output.write_notes([f"{calls}, {stored}, {tokens}, {usd}"])
+        output.write_notes([output.spent(engine.totals, tokens=True)])
     return candidates

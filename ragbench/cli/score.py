@@ -13,7 +13,7 @@ from ragbench import __version__
 from ragbench.cli.output import (
     DocumentedCommand,
     Form,
-    Output,
+    Parts,
     flag,
     number_option,
     refuse,
@@ -109,14 +109,14 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.registry import looking_in
 
-    output = Output(form, per_query, not no_summary)
+    parts = {"per_query": per_query, "summary": not no_summary}
     choices = {name: value for name, value in options.items() if value not in (None, (), False)}
     score = _predictions if "predictions" in choices or "references" in choices else _runs
     with looking_in([Path.cwd()]):  # `run` finds `python:` names there, too
-        score(files, output, choices)
+        score(files, form, parts, choices)
 
 
-def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
+def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
     """Check the arguments of a score of runs, and print the scores.
 
     Raises a UsageError for arguments that do not fit, else as `score_runs`.
@@ -143,12 +143,12 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> No
     try:
         from ragbench.cli.score_files import score_runs
 
-        score_runs(qrels, runs, output, **options)
+        score_runs(qrels, runs, form, parts, **options)
     finally:
         gc.enable()
 
 
-def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
+def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
     """Check the arguments of a score of predictions, and print the scores.
 
     Raises a UsageError for arguments that do not fit, else as `score_predictions`.
@@ -160,10 +160,10 @@ def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]
     missing = "references" if "predictions" in options else "predictions"
     refuse(
         (of_runs, f"{''.join(of_runs[:1])} is for runs, not for --predictions and --references"),
-        (output.form == "trec", "--format trec is for runs; predictions: table, json, csv"),
+        (form == "trec", "--format trec is for runs; predictions: table, json, csv"),
         (not is_complete, f"--{missing} is missing; predictions and references belong together"),
     )
     from ragbench.cli.score_files import score_predictions
 
     predictions, references = options.pop("predictions"), options.pop("references")
-    score_predictions(predictions, references, output, **options)
+    score_predictions(predictions, references, form, parts, **options)

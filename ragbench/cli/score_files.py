@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragbench.cli.output import Output, progress_stream, write_notes, write_result, write_scores
+from ragbench.cli.output import Form, Parts, stage, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
@@ -31,7 +30,8 @@ _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 def score_runs(
     qrels: str,
     runs: Sequence[str],
-    output: Output,
+    form: Form,
+    parts: Parts,
     *,
     measures: Sequence[str] = ("official",),
     level: int = 1,
@@ -46,7 +46,8 @@ def score_runs(
     Args:
         qrels: File of the relevance judgements.
         runs: Run files; `-` is standard input.
-        output: Format of the scores.
+        form: Format of the scores.
+        parts: Parts of the scores to print.
         measures: Names in any spelling, also the sets and facts of trec_eval.
         level: Smallest grade of a relevant document.
         documents: Number of documents in the collection, for measures that need it.
@@ -61,7 +62,7 @@ def score_runs(
     missing = "zero" if rules.pop("complete", False) else "skip"
     version = int(rules.pop("trec_eval", 10))
     chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
-    facts = _facts(measures, output)
+    facts = _facts(measures, per_query=form == "trec" and parts["per_query"])
     names = [name for name in measures if name not in facts or name == "num_q"]
     if not names:
         raise OptionError("measure", "", ", ".join(facts), "a measure beside it, such as map")
@@ -80,7 +81,7 @@ def score_runs(
     notes = [note for scored in systems for note in _notes(scored, chosen)]
     if documents is not None and not any("documents" in m.options for m in parsed.values()):
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
-    if output.form == "trec":
+    if form == "trec":
         write_notes(notes)
         # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
         totals = {} if chosen.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
@@ -91,14 +92,14 @@ def score_runs(
             facts=facts,
             missing=chosen.trec_eval == 10,
             totals=totals,
-            **output.parts,
+            **parts,
         )
         write_result(page, exact=True)
     else:
-        write_scores(systems, output, notes, {"qrels": qrels})
+        write_scores(systems, form, parts, notes, {"qrels": qrels})
 
 
-def _facts(names: Sequence[str], output: Output) -> list[str]:
+def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
     """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`.
 
     Facts of the sets come first, each once; [] without facts.
@@ -108,7 +109,7 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
     """
     facts = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
     strings = [name for name in facts if name.startswith("relstring")]
-    if strings and not (output.form == "trec" and output.per_query):
+    if strings and not per_query:
         allowed = "a measure; relstring is text of single queries: -q --format trec"
         raise OptionError("measure", "", strings[0], allowed)
     set_facts = [fact for name in names for fact in _OF_SETS.get(name, ())]
@@ -157,22 +158,18 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
     Any thread may call the function. A run whose queries are not contiguous is read twice, and the
     bar stops at the size of the file. Compressed files and standard input have no known size.
     """
-    from ragbench.report.progress import Progress
-
     size, read, lock = None, 0, Lock()
     with suppress(OSError):
         size = None if run == "-" or run.endswith(".gz") else Path(run).stat().st_size // _MB
 
-    bars = Progress(brief=True, stream=progress_stream())
-    with bars.stage(f"score {run}", size or None, "MB") as stage:
+    with stage(f"score {run}", size or None, "MB", brief=True) as progress:
 
         def advance(count: int) -> None:
             nonlocal read
             with lock:
                 read += count
                 done = read // _MB if not size else min(read // _MB, size)
-                more = done - stage.done
-                stage.advance(more)
+                progress.advance(done - progress.done)
 
         yield advance
 
@@ -201,7 +198,8 @@ def _notes(scored: ScoredFile, rules: Rules) -> Iterator[str]:
 def score_predictions(
     predictions: str,
     references: Sequence[str],
-    output: Output,
+    form: Form,
+    parts: Parts,
     *,
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
 ) -> None:
@@ -215,22 +213,19 @@ def score_predictions(
         DataError: A file cannot be read, or no prediction has a reference.
         MissingExtra: A metric or a Parquet file needs a package that is not installed.
     """
-    from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
 
     metrics = list(dict.fromkeys(measures))
     from ragbench.data.files.predictions import read_pairs
 
     pairs = read_pairs(predictions, references)
-    # without a terminal, `brief` prints lines only if scoring takes long
-    bars = Progress(brief=not sys.stderr.isatty(), stream=progress_stream())
     steps = TextScorer(metrics).steps(len(pairs.ids))
-    with bars.stage(f"score {predictions}", steps, "scores") as stage:
+    with stage(f"score {predictions}", steps, "scores") as progress:
         evaluation = evaluate.score_pairs(
             pairs.predictions,
             pairs.references,
             metrics,
-            progress=lambda done, _: stage.advance(done - stage.done),
+            progress=lambda done, _: progress.advance(done - progress.done),
         )
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = ScoredFile(Path(predictions).name, predictions, evaluation)
@@ -241,4 +236,4 @@ def score_predictions(
     counts = evaluation.counts
     notes = [f"{text}: {counts[key]}" for key, text in texts.items() if counts[key]]
     notes += evaluation.notes
-    write_scores([scored], output, notes, {"references": list(references)})
+    write_scores([scored], form, parts, notes, {"references": list(references)})

@@ -73,7 +73,7 @@ def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path,
         assert server.counters.requests - before == 60, "two samples of 30 answers"
     assert "; 60 calls, 60 replies from the store" in notes
     assert "bias, position: +0.5" in tables
-    assert "scores rise; 1.00 [0.8" in tables
+    assert "scores rise; 1.00 of 30 answers" in tables
 
 
 def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run):
