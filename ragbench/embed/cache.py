@@ -8,18 +8,16 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ragbench.embed import base as embed
 from ragbench.embed import sentence_transformers
 from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, ignore_progress
+from ragbench.embed.component import SearchComponent
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.registry import Option, OptionSet
 from ragbench.store.database import CACHE_FILE, Store
-
-if TYPE_CHECKING:
-    from ragbench.executors.base import Executor
 
 # The kind of the rows in the store, and their keys, which `ragbench cache` prints as labels.
 CACHE_KIND, VECTOR_ROWS, LENGTH_ROWS = "embed", "vectors of texts", "numbers of tokens"
@@ -257,22 +255,23 @@ class EmbedderOptions(OptionSet):
     batch_tokens: embed.BatchTokens = None
     cache: Annotated[bool, Option()] = True
 
-    def open(
-        self, owner: str, folders: Sequence[Path] = (), executor: Executor | None = None
-    ) -> CachedEmbedder:
+    def open(self, owner: str, component: SearchComponent | None = None) -> CachedEmbedder:
         """Load the model, in this process or on workers, with a cache of vectors before it.
 
         Args:
             owner: Name of the component in messages, such as `retriever 'dense'`.
-            folders: Cache folders: vectors are stored in the first one, the others are only read.
-                None given means `RAGBENCH_CACHE`, else `.ragbench` in the working directory.
-            executor: Workers that encode; None encodes in this process.
+            component: Component whose cache folders and workers are used: vectors are stored in
+                `cache_folder`, and those in `cache_also` are only read. Without a component or a
+                `cache_folder`, they are stored in `RAGBENCH_CACHE`, else in `.ragbench` in the
+                working directory.
 
         Raises:
             OptionError: The model or the device does not exist.
             MissingExtra: The packages of the extra are not installed.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
+        component = SearchComponent() if component is None else component
+        executor = component.executor
         options: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
         embedder = (
             sentence_transformers.shared_embedder(owner, self.model, **options)
@@ -283,9 +282,12 @@ class EmbedderOptions(OptionSet):
             role: embedder.prompts[role] if prompt is None else prompt
             for role, prompt in (("query", self.query_prompt), ("document", self.document_prompt))
         }
-        path, *read_only = (folder / CACHE_FILE for folder in folders or (cache_folder(),))
-        # every worker gets a share of a block
-        block_size = _VECTOR_BLOCK * (1 if executor is None else executor.workers)
+        folder = component.cache_folder or cache_folder()
         return CachedEmbedder(
-            embedder, path if self.cache else None, prompts, read_only, block_size
+            embedder,
+            folder / CACHE_FILE if self.cache else None,
+            prompts,
+            [folder / CACHE_FILE for folder in component.cache_also],
+            # every worker gets a share of a block
+            _VECTOR_BLOCK * (1 if executor is None else executor.workers),
         )

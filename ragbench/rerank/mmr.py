@@ -12,7 +12,6 @@ from ragbench.embed import base as embed
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, dot_products
 from ragbench.errors import AdapterError
-from ragbench.files import cache_folder
 from ragbench.registry import Option
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
@@ -56,9 +55,7 @@ class MMR(Reranker):
         embed.find_checkpoint("mmr", chosen.model)
         self.lambda_mult = chosen.lambda_mult
         self._by_scores = chosen.relevance == "scores"
-        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
-            "reranker 'mmr'", (self.cache_folder or cache_folder(), *self.cache_also), self.executor
-        )
+        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open("reranker 'mmr'", self)
         self._embedder: CachedEmbedder | None = None
 
     @property

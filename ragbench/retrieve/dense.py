@@ -98,9 +98,7 @@ class Dense(Retriever):
         self._normalize = cosine if chosen.normalize is None else chosen.normalize
         self._kind, self._stores = chosen.index, chosen.cache
         self._probes = chosen.probes or nearest.DEFAULT_PROBES
-        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
-            _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.executor
-        )
+        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(_OWNER, self)
         self._embedder: CachedEmbedder | None = None
         self._index: nearest.Exact | nearest.InvertedFile | None = None
 

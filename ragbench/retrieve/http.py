@@ -70,8 +70,8 @@ class HttpRetriever(Retriever):
         Raises:
             CallFailure: The request failed or timed out, or the reply is no JSON.
             AdapterError: The reply lacks the path of the ids or queries, or has ids and nothing at
-                the path of scores, texts or titles, or a hit has an id, text or title of another
-                type than text; an integer id becomes text. Scores are not checked.
+                the path of scores, texts or titles, or a text or title is no text. Ids and scores
+                are not checked: a run does that with `read_hits`.
         """
         return [self._ask(query, top_k) for query in queries]
 
@@ -111,14 +111,11 @@ def _hit(
 ) -> ScoredDocument:
     """Return the hit at a place of the reply; `number`, from 1, is for messages.
 
-    Text, title and score are None if the reply has none at this place; the score is not checked. An
-    integer id becomes text. AdapterError if the id is neither, or text or title is no text.
+    Text, title and score are None if the reply has none at this place. Id and score are not
+    checked: `read_hits` does that for all retrievers. AdapterError if text or title is no text.
     """
-    # true is an int for Python
-    if isinstance(identifier, bool) or not isinstance(identifier, (str, int)):
-        raise AdapterError(f"hit {number} has the id {shown(identifier)}, allowed: text")
     text, title = (parts.get(option, {}).get(place) for option in ("texts", "titles"))
     for name, value in (("text", text), ("title", title)):
         if value is not None and not isinstance(value, str):
             raise AdapterError(f"hit {number} has the {name} {shown(value)}, allowed: text")
-    return ScoredDocument(str(identifier), parts.get("scores", {}).get(place), text, title)
+    return ScoredDocument(identifier, parts.get("scores", {}).get(place), text, title)
