@@ -184,6 +184,13 @@ class PreferredPair(Record):
     differs: bool
 
     @property
+    def preferred(self) -> str | None:
+        """System whose answers are shown to be preferred; None if no preference was shown."""
+        if not self.differs or self.win_rate is None:
+            return None
+        return self.system if self.win_rate > 0.5 else self.other
+
+    @property
     def n_failed(self) -> int:
         """Number of failed queries, whatever their cause."""
         return sum(self.failed.values())

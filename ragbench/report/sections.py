@@ -26,8 +26,6 @@ _METHOD = (
     "each pair in both orders, disagreement is a tie; win rate: wins and half the ties; strength: "
     "log-odds against the average of the systems (Bradley-Terry)"
 )
-# two systems are one pair, which the table of pairs shows already
-_SMALLEST_MATRIX = 3
 
 
 def build_section(
@@ -244,10 +242,7 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
 
 
 def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
-    """Return the chapter of a pairwise rubric: ranking, pairs and win rates of the systems.
-
-    The matrix of win rates is there from three systems on.
-    """
+    """Return the chapter of a pairwise rubric: the ranking of the systems, and their pairs."""
     confidence, baseline = fmt.percent(summary.confidence), printable(entry.baseline)
     declared = summary.judges.get(entry.judge) or DeclaredJudge()
     judged = f"judged by {printable(entry.model)}"
@@ -258,17 +253,6 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
         Grid("ranking", _RANKING, tuple(_ranking_rows(entry.systems))),
         Grid(pairs, _PAIRS, tuple(map(_pair_row, entry.comparisons))),
     ]
-    names = [system.system for system in entry.systems]
-    if len(names) >= _SMALLEST_MATRIX:
-        heads = ("win rate of", *(f"over {printable(name)}" for name in names))
-        rows = [
-            (
-                printable(name),
-                *(fmt.significant(entry.win_matrix[name].get(other)) for other in names),
-            )
-            for name in names
-        ]
-        grids.append(Grid("win rate of each system over each other", heads, tuple(rows)))
     return Chapter(
         title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
         headlines=(f"{_headline(entry, confidence)}; {judged}",),
@@ -288,13 +272,12 @@ def _headline(entry: Ranked, confidence: str) -> str:
         return f"no system has a rank by {name}"
     if len(first) > 1:
         return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
-    best, beaten = first[0].system, []
-    for pair in entry.comparisons:
-        if pair.differs and pair.win_rate is not None:
-            if pair.system == best and pair.win_rate > 0.5:
-                beaten.append(printable(pair.other))
-            elif pair.other == best and pair.win_rate < 0.5:
-                beaten.append(printable(pair.system))
+    best = first[0].system
+    beaten = [
+        printable(pair.other if pair.system == best else pair.system)
+        for pair in entry.comparisons
+        if pair.preferred == best
+    ]
     # the first rank alone shows no preference
     text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
     if not beaten:
@@ -317,11 +300,9 @@ def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...
 def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
     """Return the cells of a pair of systems, under `_PAIRS`."""
     # no value for a pair whose verdicts all failed
-    verdict = "not shown"
-    if pair.win_rate is None:
-        verdict = fmt.MISSING
-    elif pair.differs:
-        verdict = "preferred" if pair.win_rate > 0.5 else "the other is preferred"
+    verdict = fmt.MISSING if pair.win_rate is None else "not shown"
+    if pair.preferred is not None:
+        verdict = "preferred" if pair.preferred == pair.system else "the other is preferred"
     return (
         f"{printable(pair.system)} over {printable(pair.other)}",
         fmt.with_interval(pair.win_rate, pair.interval),

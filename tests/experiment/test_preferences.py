@@ -218,7 +218,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
     assert f"preference (judge {escape(judge['type'])}): pairwise" in report
     page = render_terminal(experiment.record, experiment.compared)
     assert "bm25/long over exact/short" in page
-    assert "win rate of each system over each other" in page
+    assert "pairs, with 95 % intervals" in page
     assert "preference (judge" in (experiment.path / "report.html").read_text()
 
 

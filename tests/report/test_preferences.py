@@ -1,4 +1,4 @@
-"""Preferences on the pages: ranking, pairs, matrix, the sentence, hostile names, nothing to say."""
+"""Preferences on the pages: ranking, pairs, the sentence, hostile names, nothing to say."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def comparisons():
 
 def test_the_strongest_stands_first(comparisons):
     (found,) = lay_out_preferences(SUMMARY, comparisons)
-    ranking, pairs, matrix = found.grids
+    ranking, pairs = found.grids
 
     assert [row[:2] for row in ranking.rows] == [("a", "1"), ("c", "2"), ("b", "3")]
     assert ranking.rows[0][2:] == (
@@ -67,8 +67,6 @@ def test_the_strongest_stands_first(comparisons):
     )
     assert pairs.rows[0][0] == "b over a"
     assert [row[-1] for row in pairs.rows] == ["the other is preferred", "not shown", "not shown"]
-    assert matrix.heads == ("win rate of", "over b", "over a", "over c")
-    assert matrix.rows[2] == ("c", "-", "0.230", "-")
 
 
 def test_the_sentence_names_whom_the_first_was_shown_to_beat(comparisons):
@@ -98,13 +96,6 @@ def test_ranks_that_are_shared_or_absent(comparisons):
     assert found.grids[0].rows[0][:3] == ("b", "-", "-")
 
 
-def test_two_systems_need_no_matrix(comparisons):
-    entry = comparisons["preferences"][0]
-    entry["systems"], entry["comparisons"] = entry["systems"][:2], entry["comparisons"][:1]
-
-    assert len(lay_out_preferences(SUMMARY, comparisons)[0].grids) == 2
-
-
 def test_on_every_page_and_the_only_thing_on_it(comparisons):
     pages = [
         render(SUMMARY, comparisons) for render in (render_terminal, render_markdown, render_html)
@@ -121,7 +112,6 @@ def test_on_every_page_and_the_only_thing_on_it(comparisons):
 def test_a_hostile_name_does_nothing(comparisons):
     entry = comparisons["preferences"][0]
     entry["systems"][0]["system"] = "<b>|x\n"
-    entry["win_matrix"]["<b>|x\n"] = {}
 
     assert "<b>" not in render_html(SUMMARY, comparisons)
     assert "<b>" not in render_markdown(SUMMARY, comparisons)
