@@ -231,16 +231,9 @@ def _sampling(
     if vouched:
         return True, "the user vouches for it (--random)"
     signatures = set(labels.rows.values())
-    if "" in signatures:
-        return False, "the labels do not come from a drawn sheet"
-    if len(signatures) > 1:
-        return False, f"the labels come from {len(signatures)} draws"
-    again = _repeat_draw(run, score, signatures.pop())
-    if again is None:
-        return False, "the sheet was not drawn from these judgements"
-    if set(again.keys) != set(labels.rows):
-        counts = f"{len(labels.rows)} rows, {len(again.keys)} were drawn"
-        return False, f"the rows of the sheet are not those that were drawn: {counts}"
+    again = _repeat_draw(run, score, signatures.pop()) if len(signatures) == 1 else None
+    if again is None or set(again.keys) != set(labels.rows):
+        return False, "the labels do not come from one whole sheet drawn from these judgements"
     done = [key in labels.labelled for key in again.keys]
     # labels may end early, since the order of a sheet is random; gaps in between are a choice
     gaps = done[: max(place for place, has in enumerate(done) if has)].count(False)

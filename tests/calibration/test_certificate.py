@@ -262,9 +262,9 @@ def test_labels_may_end_early_but_have_no_gaps(keep, random, why):
 @pytest.mark.parametrize(
     ("draws", "rows", "why"),
     [
-        ("", 60, "not labelled at random: the labels do not come from a drawn sheet"),
-        ("signature", 59, "are not those that were drawn: 59 rows, 60 were drawn"),
-        ("draw|n:60", 60, "the sheet was not drawn from these judgements"),
+        ("", 60, "not labelled at random: the labels do not come from one whole sheet"),
+        ("signature", 59, "do not come from one whole sheet"),
+        ("draw|n:60", 60, "one whole sheet drawn from these judgements"),
     ],
 )
 def test_without_proof_nothing_is_corrected(draws, rows, why):
