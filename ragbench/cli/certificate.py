@@ -16,7 +16,7 @@ from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.cli.output import resumable, stage, write_json, write_notes, write_result
+from ragbench.cli.output import parse_pairs, resumable, stage, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
@@ -155,7 +155,7 @@ def certify_judge(
     scale = request.scale
     calibration = Calibration(scale=scale, confidence=request.confidence, **options)
     labels_by_rubric = read_labels(
-        labels, run, list(chosen.values()), scale, _parse_columns(columns)
+        labels, run, list(chosen.values()), scale, parse_pairs("--column", columns)
     )
     notes: list[str] = []
     if request.probes:
@@ -194,7 +194,12 @@ def certify_ratings(
         raise click.UsageError("--ratings has one rubric; pass --rubric once")
     rubric = rubrics[0] if rubrics else None
     run, labels = read_ratings(
-        path, scale, judge_scale, columns=_parse_columns(columns), rubric=rubric, model=model
+        path,
+        scale,
+        judge_scale,
+        columns=parse_pairs("--column", columns),
+        rubric=rubric,
+        model=model,
     )
     certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
     _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
@@ -209,21 +214,6 @@ def probe_judge(request: Request) -> None:
     probe_results, notes = _probe_judges(request, chosen)
     report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
     _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
-
-
-def _parse_columns(pairs: Sequence[str]) -> dict[str, list[str]]:
-    """Parse `NAME=COLUMN` into name -> columns; an empty list gives an empty dict.
-
-    Raises:
-        UsageError: A pair lacks its name, its sign or its column.
-    """
-    columns_by_name: dict[str, list[str]] = {}
-    for pair in pairs:
-        name, equals, column = pair.partition("=")
-        if not (name and equals and column):
-            raise click.UsageError(f"--column {pair}: expected NAME=COLUMN")
-        columns_by_name.setdefault(name, []).append(column)
-    return columns_by_name
 
 
 def _probe_judges(

@@ -88,19 +88,14 @@ def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
     """
     from ragbench.types.tables import PARTS, SEVERAL
 
-    columns_of_part: dict[str, list[str]] = {}
-    for pair in columns:
-        part, _, column = pair.partition("=")
-        problem = None
+    columns_of_part = output.parse_pairs("--column", columns)
+    for part, names in columns_of_part.items():
         if part not in PARTS:
             problem = f"unknown part '{part}'; allowed: {', '.join(PARTS)}"
-        elif not column:
-            problem = f"'{pair}' has no column; write {part}=COLUMN"
-        elif part in columns_of_part and part not in SEVERAL:
-            problem = f"{part} has one column: '{columns_of_part[part][0]}' or '{column}'"
-        if problem is not None:
             raise click.BadParameter(problem, param_hint="--column")
-        columns_of_part.setdefault(part, []).append(column)
+        if len(names) > 1 and part not in SEVERAL:
+            problem = f"{part} has one column: '{names[0]}' or '{names[1]}'"
+            raise click.BadParameter(problem, param_hint="--column")
     return {part: names if len(names) > 1 else names[0] for part, names in columns_of_part.items()}
 
 

@@ -105,6 +105,21 @@ def refuse(*rules: tuple[object, str]) -> None:
             raise click.UsageError(text)
 
 
+def parse_pairs(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
+    """Return name -> values of pairs such as `name=value`, in order; {} for no pairs.
+
+    Raises:
+        BadParameter: A pair lacks its name, its sign or its value; it names `option`.
+    """
+    values: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not (name and value):
+            raise click.BadParameter(f"found '{pair}', allowed: NAME=VALUE", param_hint=option)
+        values.setdefault(name, []).append(value)
+    return values
+
+
 def without_ci_commands(text: str) -> str:
     """Return a text in which no runner of CI finds a command; outside of CI the text itself.
 

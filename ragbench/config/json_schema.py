@@ -53,7 +53,7 @@ def config_schema() -> Schema:
     schema: Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ragbench experiment",
-        **_object(declared_options(Top).values(), summary_line(Top)),
+        **_block(Top, summary_line(Top)),
         "oneOf": [{"required": ["dataset"]}, {"required": ["datasets"]}],
         "$defs": {
             "variable": {
@@ -61,18 +61,13 @@ def config_schema() -> Schema:
                 "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}",
                 "description": "A value from the environment: ${VAR} or ${VAR:-default}.",
             },
-            "dataset": {"oneOf": _types(LOADERS, common_keys(LOADERS))},
-            "retriever": {
-                # not oneOf: some types, such as http, are a retriever and a reranker
-                "anyOf": [
-                    *_types(RETRIEVERS, common_keys(RETRIEVERS), sweeps=True),
-                    *_types(RERANKERS, common_keys(RERANKERS), sweeps=True),
-                ]
-            },
-            "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
-            "app": {"oneOf": _types(APPS, common_keys(APPS), sweeps=True)},
-            "judge": {"oneOf": _types(JUDGES, declared_options(JudgeCommon))},
-            "executor": {"oneOf": _types(EXECUTORS, common_keys(EXECUTORS))},
+            "dataset": {"oneOf": _types(LOADERS)},
+            # not oneOf: some types, such as http, are a retriever and a reranker
+            "retriever": {"anyOf": [*_types(RETRIEVERS), *_types(RERANKERS)]},
+            "generator": {"oneOf": _types(GENERATORS)},
+            "app": {"oneOf": _types(APPS)},
+            "judge": {"oneOf": _types(JUDGES)},
+            "executor": {"oneOf": _types(EXECUTORS)},
         },
     }
     schema["properties"] |= {
@@ -82,11 +77,11 @@ def config_schema() -> Schema:
         "generators": _mapping("generator"),
         "apps": _mapping("app"),
         "metrics": _metrics(),
-        "statistics": _object(declared_options(Statistics).values()),
-        "causes": _with_blocks(CauseRules, "", right=RightAnswer, supported=SupportedAnswer),
-        "audit": _object(declared_options(AuditRules).values()),
+        "statistics": _block(Statistics),
+        "causes": _block(CauseRules, right=RightAnswer, supported=SupportedAnswer),
+        "audit": _block(AuditRules),
         "gates": {"type": "array", "items": _object(gate_options().values())},
-        "budget": _object(declared_options(BudgetLimits).values()),
+        "budget": _block(BudgetLimits),
         "executor": {"$ref": "#/$defs/executor"},
     }
     for block, description in BLOCKS.items():
@@ -94,8 +89,8 @@ def config_schema() -> Schema:
     return schema
 
 
-def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
-    """Return the schema of a block with inner blocks.
+def _block(record: Any, description: str = "", **blocks: Any) -> Schema:
+    """Return the schema of a block, and of its inner blocks.
 
     Args:
         record: Class that declares the options of the block, and describes its inner blocks.
@@ -104,8 +99,7 @@ def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
     """
     schema = _object(declared_options(record).values(), description)
     for name, inner in blocks.items():
-        block = _object(declared_options(inner).values(), record.blocks[name])
-        schema["properties"][name] = block
+        schema["properties"][name] = _block(inner, record.blocks[name])
     return schema
 
 
@@ -114,8 +108,7 @@ def _metrics() -> Schema:
     from ragbench.score.retrieval import MEASURES
     from ragbench.score.text import GROUPS, METRICS
 
-    description = summary_line(RetrievalMetrics)
-    retrieval = _with_blocks(RetrievalMetrics, description, match=Match, fill=Fill)
+    retrieval = _block(RetrievalMetrics, summary_line(RetrievalMetrics), match=Match, fill=Fill)
     examples = [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
     retrieval["properties"]["measures"]["items"] = _suggested(examples)
     properties = {
@@ -148,16 +141,19 @@ def _mapping(definition: str) -> Schema:
     }
 
 
-def _types(
-    family: Family, common: Mapping[str, DeclaredOption], *, sweeps: bool = False
-) -> list[Schema]:
+# Families whose entries may have the key `sweep`
+_SWEPT = ("retriever", "reranker", "generator", "app")
+
+
+def _types(family: Family) -> list[Schema]:
     """Return a schema for each type of a family, and one for components of the user.
 
-    Args:
-        family: The family; packages that cannot be imported are left out.
-        common: Keys of every type, unless the type declares them itself.
-        sweeps: True if an entry may have the key `sweep`.
+    A type has the common keys of its family, unless it declares them itself; packages that cannot
+    be imported are left out.
     """
+    common = common_keys(family)
+    if family.noun == "judge":
+        common = declared_options(JudgeCommon)
     schemas = []
     for name in family.names():
         try:
@@ -171,10 +167,10 @@ def _types(
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
         if family.noun == "retriever" and indexes(component):
             # no key is required in it, as a sweep may have the key instead
-            schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
-        schemas.append(_with_required(schema, options, sweeps))
+            schema["properties"][CHUNK] = _block(Chunking, CHUNK_HELP)
+        schemas.append(_with_required(schema, options, family.noun in _SWEPT))
         if family.noun in ("retriever", "reranker"):
-            select = _object(declared_options(Selection).values(), summary_line(Selection))
+            select = _block(Selection, summary_line(Selection))
             schema["properties"]["select"] = {**select, "required": ["on", "measure"]}
     code_common = {**common, **common_keys(family, is_code=True)}
     help_text = "Your own component; its options are its arguments."

@@ -173,7 +173,7 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
         (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
         (["--labels", "x.csv"], "x.csv: no such file"),
         (["--labels", "x.csv", "--scale", "five"], "--scale: found 'five', allowed: two different"),
-        (["--labels", "x.csv", "--column", "mine"], "--column mine: expected NAME=COLUMN"),
+        (["--labels", "x.csv", "--column", "mine"], "found 'mine', allowed: NAME=VALUE"),
         (["--labels", "x.csv", "--confidence", "95"], "95.0 is not in the range 0<x<1"),
         (["--draw", "5", "-o", "/dev/null/sheet.csv"], "cannot be written"),
     ],

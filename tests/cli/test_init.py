@@ -434,8 +434,8 @@ def test_a_bare_answer_is_what_is_said_of_it(here):
     ("column", "said"),
     [
         ("fragen=Frage", "unknown part 'fragen'; allowed: id, question,"),
-        ("question", "'question' has no column; write question=COLUMN"),
-        ("question=", "'question=' has no column"),
+        ("question", "found 'question', allowed: NAME=VALUE"),
+        ("question=", "found 'question=', allowed: NAME=VALUE"),
         ("question=b", "question has one column: 'a' or 'b'"),
     ],
 )
