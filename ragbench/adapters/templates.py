@@ -129,9 +129,11 @@ class JsonPath:
         text: Path, with or without the leading `$`.
         owner: Component with the option, for messages.
         option: Option that holds the path, for messages.
+        many: True if the path must have `[*]`, so that it may match several values; False if it
+            must not; None allows both.
 
     Raises:
-        OptionError: `text` is no such path.
+        OptionError: `text` is no such path, or has `[*]` against `many`.
 
     Example:
         >>> reply = {"hits": [{"id": "a", "score": 2.0}, {"id": "b"}]}
@@ -143,14 +145,14 @@ class JsonPath:
         'a'
     """
 
-    def __init__(self, text: str, owner: str = "path", option: str = "") -> None:
+    def __init__(
+        self, text: str, owner: str = "path", option: str = "", *, many: bool | None = None
+    ) -> None:
         self.text = text
         self._steps = list(_steps(text, owner, option))
-
-    @property
-    def has_star(self) -> bool:
-        """Return True if the path may match several values."""
-        return None in self._steps
+        if many is not None and (None in self._steps) is not many:
+            allowed = "a path with [*], such as $.hits[*].id" if many else "a path without [*]"
+            raise OptionError(owner, option, text, allowed)
 
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
         """Return the values at the path, keyed by the index of each `[*]`.

@@ -43,20 +43,15 @@ class HttpService:
         places: Sequence[str],
     ) -> None:
         self._endpoint = chosen.endpoint()
-        self._answer = templates.JsonPath(chosen.answer, "http", "answer")
         # An answer is one text: `[*]` would match several.
-        if self._answer.has_star:
-            raise OptionError("http", "answer", chosen.answer, "a path without [*]")
+        self._answer = templates.JsonPath(chosen.answer, "http", "answer", many=False)
         # a generator has no options of passages and queries
         paths = {option: getattr(chosen, option, None) for option in _OPTIONAL}
         self._paths = {
-            option: templates.JsonPath(path, "http", option)
+            option: templates.JsonPath(path, "http", option, many=True if option in _MANY else None)
             for option, path in paths.items()
             if path is not None
         }
-        for option in _MANY:
-            if option in self._paths and not self._paths[option].has_star:
-                raise OptionError("http", option, paths[option], "a path with [*]")
         if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
         self._body = chosen.body or body

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.templates import JsonPath, Place, check_template, fill
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError
 from ragbench.registry import Option, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Retrieved, ScoredDocument
@@ -52,9 +52,9 @@ class HttpRetriever(Retriever):
         self._endpoint = chosen.endpoint()
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
         check_template(self._body, _PLACEHOLDERS, "http", "body")
-        self._ids = _hits_path(chosen.ids, "ids")
+        self._ids = JsonPath(chosen.ids, "http", "ids", many=True)
         self._parts = {
-            option: _hits_path(path, option)
+            option: JsonPath(path, "http", option, many=True)
             for option in ("scores", "texts", "titles")
             if (path := getattr(chosen, option)) is not None
         }
@@ -93,17 +93,6 @@ class HttpRetriever(Retriever):
         ]
         formulated = [] if self._queries is None else list(self._queries.find(reply).values())
         return Retrieved(hits, [text for text in formulated if isinstance(text, str)])
-
-
-def _hits_path(text: str, option: str) -> JsonPath:
-    """Return a JSON path; raise `OptionError` if it has no `[*]`.
-
-    OptionError too if it is no JSON path.
-    """
-    path = JsonPath(text, "http", option)
-    if not path.has_star:
-        raise OptionError("http", option, text, "a path with [*], such as $.hits[*].id")
-    return path
 
 
 def _hit(
