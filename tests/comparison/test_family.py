@@ -83,12 +83,12 @@ def test_no_comparison():
 @pytest.mark.costly
 @pytest.mark.parametrize("correction", ["holm", "max_t"])
 def test_keeps_the_error_rate_of_the_family(correction):
-    """400 families of five equal systems against one baseline: at 5 %, se 1.1 points."""
+    """200 families of five equal systems against one baseline: at 5 %, se 1.5 points."""
     rng, wrong = np.random.default_rng(12), 0
-    for _ in range(400):
+    for _ in range(200):
         scores = rng.normal(0, 1, (50, 6))
         table = scores[:, 1:] - scores[:, :1]
         found = adjust_family(table, Method(correction=correction, resamples=199))
         wrong += bool((found.adjusted <= 0.05).any())
 
-    assert wrong / 400 < 0.085
+    assert wrong / 200 < 0.1

@@ -91,7 +91,7 @@ def test_limits_scale_with_the_values(ours, sample, power):
 
 
 @given(differences())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_studentized_limits_mirror_each_other(sample):
     values = np.array(sample)
     low, high = studentized_bootstrap(values, resamples=100)

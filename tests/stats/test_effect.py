@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ragbench.errors import OptionError
 from ragbench.stats import effect_size, effect_size_interval
@@ -44,6 +44,7 @@ def test_covers_as_often_as_it_says():
 
 
 @given(differences())
+@settings(max_examples=30)
 def test_holds_the_effect_and_mirrors_it(d):
     low, high = effect_size_interval(d)
     effect = effect_size(d)

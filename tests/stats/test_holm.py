@@ -18,6 +18,7 @@ WITH_GAPS = st.lists(st.one_of(P, st.just(np.nan)), max_size=12)
 
 
 @given(FAMILIES)
+@settings(max_examples=30)
 def test_benjamini_hochberg_agrees_with_scipy(scipy_stats, p):
     oracle = scipy_stats.false_discovery_control(p, method="bh")
 

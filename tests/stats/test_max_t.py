@@ -48,7 +48,7 @@ def test_agrees_with_every_sign_written_out(table):
 
 
 @given(difference_tables(max_columns=1))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_one_column_is_the_randomization_test(table):
     np.testing.assert_array_equal(max_t_p_values(table), randomization_p_values(table))
 

@@ -72,6 +72,7 @@ def test_small_wilcoxon_p_values_of_many_agree_with_scipy(scipy_stats, n, sign):
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
+@settings(max_examples=30)
 def test_mcnemar_agrees_with_the_binomial_test(scipy_stats, won, lost):
     table = column(*[1.0] * won, *[-1.0] * lost, 0.0)
 
@@ -81,6 +82,7 @@ def test_mcnemar_agrees_with_the_binomial_test(scipy_stats, won, lost):
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=13))
+@settings(max_examples=30)
 def test_mcnemar_is_the_sign_flip_test_of_hits(d):
     np.testing.assert_allclose(
         mcnemar_p_values(column(*d)), randomization_p_values(column(*d)), atol=1e-12
