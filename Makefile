@@ -75,7 +75,7 @@ DOCS = build/docs
 DOCS_PACKAGES = $(shell sed -n 's/^docs = \["\(.*\)"\]$$/\1/p' pyproject.toml)
 docs:  ## build the documentation site into build/site; a broken link fails
 	python3 -m venv $(DOCS)
-	$(DOCS)/bin/pip install -q '$(DOCS_PACKAGES)'
+	$(DOCS)/bin/pip install -q --no-compile '$(DOCS_PACKAGES)'
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
@@ -95,7 +95,7 @@ wheel:  ## build the wheel and run the quickstart from it alone in a fresh envir
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel .
 	python3 -m venv build/wheel/venv
-	build/wheel/venv/bin/pip install -q build/wheel/*.whl
+	build/wheel/venv/bin/pip install -q --no-compile build/wheel/*.whl
 	build/wheel/venv/bin/ragbench run configs/quickstart.yaml --set output=build/wheel/runs
 	build/wheel/venv/bin/ragbench list >/dev/null
 
@@ -155,7 +155,7 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	  unshare -n sh -c 'ip link set lo up 2>/dev/null; \
 	    $(BIN)/ragbench run configs/quickstart.yaml --quiet --set output=build/offline && \
 	    $(BIN)/pytest -q -n auto --maxprocesses=4 -m "not slow and not costly" --hypothesis-profile=fast $(CLIENTS) && \
-    $(BIN)/pytest -q -m slow --hypothesis-profile=fast $(HUBS)'; \
+	    $(BIN)/pytest -q -m slow --hypothesis-profile=fast $(HUBS)'; \
 	else \
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi
