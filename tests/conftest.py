@@ -106,7 +106,8 @@ def _turn(item: pytest.Item) -> int:
         return 3
     if slow.kwargs.get("first"):
         return 0
-    return 1 if MODELS.intersection(getattr(item, "fixturenames", ())) else 2
+    loads_torch = slow.kwargs.get("torch") or MODELS.intersection(getattr(item, "fixturenames", ()))
+    return 1 if loads_torch else 2
 
 
 def _keep_to_profile(item: pytest.Item) -> None:

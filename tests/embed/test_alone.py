@@ -18,7 +18,7 @@ from ragbench.score.text.bertscore import BERTScorer
 from ragbench.score.text.semantic_similarity import SemanticSimilarity
 from tests.embed.test_tokens import ARCHITECTURES
 
-pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+pytestmark = pytest.mark.slow(torch=True)  # seconds in all: real runs, models or processes
 
 WORDS = ["the", "cat", "sat", "on", "mat", "a", "dog", "ran"]
 TEXTS = [

@@ -22,7 +22,7 @@ def test_a_length_is_padded_to_few_lengths_that_are_not_much_longer(length, limi
     assert padded_length(padded, limit) == padded
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 @given(
     lengths,
     st.sampled_from(["cpu", "cuda"]),
@@ -52,7 +52,7 @@ def test_every_text_is_in_one_batch_of_its_length_within_the_limits(
         assert size is None or len(batch) <= size
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 def test_a_text_has_company_or_none_by_its_length_only():
     """1024 // 24 = 42: 40 texts; 1024 // 320 = 3, less than 4: one text."""
     calls = []
@@ -71,7 +71,7 @@ def test_a_text_has_company_or_none_by_its_length_only():
     ]
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 def test_vectors_of_tokens_need_two_texts_and_no_multiple():
     calls = []
 
@@ -91,7 +91,7 @@ def test_long_texts_come_first():
     assert calls == [96, 24, 8]
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize(
     ("device", "options", "manner"),
     [
@@ -120,7 +120,7 @@ def test_a_cpu_whose_rows_depend_on_their_place_computes_each_text_alone(monkeyp
     assert Batches("cpu").manner == "padded alone on cpu"
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 def test_a_text_that_fails_ends_the_others_and_the_threads():
     torch = pytest.importorskip("torch")
     usual, before = torch.get_num_threads(), threading.active_count()

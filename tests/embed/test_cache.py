@@ -117,7 +117,7 @@ def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
     assert (tmp_path / "cache.sqlite").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_model_that_changes_in_its_folder_is_encoded_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     folder = build_tiny_embedder(tmp_path / "model", seed=1)

@@ -137,7 +137,7 @@ def test_what_is_no_cross_encoder_is_refused(tiny_bert, tiny_cross_encoder, tmp_
         CrossEncoder(model="./nowhere")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_model_with_several_labels_is_refused(tmp_path):
     folder = build_tiny_cross_encoder(tmp_path / "three", labels=3)
 

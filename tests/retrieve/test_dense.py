@@ -82,7 +82,7 @@ def test_cut_keeps_the_head_of_the_full_ranking(tiny_embedder, options):
         assert rank(tiny_embedder, top_k=top_k, **options) == [hits[:top_k] for hits in full]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_prompts_are_the_models_own_unless_they_are_given(tmp_path):
     prompts = {"query": "dog ", "document": "cat "}
     folder = build_tiny_embedder(tmp_path / "model", prompts=prompts)

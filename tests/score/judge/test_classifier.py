@@ -13,7 +13,7 @@ from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.judge.support import label_column
 from tests.models import build_tiny_nli, build_tiny_t5, build_tiny_tagger
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 SUPPORTED = load_rubric("supported")
 PASSAGES = ["a dog ran on the mat", "the cat sat", "the the dog"]

@@ -194,14 +194,14 @@ def test_bad_options_say_what_is_allowed(options, message):
         NLI(**options)
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("model", ["tiny_bert", "minilm"])
 def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, request):
     with pytest.raises(OptionError, match=r"nli: model: .* allowed: an entailment model"):
         Judge(request.getfixturevalue(model), type="nli")
 
 
-@pytest.mark.costly
+@pytest.mark.slow(torch=True)
 def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(tmp_path):
     nameless = build_tiny_nli(tmp_path / "nameless", labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     (Path(nameless) / "model.safetensors").unlink()

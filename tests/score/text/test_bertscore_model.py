@@ -10,10 +10,9 @@ from ragbench.score.text.bertscore import (
     read_baseline,
 )
 
-pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+pytestmark = pytest.mark.slow(torch=True)  # seconds in all: real runs, servers or many made cases
 
 
-@pytest.mark.slow
 def test_the_table_is_that_of_bert_score():
     utils = pytest.importorskip("bert_score.utils")
 
