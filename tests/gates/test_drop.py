@@ -217,6 +217,14 @@ def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 
 
+def test_three_identical_queries_exclude_no_drop():
+    gate = Drop(measure="hit", max_drop=0.9, identical="undecided")
+    three, four = (gate.decide_pairs(paired([0.4] * n, [0.4] * n), FAST) for n in (3, 4))
+
+    assert (three.verdict, four.verdict) == ("undecided", "pass")
+    assert "too few to exclude changes in others" in three.why
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "margin"), [("hits", 0.05), ("graded", 0.02)])
 def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
