@@ -173,21 +173,13 @@ class _LabelReader:
                 )
 
     def _answers_to_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
-        if "query_id" not in entry.values:
-            raise entry.error(
-                f"no 'item' and no 'query_id' (keys: {', '.join(entry.values)})",
-                allowed="item, as in a drawn sheet, or query_id",
-                near=nearest("query_id", entry.values),
-            )
         query, systems = entry.id("query_id"), self.run.systems
-        system, allowed = entry.values.get("system"), ", ".join(systems)
-        if system in (None, "") and len(systems) > 1:
-            raise entry.error(f"no 'system', and the run has {len(systems)}", allowed=allowed)
-        text = str(system or systems[0])
+        # a run of one system needs no column
+        text = str(entry.values.get("system") or (systems[0] if len(systems) == 1 else ""))
         name = self.run.find_system(text)
         if name is None:
-            near = nearest(text, systems)
-            raise entry.error(f"system '{text}' was not judged", allowed=allowed, near=near)
+            problem = f"system '{text}' was not judged" if text else "no 'system' of several"
+            raise entry.error(problem, allowed=", ".join(systems), near=nearest(text, systems))
         for rubric in self._rubrics_of(entry):
             score = self.scores[rubric]
             if (name, query) not in score.scores and (name, query) not in score.unscored:

@@ -207,27 +207,14 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
 
 # below, only large differences are significant
 _FEW_QUERIES = 50
-_MOST_DOUBTS = 6
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
     """Yield reasons to distrust the scores: failed items, findings, few queries, no certificate.
 
-    Nothing if there are none; at most 6 scores with failed items are listed, and the others
-    counted. Queries are few if no score has 50 of them. One passed gate on a certificate counts for
-    all judges.
+    Nothing if there are none. Queries are few if no score has 50 of them. One passed gate on a
+    certificate counts for all judges.
     """
-    failed = [
-        f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
-        f"{printable(system.name)}{fmt.causes(score.failed.items())}"
-        for system in summary.systems
-        for name, score in system.scores.items()
-        if score.n_failed
-    ]
-    # more would hide the other doubts
-    yield from failed[:_MOST_DOUBTS]
-    if len(failed) > _MOST_DOUBTS:
-        yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
     if summary.audit is not None and summary.audit.findings:
         yield f"test set: {fmt.counted(len(summary.audit.findings), 'findings')} of the audit"
     scores = [score for system in summary.systems for score in system.scores.values()]
@@ -243,6 +230,14 @@ def _doubts(summary: Summary) -> Iterator[str]:
             f"judge {names} has no certificate of its agreement with people: compare its scores, "
             "but do not read them as shares of right answers (see ragbench calibrate)"
         )
+    # last, as there may be many
+    yield from (
+        f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
+        f"{printable(system.name)}{fmt.causes(score.failed.items())}"
+        for system in summary.systems
+        for name, score in system.scores.items()
+        if score.n_failed
+    )
 
 
 def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Grid]:

@@ -25,7 +25,6 @@ from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import Passage, TextRow, VerdictRow
 from ragbench.text.languages import load as load_stopwords
-from ragbench.types import Usage
 from ragbench.types.conversation import Json
 
 MOST_QUERIES = 2_000  # queries on a page
@@ -46,8 +45,13 @@ _LONGEST: Mapping[str, int] = {
 }
 
 
-# key of a text in a verdict -> its kind
-_KINDS = {"reasoning": "reason", "raw": "reason", "text": "question", "texts": "passage"}
+# key of a text in an answer or a verdict -> its kind
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("reasoning", "raw"), "reason"),
+    **dict.fromkeys(("text", "queries"), "question"),
+    "texts": "passage",
+    "prompt": "prompt",
+}
 
 
 class PageData(NamedTuple):
@@ -310,15 +314,10 @@ class _Packer:
         row = view.prediction
         if row is None:
             return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
-        usage, contexts = row.usage or Usage(), row.contexts
-        return {"text": None if row.answer is None else _shortened(row.answer, "answer")} | _filled(
-            read=None if contexts is None else [self.number(passage) for passage in contexts],
-            ms=_rounded(row.latency_ms),
-            queries=[_shortened(text, "question") for text in row.queries],
-            prompt=_shortened(row.prompt or "", "prompt"),
-            tokens=[usage.input_tokens, usage.output_tokens],
-            usd=_rounded(usage.usd),
-        )
+        read = None if row.contexts is None else [self.number(passage) for passage in row.contexts]
+        short = replace(row, query_id="", answer=None, contexts=None, tool_calls=None)
+        text = None if row.answer is None else _shortened(row.answer, "answer")
+        return {"text": text} | _filled(read=read, **_cut(to_json(short)))
 
 
 def _filled(**values: object) -> dict[str, object]:

@@ -576,18 +576,18 @@
       claimsLeftOut(verdicts),
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
       verdictList(verdicts, query, answers),
-      ms === null ? null : costLine({ ms }, "to retrieve"),
+      ms === null ? null : costLine({ latency_ms: ms }, "to retrieve"),
       hitsOf(query, grades, name, otherSystem, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0]),
     );
   }
 
-  function costLine(answer, suffix = "") {
+  function costLine({ latency_ms: ms, usage = {} }, suffix = "") {
     const parts = [];
-    if (answer.ms !== null && answer.ms !== undefined) parts.push(`${number(answer.ms)} ms ${suffix}`.trim());
-    const [sent, received] = answer.tokens || [];
+    if (ms !== null && ms !== undefined) parts.push(`${number(ms)} ms ${suffix}`.trim());
+    const { input_tokens: sent, output_tokens: received, usd } = usage;
     if (sent || received) parts.push(`${sent ?? "?"} tokens in, ${received ?? "?"} out`);
-    if (answer.usd) parts.push(`${number(answer.usd)} USD`);
+    if (usd) parts.push(`${number(usd)} USD`);
     return parts.length ? h("p", { class: "soft cost" }, parts.join(" · ")) : null;
   }
 
