@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records import comparison as records
 from ragbench.report import headline
 from ragbench.report import text as fmt
-from ragbench.report.base import GATE_HEADS, SIGNS, Grid, Section
+from ragbench.report.base import GATE_HEADS, SIGNS, Section
 from ragbench.report.ci import gate_text
 from ragbench.report.latex import LATEX_PACKAGES, section_tables
 from ragbench.report.markdown import (
@@ -21,7 +20,7 @@ from ragbench.report.markdown import (
     section_blocks,
     table_lines,
 )
-from ragbench.report.runs import changed_lines, moved_causes, moved_head
+from ragbench.report.runs import changed_lines, moved_causes, moved_grid
 from ragbench.report.sections import count_lines, score_column
 from ragbench.report.terminal import score_tables
 from ragbench.types.display import printable
@@ -31,8 +30,6 @@ DIFFERENCE_HEADS = (
 )
 
 _LETTERS = "letters behind a value"
-_NO_RANKING = "(ranking not stored)"
-_EMPTY_RANKING = "(nothing retrieved)"
 
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
@@ -158,7 +155,7 @@ def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
         lines += ["", "where answers are lost", *lost]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
-        lines += fmt.grid_lines(_moved_grid(moved), width) if moved.queries else []
+        lines += fmt.grid_lines(moved_grid(moved, comparison), width) if moved.queries else []
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
@@ -170,28 +167,6 @@ def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate
     """Return the gates: undecided, failed, passed, each in their order; [] without gates."""
     order = ("undecided", "fail", "pass")
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
-
-
-def _moved_grid(moved: records.MovedQueries) -> Grid:
-    """Return the table of the queries that moved, each with the documents of both rankings.
-
-    A row for each rank follows the row of a query, unless no ranking is stored. The shorter ranking
-    is filled up with empty texts; a missing or empty one has a remark.
-    """
-    rows: list[tuple[str, ...]] = []
-    for query in moved.queries:
-        scores = map(fmt.significant, (query.baseline_score, query.score))
-        change = fmt.difference(query.difference, None)[0]
-        rows.append((printable(query.query_id), *scores, change, printable(query.question)))
-        rankings = (query.baseline_ranking, query.ranking)
-        # of two baseline files no ranking is known
-        if rankings == (None, None):
-            continue
-        sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
-        for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
-            rows.append((f"  {rank}", *map(printable, pair), "", ""))
-    names = map(printable, (moved.baseline, moved.system))
-    return Grid(moved_head(moved), ("query", *names, "difference", "question"), tuple(rows))
 
 
 def render_csv(comparison: records.ComparedRuns) -> str:
@@ -244,7 +219,7 @@ def render_markdown(comparison: records.ComparedRuns) -> str:
     )
     for moved in comparison.moved:
         if moved.queries:
-            grid = _moved_grid(moved)
+            grid = moved_grid(moved, comparison)
             blocks += folded(grid.caption, [table_lines(grid.heads, grid.rows)])
     if causes := _nested(moved_causes(comparison)):
         blocks += folded("causes that changed", [causes])

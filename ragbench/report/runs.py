@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
@@ -27,6 +27,8 @@ from ragbench.report.pictures import trend_picture
 from ragbench.signature import Signature
 from ragbench.types.display import printable
 
+_NO_RANKING = "(ranking not stored)"
+_EMPTY_RANKING = "(nothing retrieved)"
 _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
 _CAUSES = ("system", "queries", "from", "to", "which")
@@ -72,7 +74,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
         Grid("the runs", _RUNS, tuple(runs), words=True),
         _score_grid(compared),
         Grid(moved, _CAUSES, tuple(causes), words=True),
-        *(_query_grid(moved, compared) for moved in compared.moved),
+        *(moved_grid(moved, compared) for moved in compared.moved),
     ]
     return Chapter(
         title="what changed, what moved",
@@ -197,27 +199,31 @@ def _score_grid(compared: ComparedRuns) -> Grid:
     return Grid(caption, _MOVED, tuple(rows))
 
 
-def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
-    """Return the table of queries that moved most between two systems."""
+def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
+    """Return the table of the queries that moved most, each with the documents of both rankings.
+
+    The cause of a query is `same` if it did not move, and empty if no causes are compared. A row
+    for each rank follows the row of a query, unless no ranking is stored. The shorter ranking is
+    filled up with empty texts; a missing or empty one has a remark.
+    """
     # a score may move while its cause stays
-    causes = {
-        query: fmt.move_words(move)
-        for flow in compared.causes
-        if (flow.system, flow.baseline) == (moved.system, moved.baseline)
-        for move in flow.moves
-        for query in move.queries
-    }
-    rows = [
-        (
-            *map(printable, (row.query_id, row.question)),
-            *map(fmt.significant, (row.baseline_score, row.score)),
-            fmt.difference(row.difference, None)[0],
-            causes.get(row.query_id, "same"),
-        )
-        for row in moved.queries
-    ]
+    flows = [f for f in compared.causes if (f.system, f.baseline) == (moved.system, moved.baseline)]
+    causes = {q: fmt.move_words(move) for f in flows for move in f.moves for q in move.queries}
+    rows: list[tuple[str, ...]] = []
+    for query in moved.queries:
+        scores = map(fmt.significant, (query.baseline_score, query.score))
+        change = fmt.difference(query.difference, None)[0]
+        cause = causes.get(query.query_id, "same" if flows else "")
+        rows.append((printable(query.query_id), *scores, change, cause, printable(query.question)))
+        rankings = (query.baseline_ranking, query.ranking)
+        # of two baseline files no ranking is known
+        if rankings == (None, None):
+            continue
+        sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
+        for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
+            rows.append((f"  {rank}", *map(printable, pair), "", "", ""))
     names = map(printable, (moved.baseline, moved.system))
-    heads = ("query", "question", *names, "difference", "cause")
+    heads = ("query", *names, "difference", "cause", "question")
     return Grid(moved_head(moved), heads, tuple(rows), words=True)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
-from ragbench.report.text import interval, side_by_side, significant
+from ragbench.report.text import MISSING, interval, side_by_side, significant
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
 from ragbench.stats.mean import finite
@@ -179,13 +179,20 @@ def render_table(
     Raises:
         IndexError: There is no file.
     """
-    keys = _keys(systems, per_query, summary)
+    names = list(systems[0].evaluation.columns)
+    cells = [_cells(scored, per_query, summary) for scored in systems]
+    # queries first, as in trec_eval; a query has rows if any of the systems has it
+    queries = {query for of_system in cells for query, _ in of_system if query is not None}
+    rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
+    keys = [(query, name) for query in rows for name in names]
     heads = ("query", "measure") if per_query else ("measure",)
     start = [
         [head, *(printable(ALL if key[place] is None else key[place]) for key in keys)]
         for place, head in enumerate(heads, start=2 - len(heads))
     ]
-    groups = [[[printable(scored.name), *_cells(scored, keys)]] for scored in systems]
+    columns = [[of_system.get(key, MISSING) for key in keys] for of_system in cells]
+    pairs = zip(systems, columns, strict=True)
+    groups = [[[printable(scored.name), *column]] for scored, column in pairs]
     lines = side_by_side(start, groups, width)
     lines += _counts(systems) if summary else []
     return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
@@ -204,30 +211,26 @@ def _counts(systems: Sequence[ScoredFile]) -> list[str]:
     return [f"{printable(name)}: {line}" for name, lines in by_system.items() for line in lines]
 
 
-def _keys(systems: Sequence[ScoredFile], per_query: bool, summary: bool) -> list[Key]:
-    """Return query id and score of every row; a query has rows if any of the systems has it."""
-    queries = {query for scored in systems for query, _ in scored.rows()} if per_query else set()
-    names = list(systems[0].evaluation.columns)
-    # queries first, as in trec_eval
-    keys: list[Key] = [(query, name) for query in sorted(queries, key=id_bytes) for name in names]
-    return keys + ([(None, name) for name in names] if summary else [])
-
-
-def _cells(scored: ScoredFile, keys: Sequence[Key]) -> list[str]:
-    """Return the cell of each row: value and interval; `-` for a missing value."""
-    rows = dict(scored.rows()) if any(query is not None for query, _ in keys) else {}
+def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, str]:
+    """Return the cells of a file by query and score: value, and interval of a mean."""
     of_all = scored.evaluation.summary
     # sums, such as num_ret, are whole numbers
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
-    cells = []
-    for query, name in keys:
-        if query is None:
-            value, ends = of_all[name].mean, interval(of_all[name].interval)
-        else:
-            value, ends = rows.get(query, {}).get(name), ""
-        text = f"{value:.0f}" if value is not None and name in sums else significant(value)
-        cells.append(f"{text} {ends}".rstrip())
-    return cells
+
+    def text(name: str, value: float | None) -> str:
+        return f"{value:.0f}" if value is not None and name in sums else significant(value)
+
+    rows = scored.rows() if per_query else ()
+    cells: dict[Key, str] = {
+        (query, name): text(name, value)
+        for query, of_query in rows
+        for name, value in of_query.items()
+    }
+    means = of_all if summary else {}
+    return cells | {
+        (None, name): f"{text(name, score.mean)} {interval(score.interval)}".rstrip()
+        for name, score in means.items()
+    }
 
 
 def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
