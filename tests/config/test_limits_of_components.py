@@ -3,7 +3,6 @@
 import pytest
 
 from ragbench.config.load import load_config
-from ragbench.experiment.plan.components import calls_of
 
 
 @pytest.mark.parametrize(
@@ -31,9 +30,9 @@ def test_limits(example_data, noun, entry, timeout, concurrency):
     blocks[f"{noun}s"]["x"] = entry
     config = load_config({"dataset": data, **{k: v for k, v in blocks.items() if v}})
 
-    calls = calls_of(noun, "x", {**config.retrievers, **config.generators}["x"])
+    component = {**config.retrievers, **config.generators}["x"]
 
-    assert (calls.owner, calls.timeout, calls.concurrency) == (f"{noun} 'x'", timeout, concurrency)
+    assert (component.timeout, component.concurrency) == (timeout, concurrency)
 
 
 def test_a_version_of_ones_own_counts_for_the_caller_too(example_data):
