@@ -149,7 +149,7 @@ def test_no_planted_secret_is_written(tmp_path, warm):
     logs = [*(tmp_path / "tmp").glob("*.log")]
     assert ["RuntimeError" in log.read_text() for log in logs] == [True]
     assert b"retrievers.own.api_key holds a secret" in shell.printed
-    assert b"${API_KEY}" in shell.printed
+    assert b"write ${NAME} there" in shell.printed
     page = (tmp_path / run / "report.html").read_text()
     assert page.count("a") > 1000, "a header of one letter hides nothing"
 
