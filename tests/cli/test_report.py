@@ -276,7 +276,7 @@ def test_what_changed_what_moved_and_why(tmp_path):
     assert "| worse | 0 | 6 | 6 |" in page
     named = "; ".join(f"{query}: {query}" for query in QUERIES[:5])
     assert f"| ours (now) | 6 | right | ranked too low | {named}; and 1 more |" in page
-    assert "| q0 | q0 | 1.00 | 0.167 | -0.833 | right -&gt; ranked too low |" in page
+    assert "| q0 | 1.00 | 0.167 | -0.833 | right -&gt; ranked too low | q0 |" in page
     assert "changed since runs/old\n  runs/now: seed: 13 -> 7\n" in compared
     assert "  6 right -> ranked too low\n    q0: q0\n" in compared
 
