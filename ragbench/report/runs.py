@@ -152,18 +152,23 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
-    """Return the systems of each verdict; more than 3 of one are counted.
+    """Return the systems of each verdict with both means; more than 3 of one are counted.
 
     Verdicts have the order of `_ORDER`. '' if none of the systems is compared.
     """
     name_of = {system.name: printable(system.system) for system in compared.systems}
+    groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
+    for row in family.comparisons:
+        if row.system in systems:
+            outcome, means = (
+                outcome_of(row, family.direction),
+                _means(compared, family.measure, row),
+            )
+            # identical scores have equal means, which say nothing
+            text = "" if outcome == "identical" else f" ({' -> '.join(means)})"
+            groups[outcome].append(name_of[row.system] + text)
     parts = []
-    for outcome in _ORDER:
-        names = [
-            name_of[row.system]
-            for row in family.comparisons
-            if row.system in systems and outcome_of(row, family.direction) == outcome
-        ]
+    for outcome, names in groups.items():
         subject = fmt.listed(names) if len(names) <= _MOST_SYSTEMS else f"{len(names)} systems"
         word = "not shown to differ" if outcome == "not shown" else outcome
         parts += [f"{subject} {word}".rstrip()] if names else []

@@ -193,7 +193,7 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
 
     moved, written = out.splitlines()
     assert moved.startswith("now against old (dataset.path: ")
-    assert moved.endswith("): mrr@10: ours worse")
+    assert moved.endswith("): mrr@10: ours (1.00 -> 0.250) worse")
     assert written == "report: both.md"
     page = (runs.parent / "both.md").read_text()
     assert page.startswith("ragbench: old and now: now against old (")
@@ -267,7 +267,7 @@ def test_what_changed_what_moved_and_why(tmp_path):
     compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=tmp_path)
 
     assert out.splitlines() == [
-        "now against old (seed: 13 -> 7): mrr@10: ours worse",
+        "now against old (seed: 13 -> 7): mrr@10: ours (1.00 -> 0.583) worse",
         "report: side-by-side.html",
     ]
     assert "<h2>what changed, what moved</h2>" in (tmp_path / "side-by-side.html").read_text()
