@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import product
 
 from ragbench.records.causes import CAUSE_SAYS, CAUSES, AnswerCause, CauseFlow, CauseRow
 from ragbench.records.codec import to_json
@@ -58,19 +58,17 @@ class Explanation:
     def groups(self) -> Iterable[tuple[str, AnswerCause, list[CauseRow]]]:
         """Yield system, cause and rows, in the order of the run's systems and of `CAUSES`.
 
-        Right answers are included only if a cause is selected. A group without rows is left out.
-
-        Raises:
-            KeyError: A row has a system that the run lacks.
+        Right answers are included only if a cause is selected. A group without rows is left out,
+        and so is a row of a system that the run lacks.
         """
-        system_order = {system.name: place for place, system in enumerate(self.summary.systems)}
-        cause_order = {cause: place for place, cause in enumerate(CAUSES)}
+        groups: dict[tuple[str, AnswerCause], list[CauseRow]] = {}
         # right answers are most of the queries and need no look
-        rows = [row for row in self.rows if self.cause is not None or row.cause != "right"]
-        # sorted first: groupby joins only adjacent rows
-        rows.sort(key=lambda row: (system_order[row.system], cause_order[row.cause]))
-        for (system, cause), group in groupby(rows, key=lambda row: (row.system, row.cause)):
-            yield system, cause, list(group)
+        for row in self.rows:
+            if self.cause is not None or row.cause != "right":
+                groups.setdefault((row.system, row.cause), []).append(row)
+        for system, cause in product((system.name for system in self.summary.systems), CAUSES):
+            if rows := groups.get((system, cause)):
+                yield system, cause, rows
 
     def label(self, row: CauseRow) -> str:
         """Return the name of the query of a row: `row 13` of a table without ids, else its id."""

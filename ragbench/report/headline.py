@@ -178,15 +178,11 @@ def _without_comparison(name: str, measured: Mapping[str, SystemScore], confiden
 
     A single one stands there with its interval; of several only the number of systems.
     """
-    values = [
-        f"{printable(system)} has {name} {fmt.with_interval(score.mean, score.interval)}"
-        for system, score in measured.items()
-    ]
-    if len(values) == 1:
-        return (
-            f"{values[0]} ({fmt.percent(confidence)} interval); there is nothing to compare it with"
-        )
-    return f"{len(values)} systems have {name}; they were not compared"
+    if len(measured) > 1:
+        return f"{len(measured)} systems have {name}; they were not compared"
+    [(system, score)] = measured.items()
+    value = f"{fmt.with_interval(score.mean, score.interval)} ({fmt.percent(confidence)} interval)"
+    return f"{printable(system)} has {name} {value}; there is nothing to compare it with"
 
 
 def _best_against_baseline(
