@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
@@ -58,7 +59,7 @@ def bradley_terry_strengths(
     Args:
         outcomes: Table (queries, pairs): 1 where the first of a pair won, 0 where it lost, 0.5 for
             a tie, which counts as half a win of each; NaN where there is no outcome.
-        pairs: The two systems of each column, counted from 0; never a system with itself.
+        pairs: The two systems of each column, counted from 0.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -66,9 +67,9 @@ def bradley_terry_strengths(
         where there is no outcome at all, empty without pairs.
 
     Raises:
-        OptionError: An outcome is outside 0..1, `outcomes` is no table, or confidence is outside
+        OptionError: An outcome is outside 0..1, `outcomes` is no table, `pairs` are not as many as
+            columns, a pair names one system twice or a negative number, or confidence is outside
             (0, 1).
-        ValueError: `pairs` are not as many as columns.
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.
@@ -87,6 +88,13 @@ def bradley_terry_strengths(
     arguments.probability(_OWNER, "confidence", confidence)
     table = arguments.matrix(_OWNER, "outcomes", outcomes)
     arguments.within(_OWNER, "outcomes", table[~np.isnan(table)], 0.0, 1.0)
+    if len(pairs) != table.shape[1]:
+        allowed = f"one per column: {table.shape[1]}"
+        raise OptionError(_OWNER, "pairs", f"{len(pairs)} pairs", allowed)
+    for first, second in pairs:
+        # a negative number would count from the last system, and give a wrong strength
+        if first == second or min(first, second) < 0:
+            raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
     wins = win_matrix(table, pairs)
     n = int(np.count_nonzero(~np.isnan(table).all(axis=1)))
     joined = _reached(wins + wins.T > 0)

@@ -133,8 +133,11 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """Return the probability that noncentral t exceeds t: the power of a t test with that limit.
 
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
-    error below 1e-9. `t` is finite; the degrees of freedom are 1 or more; `noncentrality`, the true
-    difference in standard errors, may be infinite. The result lies in [0, 1].
+    error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
+    standard errors, may be infinite. The result lies in [0, 1].
+
+    Raises:
+        OptionError: t is not finite, df is below 1 or not finite, or noncentrality is NaN.
 
     Example:
         Without a difference the power is the error rate.
@@ -145,6 +148,12 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     References:
         Johnson, Kotz and Balakrishnan (1995), Continuous univariate distributions 2, 31.3.
     """
+    if not math.isfinite(t):
+        raise OptionError("noncentral_t_sf", "t", t, "a finite number")
+    if not 1 <= df < math.inf:
+        raise OptionError("noncentral_t_sf", "df", df, "a finite number >= 1")
+    if math.isnan(noncentrality):
+        raise OptionError("noncentral_t_sf", "noncentrality", noncentrality, "a number")
     if math.isinf(noncentrality):
         return 1.0 if noncentrality > 0 else 0.0
 

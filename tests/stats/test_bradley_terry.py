@@ -156,6 +156,9 @@ def test_the_interval_covers_the_truth():
     ("outcomes", "pairs", "message"),
     [
         ([[2.0]], [(0, 1)], r"outcomes: found 2\.0, allowed: numbers from 0 to 1"),
+        ([[1.0]], [], r"pairs: found '?0 pairs'?, allowed: one per column: 1"),
+        ([[1.0]], [(1, 1)], r"pairs: found \(1, 1\), allowed: two different systems"),
+        ([[1.0]], [(0, -1)], r"pairs: found \(0, -1\), allowed: two different systems"),
         ([1.0], [(0, 1)], r"outcomes: found '?1 dimensions"),
     ],
 )

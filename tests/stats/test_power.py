@@ -132,6 +132,9 @@ def test_power_is_what_repeated_trials_show():
         (lambda: minimum_detectable_difference(-1.0, 9), "difference: sd: found -1.0"),
         (lambda: minimum_detectable_difference(1.0, -9), "difference: n: found -9"),
         (lambda: minimum_detectable_difference(1.0, 9, power=2), "difference: power: found 2"),
+        (lambda: noncentral_t_sf(math.inf, 9, 1.0), "noncentral_t_sf: t: found inf"),
+        (lambda: noncentral_t_sf(1.0, 0.5, 1.0), "noncentral_t_sf: df: found 0.5"),
+        (lambda: noncentral_t_sf(1.0, 5, math.nan), "noncentral_t_sf: noncentrality: found nan"),
     ],
 )
 def test_bad_options_say_what_is_allowed(call, message):
