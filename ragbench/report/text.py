@@ -212,7 +212,8 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
     lines = []
     for *row, last in rows:
         start = "".join(cell + GAP for cell in row)
-        if len(start + last) > width and width - len(start) < _NARROWEST:
+        # an empty cell needs no line of its own
+        if last.strip() and len(start + last) > width and width - len(start) < _NARROWEST:
             lines.append(start.rstrip())
             start = " " * 4
         wrapped = textwrap.wrap(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.report.text import align, significant
+from ragbench.report.text import align, draw, significant
 from tests.report.pages import render_terminal
 from tests.report.strategies import results
 
@@ -175,3 +175,10 @@ def test_measures_that_do_not_fit_are_counted(example):
 
     assert "hit_rate@1" not in text
     assert "left out: 2 measures, 1 passed gate" in text
+
+
+def test_an_empty_last_cell_takes_no_line():
+    """The second cell is below the first, as the table is too narrow for it; rows have none."""
+    lines = draw([["q1", "  1 a", "q2"], ["why is the sky blue", "", "who"]], width=20)
+
+    assert lines == ["q1", "    why is the sky", "    blue", "  1 a", "q2", "    who"]
