@@ -362,20 +362,7 @@ def read_ratings(
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    judged: dict[str, JudgedScore] = {}
-    for judge, ratings in scores.items():
-        word = rubric or judge
-        # several judges by one rubric: the name of the score has to tell them apart
-        name = word if len(scores) == 1 or rubric is None else f"{word}(judge={judge})"
-        judged[name] = JudgedScore(
-            name=name,
-            rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
-            judge=judge,
-            model=model,
-            signature=str(Signature.of(word, judge="elsewhere", model=model)),
-            scores=ratings,
-            unscored={key: "no_rating" for key in answers if key not in ratings},
-        )
+    judged = _judged_scores(scores, [*answers], rubric, model)
     fingerprints = {
         name: sorted([*key, value] for key, value in score.scores.items())
         for name, score in judged.items()
@@ -391,6 +378,34 @@ def read_ratings(
         scores=judged,
     )
     return run, {score.rubric.name: labels for score in judged.values()}
+
+
+def _judged_scores(
+    scores: Mapping[str, dict[Key, float]], answers: Sequence[Key], rubric: str | None, model: str
+) -> dict[str, JudgedScore]:
+    """Return name -> scores of each judge of a table; answers without a rating are unscored.
+
+    Args:
+        scores: Column of a judge -> answer -> score.
+        answers: Keys of all answers.
+        rubric: Name of the rubric; None: each judge has a rubric with the name of its column.
+        model: Model of the judges.
+    """
+    judged: dict[str, JudgedScore] = {}
+    for judge, ratings in scores.items():
+        word = rubric or judge
+        # several judges by one rubric: the name of the score has to tell them apart
+        name = word if len(scores) == 1 or rubric is None else f"{word}(judge={judge})"
+        judged[name] = JudgedScore(
+            name=name,
+            rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
+            judge=judge,
+            model=model,
+            signature=str(Signature.of(word, judge="elsewhere", model=model)),
+            scores=ratings,
+            unscored={key: "no_rating" for key in answers if key not in ratings},
+        )
+    return judged
 
 
 def _name(entry: Entry, column: str) -> str:

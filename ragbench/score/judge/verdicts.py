@@ -304,28 +304,10 @@ def collect_verdicts(
     # signatures count each query once, however many samples it has
     first_rows = [row for row, item in enumerate(items) if not item.sample]
     data = _data_fingerprints(Mapped(items.__getitem__, first_rows))
-    columns = {}
-    for rubric in rubrics:
-        tally = tallies[rubric.name]
-        nuggets = data["nuggets"] if rubric.method == "nuggets" else None
-        signature = Signature.of(
-            rubric.name,
-            judge=type_name,
-            model="+".join(sorted(tally.models) or models),
-            **_signature_parts(judge, rubric, tally),
-            queries=data["queries"],
-            gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
-            nuggets=nuggets,
-            v=VERSION,
-        )
-        columns[rubric.name] = ScoreColumn(
-            name=rubric.name,
-            values=tally.values,
-            causes=tally.causes,
-            signature=signature,
-            direction="lower" if rubric.direction == "lower" else "higher",
-            details=tally.details,
-        )
+    columns = {
+        rubric.name: _column_of(judge, rubric, tallies[rubric.name], data, models, type_name)
+        for rubric in rubrics
+    }
 
     def row_at(position: int) -> VerdictRow:
         number, row = divmod(position, len(items))
@@ -349,6 +331,45 @@ def collect_verdicts(
         {name: tally.deviations for name, tally in tallies.items() if tally.deviations},
         {name: tally.failures for name, tally in tallies.items() if tally.failures},
         {name: tally.count for name, tally in tallies.items()},
+    )
+
+
+def _column_of(
+    judge: RubricJudge,
+    rubric: Rubric,
+    tally: _RubricTally,
+    data: Mapping[str, str | None],
+    models: Sequence[str],
+    type_name: str,
+) -> ScoreColumn:
+    """Return the score column of a rubric.
+
+    Args:
+        judge: Judge of the verdicts.
+        rubric: Rubric of the verdicts.
+        tally: Values and causes of the rubric.
+        data: Result of `_data_fingerprints`.
+        models: Names for the signature if the tally has no model.
+        type_name: Name of the judge in the signature.
+    """
+    nuggets = data["nuggets"] if rubric.method == "nuggets" else None
+    signature = Signature.of(
+        rubric.name,
+        judge=type_name,
+        model="+".join(sorted(tally.models) or models),
+        **_signature_parts(judge, rubric, tally),
+        queries=data["queries"],
+        gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
+        nuggets=nuggets,
+        v=VERSION,
+    )
+    return ScoreColumn(
+        name=rubric.name,
+        values=tally.values,
+        causes=tally.causes,
+        signature=signature,
+        direction="lower" if rubric.direction == "lower" else "higher",
+        details=tally.details,
     )
 
 
