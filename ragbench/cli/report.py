@@ -66,7 +66,10 @@ def command(
     tables, pictures = ", ".join(RENDERERS), f"{', '.join(FIGURES)}, with commas"
     of_table = f"{tables}; with --figures FOLDER: {pictures}"
     output.refuse(
-        (to and (several or brief or figures or kinds), "--to takes one RUN and -o alone"),
+        (
+            to and (several or brief or figures or kinds),
+            "--to takes one RUN, without --brief, --figures and --format",
+        ),
         (to in ("mlflow", "otel") and target, "-o goes with --to every_eval_ever alone"),
         (to and suffix not in (None, ".json"), f"-o {target}: the file of --to ends in .json"),
         (is_table and kinds not in RENDERERS, f"--format {kinds}: allowed: {of_table}"),

@@ -76,15 +76,24 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     node, report = entry.node, context.report
     n_problems = len(report)
     common = declared_options(JudgeCommon)
-    if (loaded := load_type(entry, JUDGES, context)) is None:
+    loaded = load_type(entry, JUDGES, context)
+    # of a judge of an unknown type, the keys that all judges have are checked: all mistakes at once
+    if loaded is None and not node.entries:
         return None
-    type_name, cls = loaded
-    options = {key: option for key, option in options_of(cls).items() if key not in common}
-    declared, order = {**common, **options}, [*node.entries, *common, *options]
-    values = context.check(node, declared, place=entry.place, extra=["type"], order=order)
-    if len(report) == n_problems and values.keys() >= declared.keys():
-        context.try_component(entry, cls, values, options, late=True)
-    rubrics = _rubrics(node.get("rubrics"), cls, context)
+    options = options_of(loaded[1]) if loaded else {}
+    options = {key: option for key, option in options.items() if key not in common}
+    declared = {**common, **options}
+    values = context.check(
+        node,
+        declared,
+        place=entry.place,
+        # without a type its options are unknown, so that every key is accepted
+        extra=["type"] if loaded else list(dict.fromkeys(["type", *node.entries])),
+        order=[*node.entries, *declared],
+    )
+    if loaded is not None and len(report) == n_problems and values.keys() >= declared.keys():
+        context.try_component(entry, loaded[1], values, options, late=True)
+    rubrics = _rubrics(node.get("rubrics"), loaded and loaded[1], context)
     rubric_nodes = (node.get("rubrics") or Node((), node.place, ())).elements
     sources = [
         WrittenPath(escaped(str(part.value))) if isinstance(source, Path) else source
@@ -93,12 +102,12 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     ]
     context.fill(node, "rubrics", sources)
     _check_combination(node, values, rubrics, context)
-    if len(report) > n_problems or not values.keys() >= declared.keys():
+    if loaded is None or len(report) > n_problems or not values.keys() >= declared.keys():
         return None
     return JudgeBlock(
         name=name,
-        type=type_name,
-        cls=cls,
+        type=loaded[0],
+        cls=loaded[1],
         options={key: values[key] for key in options},
         rubrics=rubrics,
         **{key: values[key] for key in common if key != "rubrics"},
@@ -115,7 +124,7 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
 
     Args:
         node: The list of rubrics; None if the judge has no such key.
-        cls: Class of the judge.
+        cls: Class of the judge; None if its type is wrong.
         context: Report and folders of the config.
     """
     from ragbench.score.judge.base import judge_facts

@@ -166,6 +166,8 @@ def max_t_p_values(
     return p_values
 
 
+# How much larger than a difference the scores may be of which it is one: beyond it, rounding of
+# their sums would come near to what counts as a tie.
 _MOST_CANCELLED = 100
 _BLOCK_BYTES = 8 * 2**20  # of flipped sums: more would not stay in the caches
 

@@ -116,6 +116,14 @@ def test_mistakes_in_rubrics(problems, here, rubrics, found):
             "{type: nli, rubrics: [], rubrik: 1}",
             ["4:35: metrics.judge: unknown key 'rubrik'"],
         ),
+        (
+            "{type: nlu, rubrics: [faithfulnes], when: never}",
+            [
+                "4:17: metrics.judge.type: unknown type 'nlu'",
+                "4:32: metrics.judge.rubrics.0: unknown rubric 'faithfulnes'",
+                "4:52: metrics.judge.when: unknown value 'never'",
+            ],
+        ),
     ],
 )
 def test_mistakes_in_the_block(load, lines, block, expected):
