@@ -175,7 +175,10 @@ def test_a_run_without_scores(render, run, summary):
             ["--format", "csv", "--figures", "f"],
             "--format csv: allowed: svg, pdf, png, with commas",
         ),
-        (["--to", "otel", "--format", "csv"], "--to takes one RUN and -o alone"),
+        (
+            ["--to", "otel", "--format", "csv"],
+            "--to takes one RUN, without --brief, --figures and --format",
+        ),
         (["--to", "mlflow", "."], "--to takes one RUN"),
         (["--to", "otel", "-o", "x.json"], "-o goes with --to every_eval_ever alone"),
         (["--to", "every_eval_ever", "-o", "x.txt"], "-o x.txt: the file of --to ends in .json"),
