@@ -482,8 +482,8 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 def confusion(ratings: Ratings) -> certificate.Confusion:
     """Count the labels of all raters (rows) by the judge's level (columns).
 
-    Empty if the scale has no levels; other labels are rounded to the nearest level. Levels go from
-    `low` to `high` of the scale, of which `high` may be the smaller number.
+    Empty if the scale has no levels; labels between two levels are rounded to the nearest one.
+    Levels go from `low` to `high` of the scale, of which `high` may be the smaller number.
     """
     levels = ratings.scale.levels
     if not levels:
@@ -501,7 +501,9 @@ def confusion(ratings: Ratings) -> certificate.Confusion:
 def _mean(
     ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float, **options: Any
 ) -> certificate.AgreementFound:
-    """Return the mean of a statistic over tables of raters; undefined if it needs levels.
+    """Return the mean of a statistic over tables of raters.
+
+    It is undefined if the statistic needs levels and the scale has none.
 
     The queries are the groups of the interval; further `options` are those of `mean_agreement`.
     IndexError without tables.

@@ -59,7 +59,7 @@ class RunReader:
 
     @cached_property
     def summary(self) -> Summary:
-        """Summary of the run."""
+        """Summary of the run; DataError if the folder has none, or it is damaged."""
         return run_folder.read_summary(self.folder)
 
     @cached_property
@@ -80,7 +80,10 @@ class RunReader:
         return config
 
     def block(self, *keys: str) -> Mapping[str, Any]:
-        """Return a block of the config; empty if it is missing."""
+        """Return a block of the config; empty if it is missing or no mapping.
+
+        DataError if the config cannot be read.
+        """
         block: Any = self.config
         for key in keys:
             block = block.get(key) if isinstance(block, dict) else None
@@ -122,7 +125,7 @@ class RunReader:
 
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
-        """Name of each ranking -> its run file, in the order of the systems."""
+        """Name of each ranking -> its run file, in the order of the systems; {} without any."""
         files = run_lines.ranking_files(self.folder, self.summary)
         # Pairs have the run file of their retriever: without this test, each would count as a
         # ranking.
@@ -174,9 +177,9 @@ class RunReader:
 
     @cached_property
     def passages(self) -> Mapping[str, int]:
-        """Generator -> number of passages that it reads, where the config has it.
+        """Generator of the config -> number of passages that it reads; 5 if its entry has none.
 
-        DataError if it is no whole number.
+        Generators that were passed as objects are absent. DataError if it is no whole number.
         """
         numbers = {}
         for name in self.block("generators"):
@@ -189,7 +192,7 @@ class RunReader:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
-        """System -> query -> row of `causes.csv`."""
+        """System -> query -> row of `causes.csv`; DataError if it is missing or damaged."""
         return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
 
     def priced_run(self, reads: int | None = None) -> PricedRun:
@@ -263,7 +266,7 @@ class RunReader:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Document -> its text, as the run stored it; empty without texts, or for large ones."""
+        """Document -> its text, as the run stored it; empty without texts, or for over 16 MB."""
         path = self.folder / TEXTS_FILE
         # Large files would make the command slow; without texts only repeats and tokens are
         # missing.
@@ -293,7 +296,7 @@ def _ranks_by_score(entry: Mapping[str, Any]) -> bool:
 
 
 def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
-    """Return the fix list of a run folder.
+    """Return the fix list of a run folder, its changes by their net gain, the best first.
 
     Args:
         reader: Reader of the folder.
@@ -353,9 +356,10 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
 
 
 def list_fixes_of_page(folder: Path) -> FixList | None:
-    """Return the fix list for the page of a run; None without judgements, or for large rankings.
+    """Return the fix list for the page of a run; None without judgements or rankings.
 
-    `ragbench fix` counts these too, but a page has to be quick. DataError as `list_fixes`.
+    Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
+    quick. DataError as `list_fixes`.
     """
     reader = RunReader(folder)
     size = sum(file.stat().st_size for file in reader.rankings.values())

@@ -52,7 +52,8 @@ def write_pages(
 ) -> list[Path]:
     """Write the page of one run, or of several side by side, from their files; return the paths.
 
-    An existing page is replaced. `latest` of an experiment's folder counts as its newest run.
+    An existing page is replaced. The folder of an experiment counts as its newest run. One folder
+    of a config with several data sets gets the page over all of them, unless `brief` is set.
 
     Args:
         runs: Run folders, at least one; the first is the base of the others.

@@ -169,7 +169,8 @@ def outcome_of(
     Without a system it is the worst verdict of all, and the message has the systems with it. A
     failure has the worst questions. `fail` is worse than `undecided`, `undecided` than `pass`. A
     refused comparison fails, and an undecided one if `strict`. The facts are properties of the test
-    for reports. A system without a decision is undecided.
+    for reports. A system without a decision is undecided, also if `strict`. The message of a pass
+    is empty. Raises DataError if a file of the run, or of a baseline, cannot be read.
     """
     decisions = [
         decision

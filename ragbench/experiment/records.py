@@ -88,7 +88,8 @@ class RetrieverRun:
     def ranks(self, qrels: Qrels, rules: RetrievalMetrics) -> IntArray:
         """Return the rank of each row of the judgements, shape (rows,); 0 if it was not retrieved.
 
-        They are computed once, as scores, causes and the page all use them. Ranks are from 1.
+        They are computed once for one object `qrels`, as scores, causes and the page all use them:
+        other `rules` have no effect afterwards. Ranks are from 1.
         """
         if not any(ranked_qrels is qrels for ranked_qrels, _ in self._ranks):
             # ties that share an average score have no order: document ids decide their ranks
@@ -257,7 +258,7 @@ class Results:
         answers: System -> its answers.
         samples: System -> score -> a column for each sample; only systems that answer each query
             several times.
-        judgements: System -> the verdicts of each judge, a row each.
+        judgements: System -> for each of its judges, a sequence of verdicts.
         prompts: Id -> system and user text of the prompts that judges were sent.
         judge_uses: System -> judge -> models, tokens and cost.
         systems: All systems with their scores, in the order of the tables.
@@ -328,9 +329,8 @@ class Results:
     ) -> None:
         """Add a score by the columns of its samples: their mean, and if several, each of them.
 
-        The list may not be empty.
-
         Raises:
+            ValueError: There are no columns.
             KeyError: Several columns, and `samples` has no entry of the system.
         """
         self.add_scores(system, {name: mean_over_samples(columns)}, kind)
@@ -399,7 +399,7 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     A query without any scored answer is NaN; its cause is the first failure, else the cause of the
     first answer. `answer_causes` has the causes of all answers, as failed ones leave a score open.
     The total of a score of all queries together is the mean of the totals of the samples; samples
-    without a total do not count. A single column is returned unchanged; there is at least one.
+    without a total do not count. A single column is returned unchanged; none raise ValueError.
     """
     if len(columns) == 1:
         return columns[0]

@@ -44,7 +44,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
     budget left no items out. Systems are in the order of the tables. A run without systems is
-    complete.
+    complete. A config with `audit` raises a DataError as `audit_test_set` does.
     """
     systems = tuple(_summarize_systems(plan, results))
     pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
@@ -90,7 +90,10 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
 
 
 def new_run_id(started: float) -> str:
-    """Return a name for the folder of a run that started at an epoch time."""
+    """Return a name for the folder of a run: its start in UTC, and four random hex digits.
+
+    `started` is in seconds since 1970; each call gives another name.
+    """
     # two runs may start in the same second: the random end keeps their names apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     return f"{stamp}-{secrets.token_hex(2)}"

@@ -17,7 +17,7 @@ class Whisker(NamedTuple):
         name: Name at the left of the row.
         value: Position of the mark.
         ends: Ends of the interval; None without an interval.
-        colour: Number of the series, which sets colour and shape.
+        colour: Number of the series from 0, which sets colour and shape.
         label: Text for a pointer at the mark, and for screen readers.
     """
 
@@ -31,7 +31,11 @@ class Whisker(NamedTuple):
 def interval_picture(
     file: str, title: str, head: str, whiskers: Sequence[Whisker], *, zero: bool = False
 ) -> svg.Picture:
-    """Return a picture of values with intervals, a row each; `zero` adds a line at 0."""
+    """Return a picture of values with intervals, a row each; `zero` adds a line at 0.
+
+    `file` is the name of its file without an ending, `head` the text above the axis. Values and
+    ends must be finite. Without whiskers the picture is an empty axis.
+    """
     drawing, x0 = svg.Drawing(), svg.width_of([whisker.name for whisker in whiskers]) + 12
     bottom = 24 + _ROW * len(whiskers)
     values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]

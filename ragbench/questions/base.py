@@ -115,6 +115,7 @@ def to_table(candidates: Sequence[QuestionCandidate], *, reasons: bool = False) 
     """Return the CSV table of candidates in order, with a column `reason` if `reasons` is True.
 
     Cells that a spreadsheet would run as formulas get an apostrophe. No candidates give the header.
+    With `reasons`, a candidate that failed no check raises KeyError.
     """
     if not reasons:
         return to_csv(COLUMNS, [candidate.row() for candidate in candidates])

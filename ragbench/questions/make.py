@@ -106,7 +106,8 @@ class QuestionMaker:
 
         Checks end early, and replies that are stored already cost nothing, so that fewer calls are
         sent. Calls that a server fails and that are tried again are not counted. Without a limit on
-        the tokens of a reply, 4,096 are assumed.
+        the tokens of a reply, 4,096 are assumed. The cost is None if the price of the model is
+        unknown.
 
         Raises:
             DataError: No document has text.

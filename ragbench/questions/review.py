@@ -73,7 +73,10 @@ def is_update(entries: Sequence[Entry], earlier: Sequence[Entry]) -> bool:
 
 
 def to_reviewed_table(entries: Sequence[Entry]) -> str:
-    """Return the CSV table of at least one row, written as `to_table` writes its cells."""
+    """Return the CSV table of rows with the same columns; IndexError without rows.
+
+    Cells that a spreadsheet would run as formulas get an apostrophe.
+    """
     return to_csv([*entries[0].values], [[*entry.values.values()] for entry in entries])
 
 

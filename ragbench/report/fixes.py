@@ -41,10 +41,11 @@ def fix_lines(
 
 
 def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
-    """Return the changes that are worth a line, in their order.
+    """Return the changes that are worth a line, the largest net gain first.
 
-    They gain a question, or read less and lose none. Of fusions the best three; of passages and
-    perfect rerankers the fewest with as many right questions. `read` is the number of passages now.
+    Of equal gains, those that look at fewer hits and read fewer passages come first. They gain a
+    question, or read less and lose none. Of fusions the best three; of passages and perfect
+    rerankers the fewest with as many right questions. `read` is the number of passages now.
     """
     lines: list[PricedChange] = []
     n_fusions = 0

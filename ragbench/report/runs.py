@@ -309,8 +309,8 @@ class Trends:
 def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
     """Return the trend of the score of each experiment with several scored runs.
 
-    In the order of the first runs; [] without an experiment with two scored runs. Unreadable runs
-    do not count.
+    `entries` are sorted by their start, oldest first. Trends are in the order of the first runs; []
+    without an experiment with two scored runs. Unreadable runs do not count.
     """
     by_name: dict[str, list[RunEntry]] = {}
     for entry in entries:
@@ -372,7 +372,7 @@ def _rank(score: SystemScore | None) -> tuple[bool, float]:
 def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     """Return the list of runs, unreadable runs and trends as lines of text.
 
-    Without entries there are no lines.
+    `entries` are runs below `folder`, oldest first. Without entries there are no lines.
     """
     rows = [_HEADS, *_rows(entries, folder)]
     lines = fmt.draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
@@ -386,7 +386,7 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
 def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, list[Picture]]:
     """Return the content of the page of a list of runs, and the pictures of its trends.
 
-    Without a readable run the headline says so.
+    `entries` are runs below `folder`, oldest first. Without a readable run the headline says so.
     """
     all_trends = trends_of(entries)
     rows = tuple(_rows(entries, folder))

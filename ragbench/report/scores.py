@@ -91,7 +91,7 @@ def render_csv(
     """Return the scores as CSV with all digits; a missing value is an empty cell.
 
     With `per_query` the queries come first; with `summary` the last row of a system has the means,
-    with the `query_id` `all`. Files are in their order.
+    with the `query_id` `all`. Files are in their order; all have the scores of the first one.
 
     Raises:
         IndexError: There is no file.

@@ -60,11 +60,11 @@ def anchor_quotes(
 
     A label is kept if its quote stands where the label says, `moved` if it stands in one other
     place, and `gone` if it stands nowhere. It is `split` if no document has the whole quote but two
-    or more have its parts, and if several documents have the whole quote, so that none can be
-    chosen. Labels of one question are `merged` if they named different documents and now have one,
-    or if their places overlap and did not before. White space does not count; for parts, case and
-    punctuation do not either. A quote of fewer than four words is `gone` if its document lacks it:
-    other documents may have it by chance.
+    or more have its parts, and if several documents have the whole quote, or one has it twice, so
+    that no place can be chosen. Labels of one question are `merged` if they named different
+    documents and now have one, or if their places overlap and did not before. White space does not
+    count; for parts, case and punctuation do not either. A quote of fewer than four words is `gone`
+    if its document lacks it: other documents may have it by chance.
 
     Args:
         labels: The labels; none give [].

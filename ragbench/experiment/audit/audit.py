@@ -38,7 +38,8 @@ _HIT_SDS = (math.sqrt(0.05), math.sqrt(0.2))
 def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
     """Return the suspected faults of a data set, and the differences that it can detect.
 
-    No model is asked, and no retriever is run: rankings come from run files and records.
+    No model is asked, and no retriever is run: rankings come from run files and records. Findings
+    are in the order of `FINDING_KINDS`, and empty without a fault.
 
     Args:
         config: Names the loader, the run files, and the kinds of questions.
@@ -60,7 +61,13 @@ def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
 
 
 def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
-    """Return the parts of a data set that checks read; raises as `audit_test_set`."""
+    """Return the parts of a data set that checks read.
+
+    Run files, and the files of a loader that knows the lines of its records, are read again.
+
+    Raises:
+        DataError: Such a file has changed since it was loaded, and cannot be read.
+    """
     dataset, qrels = config.dataset, collection.qrels
     places = Places({})
     # a loader of the user may be a function, which has no places

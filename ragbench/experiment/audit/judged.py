@@ -72,9 +72,10 @@ def judge_labels(
 
     The rules are those of `metrics.retrieval.fill`, else its defaults: the judge grades gold
     passages, and of each stored ranking the best `depth` hits that nobody judged. Gold is doubtful
-    if its level is below `relevant_from`, else in the lower half of the levels; gold with a grade
-    in the lower half of the grades of people, only at the lowest level. A hit is doubtful if its
-    level is not below that. Replies come from the store, or are stored before they are used.
+    if its level is below `relevant_from`, or if that is not set, in the lower half of the levels;
+    gold with a grade in the lower half of the grades of people, only at the lowest level. A hit is
+    doubtful if its level is not below that. Replies come from the store, or are stored before they
+    are used.
 
     Args:
         config: Names the judge, its rules and the budget.
@@ -154,7 +155,15 @@ def labelled_passages(
 
 
 def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
-    """Return the judge of passages with its rules; raises as `judge_labels`."""
+    """Return the judge of passages with its rules; its key and packages are not checked.
+
+    Raises:
+        DataError: There is no judge, it is left out, it is unclear which one reads passages, or a
+            file of nuggets or of a rubric is wrong.
+        ConfigError: The judge refuses an option.
+        OptionError: A rubric is unknown, or the judge cannot apply it.
+        AdapterError: Code of the user fails, or returns no judge.
+    """
     rules, judges = config.metrics.retrieval, config.metrics.judges or {}
     # to take the first of several judges would spend money on one that the user did not choose
     if rules.fill is None and len(judges) != 1:

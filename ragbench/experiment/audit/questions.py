@@ -92,7 +92,7 @@ def check_language(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the questions in another language or script than 90 % of the questions.
 
     Languages with stop words are told by these, other ones by their script. A question that shows
-    too little of its language is passed over.
+    too little of its language is passed over; nothing if fewer than 10 questions show it.
     """
     labels = [_language(query.text) for query in audited.queries]
     counts = Counter(label for label in labels if label)
@@ -139,10 +139,10 @@ def _language(text: str) -> str | None:
 
 
 def check_length(audited: AuditedSet) -> Iterator[Finding]:
-    """Yield the questions that are four times as long, or as short, as the median question.
+    """Yield the questions at least four times as long, or as short, as the median question.
 
     They must be far from it by the spread of the set, too: 5 robust standard deviations of the
-    logarithm of the number of words.
+    logarithm of the number of words. Nothing for fewer than 10 questions.
     """
     lengths = [len(words(query.text)) for query in audited.queries]
     logs = [math.log(max(length, 1)) for length in lengths]

@@ -91,7 +91,8 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
 
     Raises:
         DataError: The data set is no table in a file that can be rewritten, has no corpus or no
-            quote, a row cannot be read, or the file cannot be written.
+            quote, a row cannot be read, gold that moved is in no column of its own, or `target`
+            cannot be written or is another file that holds something else.
         MissingExtra: A format of the corpus needs an extra.
     """
     table = _StaleTable(config, target)
@@ -242,10 +243,12 @@ class _StaleTable:
         return cells
 
     def _renamed(self, row: Entry, moves: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-        """Return the cell `relevant` of a row with the new names of documents; {} if none is new.
+        """Return column -> changed cell of a row after its gold moved; {} if no document is new.
 
-        One document is a text; several are a list, or an object with their grades. Beside a column
-        of grades, both cells are lists. Documents that `moves` lacks stay.
+        The columns are those that the table has for `relevant` and `grades`. One document is a
+        text, several are a list; with a grade in the old cell, an object document -> grade, also
+        for one document. Beside a column of grades, both cells are lists. Documents that `moves`
+        lacks stay.
         """
         column, grade_column = self._columns["relevant"], self._columns.get("grades")
         gold, grades = self._ids.read(row, column), dict[str, int]()

@@ -580,7 +580,8 @@ def check_startup(
 ) -> None:
     """Check that a run could start, without calling code of the user or loading a model.
 
-    Retrievers are checked for their packages, also if all their hits are stored.
+    Retrievers are checked for their packages, also if all their hits are stored. Generators are
+    closed and marked as models of another process, which load no weights: a run needs new ones.
 
     Args:
         config: Config with the entries of the components.

@@ -173,7 +173,8 @@ def make_plan(
 def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
     """Check the components of a config whose data set only a run can load.
 
-    Calls no code of the user. Problems that depend on the data stay unknown.
+    Calls no code of the user. Problems that depend on the data stay unknown. Without a retriever
+    and an app in the config, only the loader is checked.
 
     Args:
         config: Config of the experiment.
@@ -185,6 +186,7 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
             missing.
         MissingExtra: A component, metric or judge needs a package that is not installed.
         DataError: Two systems share a name or file, or the model of a component cannot be loaded.
+        OptionError: `only` names no system, a rubric is unknown, or a judge cannot apply it.
     """
     require_method(config.dataset, "loader")
     if not (config.retrievers or config.apps):

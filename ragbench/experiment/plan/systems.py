@@ -109,6 +109,7 @@ def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str,
         DataError: A retriever searches a corpus, and the data set has none.
         ConfigError: A built-in component refuses an option.
         AdapterError: Code of the user fails, or returns no retriever.
+        OptionError: The user's class or function lacks an option.
         MissingExtra: A retriever needs a package that is not installed.
     """
     built: dict[str, Retriever] = {}

@@ -338,6 +338,10 @@ class AnswerQueries(StoredStage):
 class Generate(AnswerQueries):
     """Stage that generates answers from the passages of a retriever, or of a control.
 
+    Each answer has a slot, whether it is stored or not, all first answers before the second ones. A
+    query without passages has None for a slot, and is never asked. `answers_to` returns an outcome
+    for every answer; its `rows` says only which queries may be asked.
+
     Attributes:
         generator: Name of the generator.
     """

@@ -294,7 +294,8 @@ class JudgeAnswers(Verdicts):
     def pay_for(self, rows: Sequence[int]) -> None:
         """Judge the stored answers to some queries, and store the verdicts.
 
-        Queries without an answer are skipped, and so are answers with a stored verdict. Once the
+        The answering stage must have paid for these queries: its `partial` is read. Queries without
+        an answer are skipped, and so are answers with a stored verdict. Once the
         budget is spent, the other answers get no verdict, without an error.
 
         Args:

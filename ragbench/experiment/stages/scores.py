@@ -107,6 +107,10 @@ class ScoreRanking(StoredStage):
         """Score the ranking by the measures of some slots.
 
         A query whose retrieval failed has its cause, without a value.
+
+        Raises:
+            AdapterError: A measure of the user fails.
+            DataError: The qrels lack subtopics, or no passage has a text, and a measure reads them.
         """
         measures = parse_measures([self.plan.measures[position] for position in todo])
         by_id = [measure for measure in measures if measure.spec.reads_ids]

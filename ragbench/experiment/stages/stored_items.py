@@ -430,9 +430,10 @@ def _read(stored: Stored, value: Any) -> Outcome[Any]:
 
 
 def _hit(hit: ScoredDocument) -> list[object]:
-    """Return a hit as a list of its fields, without the last ones that are None.
+    """Return a hit as the list that `_read_hit` reads, without the last fields that are None.
 
-    The fields are id, score, text, title, metadata and document.
+    The fields are id, score, text, title, metadata and document; the id is always there. A score
+    that is not finite is a text, and empty metadata are None.
     """
     score = None if hit.score is None else _number(float(hit.score))
     metadata = _plain(dict(hit.metadata)) or None

@@ -31,7 +31,9 @@ def log_runs(run: str | Path) -> Iterator[str]:
     MLflow reads the variables of the store itself, such as `MLFLOW_TRACKING_URI`. A metric has the
     name of `metric_names` for the mean, and below it `/low`, `/high` (ends of the interval), `/n`,
     `/failed` and `/not_applicable`; a mean or an end that is not defined is left out. Tags have the
-    signature of each score. A run that cannot be finished is marked as failed.
+    signature of each score. A run that cannot be finished is marked as failed. Nothing is logged,
+    and no error raised, before the first line is read. The variables `MLFLOW_DISABLE_TELEMETRY` and
+    `MLFLOW_HTTP_REQUEST_MAX_RETRIES` are set in this process, unless they have a value.
 
     Args:
         run: A run folder, or the folder of an experiment (the newest run).

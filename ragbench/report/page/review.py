@@ -60,6 +60,7 @@ def write_label_page(
         command: Command that reads the saved sheet.
 
     Raises:
+        KeyError: The rubric of a row has no scale.
         OSError: The page cannot be written.
     """
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
@@ -84,7 +85,9 @@ def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
 
 
 def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[str, str]]:
-    """Return (title of a row's gold document, its text around a quote); a note without a document.
+    """Return a list with one pair: title of a row's gold document, and its text around a quote.
+
+    Without a document, a note and an empty text.
 
     Without a quote, the text starts at the beginning. Characters that a browser would obey are
     shown as other characters.
