@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import ModelError
@@ -200,7 +200,7 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
     """
     pieces: list[str] = []
     closing: list[str] = []  # brackets that are to come, the innermost last
-    n_complete, position = 1, start
+    position, word = start, None
     while match := _TOKEN.match(text, position):
         position = match.end()
         quoted, sign, word = match.groups()
@@ -215,8 +215,6 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
             continue
         if sign in _CLOSING:
             closing.append(_CLOSING[sign])
-        elif sign == "," and len(closing) == 1:
-            n_complete = len(pieces)
         elif sign in ("}", "]"):
             if closing.pop() != sign:
                 raise Unreadable(f"expected another bracket than '{sign}'")
@@ -230,7 +228,20 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
     # the text ends inside the value; an incomplete inner object must not pass for a whole one
     if text[start] == "[" or not _BEGINS_AS_JSON.match(text, start):
         raise Unreadable("the reply is cut off")
-    return " ".join([*pieces[:n_complete], "}"]), len(text)
+    if word and position == len(text):  # it may go on: 1 may be the beginning of 10
+        pieces.pop()
+    return " ".join([*_complete_pairs(pieces), "}"]), len(text)
+
+
+def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
+    """Return the pieces of an object up to its last complete value; its first piece without any."""
+    depth, end = 0, 1
+    for n, piece in enumerate(pieces):
+        depth += (piece in _CLOSING) - (piece in _CLOSING.values())
+        ends_value = piece in _CLOSING.values() or pieces[n - 1] == ":"
+        if depth == 1 and ends_value and pieces[n + 1 : n + 2] in ([], [","]):
+            end = n + 1
+    return pieces[:end]
 
 
 def number(literal: str) -> int | float:

@@ -8,7 +8,8 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, NoReturn, TypeVar
 
 from ragbench.forks import renew_after_fork
 
@@ -158,14 +159,22 @@ async def in_thread(function: Callable[[], Value]) -> Value:
     Each call has a thread of its own, which runs to its end even if the caller is cancelled.
     """
     # A daemon thread: it cannot be stopped, and must not keep the program from ending.
-    done: Future[Value] = Future()
+    done: Future[Callable[[], Value]] = Future()
     done.set_running_or_notify_cancel()  # a later cancel cannot collide with set_result
 
     def run() -> None:
         try:
-            done.set_result(function())
+            value = function()
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            done.set_exception(error)
+            # As a value: asyncio would take a CancelledError of the function for its own, and would
+            # wait for ever for a future that ends with a StopIteration.
+            done.set_result(partial(_raise, error))
+        else:
+            done.set_result(lambda: value)
 
     threading.Thread(target=run, name="ragbench-call", daemon=True).start()
-    return await asyncio.wrap_future(done)
+    return (await asyncio.wrap_future(done))()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

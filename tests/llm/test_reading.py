@@ -37,6 +37,8 @@ FOUR = {"score": 4}
         '{"score": 4, "reasoning": "it was cu',
         '{"score": 4, "mood": tr',
         "{'score': 4, 'mood': None, 'sure': True}",
+        '{"mood": "good", "score": "4"',  # complete but for the bracket
+        '{"mood": "good", "score": 4\n',
     ],
 )
 def test_readable(text):
@@ -106,6 +108,11 @@ def test_a_reply_of_any_length_is_read_in_one_go(text, problem):
         read_json(text, SCHEMA)
 
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("value", ['"a"', "1 ", "[]", '{"b": [1]}'])
+def test_a_complete_value_of_an_object_that_is_cut_off_stays(value):
+    assert read_json('{"a": ' + value, {"type": "object"}) == {"a": json.loads(value)}
 
 
 def test_an_unfinished_list_is_not_a_shorter_one():

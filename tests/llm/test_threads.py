@@ -1,11 +1,15 @@
 """An event loop in a thread: what Ctrl-C may do to the thread that waits for it."""
 
+import asyncio
+import concurrent.futures
 import os
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from ragbench.llm.threads import in_thread
 
 PROGRAM = """
 import asyncio, collections, random, signal, warnings
@@ -54,3 +58,22 @@ def test_interrupts_at_any_point_of_a_wait(repository):
     )
 
     assert done.stdout == "['KeyboardInterrupt'] done\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (concurrent.futures.CancelledError("the pool was shut down"), "the pool was shut down"),
+        (StopIteration(), "coroutine raised StopIteration"),
+    ],
+)
+def test_an_error_of_the_users_code_is_no_cancellation_and_ends_the_wait(error, raised):
+    """Asyncio takes the first for a cancellation, and waits for ever after the other."""
+
+    def ask():
+        raise error
+
+    with pytest.raises(Exception, match=raised) as caught:
+        asyncio.run(asyncio.wait_for(in_thread(ask), 5.0))
+
+    assert not isinstance(caught.value, asyncio.CancelledError)

@@ -5,7 +5,6 @@ They mean the same in every measure, so that docstrings of measures mention only
 
 from __future__ import annotations
 
-import ast
 import math
 from typing import Annotated, Literal
 
@@ -62,7 +61,7 @@ def check_exponent(owner: str, grade: int) -> None:
 def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
     """Return grade -> gain from a text `{grade:gain,...}`; empty for None.
 
-    Spaces do not count; of two gains of a grade the last one does.
+    Spaces do not count.
 
     Raises:
         OptionError: The text has another form or a negative gain, or `gain` is not linear.
@@ -75,15 +74,20 @@ def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, 
         return {}
     if gain != "linear":
         raise OptionError(owner, "gains", text, "no gains with gain=exp")
-    try:
-        gain_of = {grade: float(value) for grade, value in ast.literal_eval(text.strip()).items()}
-    except (AttributeError, SyntaxError, TypeError, ValueError):  # no mapping of numbers
-        gain_of = {}
-    # below 0 a score would leave its range, which the intervals rest on
-    if not gain_of or not all(
-        type(grade) is int and grade >= 0 and 0 <= value < math.inf
-        for grade, value in gain_of.items()
-    ):
-        allowed = "pairs such as {1:3,2:9}: a grade, an integer >= 0, with a gain >= 0"
-        raise OptionError(owner, "gains", text, allowed)
+    allowed = "pairs such as {1:3,2:9}: each grade once, an integer >= 0, with a gain >= 0"
+    refused = OptionError(owner, "gains", text, allowed)
+    gain_of: dict[int, float] = {}
+    inside = text.strip()
+    if not (inside.startswith("{") and inside.endswith("}")):
+        raise refused
+    for pair in inside[1:-1].split(","):
+        grade, _, value = (part.strip() for part in pair.partition(":"))
+        try:
+            level, value_of_level = int(grade), float(value)
+        except ValueError:
+            raise refused from None
+        # below 0 a score would leave its range, which the intervals rest on
+        if level < 0 or level in gain_of or not 0 <= value_of_level < math.inf:
+            raise refused
+        gain_of[level] = value_of_level
     return gain_of

@@ -229,7 +229,8 @@ def corpus_bleu(
     predictions the score is 0.
 
     Raises:
-        OptionError: A prediction without a reference, or an option outside what is allowed.
+        DataError: The lists differ in length, a member is no text, or a reference is missing.
+        OptionError: An option is outside what is allowed.
         MissingExtra: The tokenizer needs a package or model that is not installed.
 
     Example:

@@ -130,7 +130,8 @@ def corpus_chrf(
     from 0 to 1; 0 without predictions.
 
     Raises:
-        OptionError: A prediction without a reference, or an option outside what is allowed.
+        DataError: The lists differ in length, a member is no text, or a reference is missing.
+        OptionError: An option is outside what is allowed.
 
     Example:
         Of 4 + 1 characters 3 + 1 are right, and the references have 3 + 2.

@@ -107,7 +107,8 @@ def corpus_ter(
     `bleu.corpus`. Options as for `ter`. Without predictions it is 0.
 
     Raises:
-        OptionError: A prediction without a reference, or an option outside what is allowed.
+        DataError: The lists differ in length, a member is no text, or a reference is missing.
+        OptionError: An option is outside what is allowed.
 
     Example:
         One edit for one word, and none for four.

@@ -47,7 +47,8 @@ def test_a_model_without_a_layer_says_so():
 
 
 @pytest.mark.parametrize(
-    ("model", "language"), [("roberta-large", "en"), ("bert-base-chinese", "zh")]
+    ("model", "language"),
+    [("roberta-large", "en"), ("bert-base-chinese", "zh"), ("microsoft/deberta-base", "en")],
 )
 def test_the_baselines_are_those_that_bert_score_ships(model, language):
     bert_score = pytest.importorskip("bert_score")
