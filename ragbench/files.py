@@ -254,7 +254,8 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
 def check_writable(folder: Path) -> None:
     """Raise the OSError that writing into a folder would raise.
 
-    The folder and its parents need not exist; created ones are removed again.
+    The folder and its parents need not exist; created ones are removed again. Raises ValueError
+    for a path with a NUL character.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:

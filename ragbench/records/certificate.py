@@ -80,12 +80,12 @@ class ProbeFound(Record):
     Attributes:
         status: `measured`, or another word if the probe is not available.
         statistic: Name of the statistic.
-        value: Its value.
+        value: Its value; None if it is not available. Then counts are 0, other numbers None.
         interval: Its confidence limits.
         n: Number of answers.
         queries: Number of their queries.
         unscored: Cause -> answers without a verdict in one of the orders.
-        reason: Why it is not available.
+        reason: Why it is not available; None for a measured probe.
         finding: The result in words.
         flip_rate: Share (0 to 1) of answers with another level; None if the judge was not asked
             again.
@@ -294,7 +294,7 @@ class RequiredRubric(Record):
     """The part of a certified rubric that gates read.
 
     Attributes:
-        model: Model of the verdicts.
+        model: Model of the verdicts; None if the file does not say it.
         agreement: Statistic -> agreement of judge and people.
     """
 

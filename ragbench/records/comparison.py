@@ -71,8 +71,8 @@ class MeasureComparison(Record):
         kind: Kind of the score: retrieval, generation or judge.
         direction: Whether higher or lower is better.
         signature: Everything that the score depends on, as text.
-        best: System with the best mean; None for a count, if no system has a mean, and if the
-            measure tells nothing.
+        best: System with the best mean; None for a count, if no system has a mean, if the measure
+            tells nothing, and in an unpaired comparison.
         tied_with_best: The best system, and systems that are not shown to differ from it; empty
             without a best system.
         comparisons: Differences of systems from their baselines.
@@ -161,8 +161,8 @@ class PreferredPair(Record):
         not_applicable: Queries without two answers to compare.
         bounds: The win rate if all failed queries were lost, or won.
         signature: Everything that the preference depends on, as text.
-        p: P-value of no preference.
-        p_adjusted: P-value adjusted for all pairs.
+        p: P-value of no preference; None if it is not defined.
+        p_adjusted: P-value adjusted for all pairs; None like `p`.
         differs: True if a preference was shown.
     """
 
@@ -238,10 +238,11 @@ class ControlDifference(Record):
             `injection`, or `distractors=N`.
         generator: Name of the generator.
         score: Name of the score.
-        mean: Mean of the control.
+        mean: Mean of the control; None if no query has a value.
         system: The generator on the baseline retriever.
-        system_mean: Mean of that system.
-        difference: Mean of the control minus that of the system.
+        system_mean: Mean of that system; None if no query has a value.
+        difference: Mean of the control minus that of the system, over the queries that both have;
+            None if there are none.
         interval: Confidence limits of the difference.
         n: Queries that both have.
     """
@@ -261,14 +262,18 @@ class Comparisons(Record):
     """Comparisons of the systems of a run, measure by measure.
 
     Attributes:
-        baseline: Retriever that the others are compared with, or the first of several runs.
-        confidence: Level of every interval; 1 minus it is the error rate of a family of tests.
+        baseline: Retriever, app or recorded system that the others are compared with, or the first
+            of several runs; None if none is named, as where nothing is compared. Each comparison
+            names its own baseline.
+        confidence: Level of every interval; 1 minus it is the error rate of a family of tests. None
+            if nothing is compared.
         test: Test of a pair.
         correction: Method that adjusts the p-values of a family.
         family: `measure`: the comparisons by one measure; `all`: those by all measures together.
         cluster: Field that names the clusters; None if each query is a unit.
-        resamples: Sign flips of a randomization test, and bootstrap resamples.
-        seed: Seed of these.
+        resamples: Sign flips of a randomization test, and bootstrap resamples; None if the
+            comparison is unpaired, or nothing is compared.
+        seed: Seed of these; None if nothing is compared.
         measures: Comparisons by measure.
         slices: Differences over slices of the queries.
         preferences: Preferences of judges.
@@ -423,8 +428,8 @@ class ComparedRuns(Comparisons):
         sources: Compared runs and files; the first is the baseline of the others.
         queries: Number of common queries; those of the base if the comparison is unpaired.
         left_out: Source -> number of its queries that other sources lack.
-        differing: `question`, `judgements`, `subtopics`, `answers` -> queries that all sources
-            have, and that are left out because this part differs.
+        differing: `question`, `judgements`, `subtopics`, `answers`, `spans` -> queries that all
+            sources have, and that are left out because this part differs.
         systems: The compared systems.
         notes: Facts that a reader needs, one sentence each.
         gates: Decision on each condition and system.

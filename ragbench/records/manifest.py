@@ -112,7 +112,7 @@ class Manifest(Record):
         queries: Number of queries.
         signatures: Score -> everything that it depends on, as text.
         judging: System -> judge -> calls and cost.
-        judging_passages: Calls and cost of grading passages.
+        judging_passages: Calls and cost of grading passages; None if no model graded any.
         judging_pairs: Judge -> calls and cost of comparing answers.
         started: Start in UTC, as ISO 8601.
         seconds: Duration of the run in seconds.
@@ -406,7 +406,7 @@ class TextRow(Passage):
     Attributes:
         system: System whose hit it is, if another text has the same id; None for all systems.
         query_id: Query of that hit; None for all queries.
-        cut: Whether the text is longer than this.
+        cut: True if `text` is only the start of the text.
     """
 
     system: str | None = optional()

@@ -160,11 +160,11 @@ class BaselineFile(Record):
 
     Attributes:
         name: Name of the experiment.
-        baseline: System that the experiment compared the others with.
+        baseline: System that the experiment compared the others with; None without one.
         data: Part of the data set -> fingerprint.
         queries: Number of queries.
         query_parts: Names of the fingerprints of each query: those of `question`, `judgements`,
-            `subtopics` and `answers` that the data set has.
+            `subtopics`, `answers` and `spans` that the data set has.
         query_fingerprints: Query -> its fingerprints, null for a part that it lacks.
         systems: System -> its scores.
     """

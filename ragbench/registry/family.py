@@ -54,6 +54,7 @@ class Family:
             OptionError: The type is unknown.
             DataError: The module cannot be imported, or has no such name, or the `python:` path is
                 malformed.
+            Exception: The error of a surrounding `checking_imports`, for a `python:` path.
         """
         if type_name.startswith(PYTHON):
             return load_object(type_name.removeprefix(PYTHON), search)

@@ -35,7 +35,7 @@ def near_duplicates(
 
     The similarity is the Jaccard index: words in both texts / words in either, by
     `ragbench.text.tokenize.words`, whatever their order and case. A text without a word is in no
-    pair. Pairs are sorted by row, then by later row; [] if there are none.
+    pair. Rows count from 0; pairs are sorted by row, then by later row; [] if there are none.
 
     Args:
         texts: The texts.

@@ -402,7 +402,10 @@ class Qrels:
 
     @cached_property
     def subtopics_fingerprint(self) -> str | None:
-        """Fingerprint of the subtopics alone, in 12 hexadecimal digits; None without subtopics."""
+        """Fingerprint of the subtopics of all documents with their grades; None without subtopics.
+
+        It has 12 hexadecimal digits and does not depend on the order of the rows.
+        """
         return None if self.subtopics is None else _subtopics_digest(self.subtopics)
 
 

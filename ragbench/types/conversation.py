@@ -311,10 +311,11 @@ class _ConversationReader:
         return [self._call(item, f"call {number}") for number, item in items]
 
     def _list(self, value: Json, place: str, allowed: str) -> list[Json]:
-        """Return the items of a list or another iterable, [] for None.
+        """Return the items of a list or another iterable; [] for None if `place` is not empty.
 
         Raises:
-            Exception: The error of `fail` after `place`, for a text, an object, or no iterable.
+            Exception: The error of `fail` after `place`, for a text, an object, or no iterable, and
+                for None without a place.
         """
         if value is None and place:
             return []

@@ -197,7 +197,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         owner: Component that reads the table, for the message.
 
     Raises:
-        OptionError: `table` is neither.
+        OptionError: `table` is none of these.
+        AttributeError: An item of the list is no mapping; `is_table` tells.
 
     Example:
         >>> rows_of([{"question": "Why?", "answer": float("nan")}], "table")

@@ -307,6 +307,7 @@ def corpus_of(value: object) -> Corpus:
         DataError: There is no document, or one cannot be read; see `read_corpus`.
         OptionError: The value is none of these.
         MissingExtra: The format of a file needs an extra.
+        OSError: A .html file cannot be read.
 
     Example:
         >>> corpus_of(["Io is hot.", {"id": "io", "text": "Io."}]).documents[1].id

@@ -39,7 +39,7 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
     """Yield the items of a column with gold spans, in order; nothing for an empty cell.
 
     Raises:
-        DataError: An item has another form.
+        DataError: The cell cannot be parsed, or an item has another form.
     """
     value = entry.values.get(column)
     if isinstance(value, str):
@@ -81,8 +81,8 @@ class SpanReader:
         quote. A quote beside positions has to stand there.
 
         Raises:
-            DataError: An item has another form, a name fits several documents, or there is a quote
-                without positions and no corpus.
+            DataError: The cell or an item has another form, a name cannot be an id or fits several
+                documents, or there is a quote without positions and no corpus.
         """
         for _, name, place, quote in read_written_spans(entry, column):
             document = self._ids.resolve(entry, column, name)

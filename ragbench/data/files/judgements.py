@@ -153,11 +153,11 @@ def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
 def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
     """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
-    A header `query-id corpus-id score`, in this case, before the first judgement tells a BEIR
+    A header `query-id corpus-id score`, in lower case, before the first judgement tells a BEIR
     table.
 
-    TREC: `query iteration document grade` between any white space. Ids are bytes, and those that
-    are not UTF-8 come back as such when written. A line that starts with '#' is a comment. An
+    TREC: `query iteration document grade` between any white space. Bytes of an id that are not
+    UTF-8 become surrogates (`surrogateescape`). A line that starts with '#' is a comment. An
     iteration that changes within the file is the subtopic of TREC's diversity tasks.
 
     BEIR: columns between tabs, in UTF-8, with an optional column `subtopic`; with `beir` the header
@@ -304,7 +304,7 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
 
 
 class NuggetLine(Record):
-    """Line of a file of nuggets; its other keys are read beside it."""
+    """Nuggets in a line of a file of nuggets, without the id and the text of its query."""
 
     nuggets: tuple[Nugget, ...]
 

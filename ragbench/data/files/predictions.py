@@ -51,7 +51,8 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
     rows. Without a repeated query the column does not count, and there is one mapping.
 
     Raises:
-        DataError: As `read_predictions`, and if numbers of samples are left out.
+        DataError: As `read_predictions`, but several samples are no error; two answers to a query
+            have one number, or numbers of samples are left out.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     path = Path(path)
@@ -160,9 +161,14 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     predictions without a reference follow. Several reference files add their gold answers to a
     query, in order of the files.
 
+    Args:
+        predictions: Path of the predictions.
+        references: Paths of the reference files; at least one.
+
     Raises:
         DataError: Tables and text files are mixed, text files differ in length, no query of the
-            predictions has a reference, or a file cannot be read or is empty.
+            predictions has a reference, a file cannot be read or is empty, or a row of a table is
+            wrong, such as a second answer to a query.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     paths = (predictions, *references)

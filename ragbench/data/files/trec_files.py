@@ -48,7 +48,7 @@ class RunStream:
     between them are parsed together, others one by one.
 
     Attributes:
-        yielded: Queries that `blocks` has yielded. As bytes.
+        yielded: Ids, as bytes, of the queries that `blocks` has yielded; empty for a pipe.
         tag: Last column of the last hit, as trec_eval takes it; empty before any hit.
         on_bytes: Called with the number of bytes of each piece that is read.
     """
@@ -85,6 +85,7 @@ class RunStream:
 
         Time grows with the length of the file, memory with its longest query and, by some 100 bytes
         each, with the number of queries. A pipe is one block, since it cannot be read again.
+        The stream is read once: a second call yields no hits. A repeated document stays.
 
         Raises:
             ScatteredQueriesError: A query comes again after another one; the blocks so far are
@@ -201,7 +202,8 @@ def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> 
 class RunPart:
     """Part of a run file; iterating yields blocks of whole queries, as `RunStream.blocks` does.
 
-    The file is open only while it is read. `split_run` makes the parts.
+    The file is open only while it is read; each iteration reads the part again. `split_run` makes
+    the parts.
 
     Attributes:
         span: First byte, and the byte after the last.
@@ -218,7 +220,10 @@ class RunPart:
         self.on_bytes: Callable[[int], object] = int
 
     def __iter__(self) -> Iterator[HitBlock]:
-        """Yield blocks like `RunStream.blocks`; errors count lines from the start of the part."""
+        """Yield blocks like `RunStream.blocks`; errors count lines from the start of the part.
+
+        Raises OSError if the file can no longer be opened.
+        """
         start, end = self.span
         # unbuffered and opened for this part alone: several parts are read at the same time
         with open(self._path, "rb", buffering=0) as file:
@@ -298,7 +303,8 @@ _TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the l
 def read_qrels(source: lines.Source) -> Qrels:
     """Read judgements: TREC qrels or the BEIR table, plain or gzip.
 
-    Queries are in the order of the file.
+    Queries are in the order of the file. A binary stream is read from its position to its end,
+    without decompression, and stays open.
 
     Raises:
         DataError: As `judgements.read_judgements`, with file and line; also for a file without
@@ -322,7 +328,8 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
     and hits are in the order of the file. A run of comments alone is a run without queries.
 
     Args:
-        source: The file, or an open binary stream.
+        source: The file, or an open binary stream, which is read to its end without decompression
+            and stays open.
         name: The name of the run; None takes the tag of its last line, as trec_eval does, or `run`
             without hits.
 

@@ -57,9 +57,10 @@ class Beir(base.CorpusReader, base.Located):
         notes.
 
         Raises:
-            DataError: The folder or `queries.jsonl` is missing, the split does not exist, a line is
-                wrong, judgements or answers are of queries that `queries.jsonl` lacks, two splits
-                grade a pair differently, or both a file and its .gz exist.
+            DataError: The folder or `queries.jsonl` is missing, the split does not exist, a random
+                split is asked of a folder with a split `test`, a line is wrong, judgements or
+                answers are of queries that `queries.jsonl` lacks, two splits grade a pair
+                differently, or both a file and its .gz exist.
         """
         if not os.path.isdir(self._path):
             fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"

@@ -108,7 +108,7 @@ def collection_of(
 ) -> Collection:
     """Return the data set that a program passes, checked.
 
-    An empty list is none of these (OptionError); a data frame without rows has no query.
+    An empty list is an OptionError, a data frame without rows a DataError.
 
     Args:
         value: A `Collection`, a mapping of parts as a user's loader returns it, or a table with a
@@ -265,9 +265,9 @@ def _query(entry: Entry) -> Query:
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
-    """Return qrels from `{query: {document: grade}}`; raise a `DataError` for another form.
+    """Return qrels from `{query: {document: grade}}`; a `DataError` for another form or grade.
 
-    `Qrels` come back as they are. Raises an error of `Qrels.from_dict` for a wrong grade.
+    `Qrels` come back as they are.
     """
     if isinstance(value, Qrels):
         return value

@@ -218,7 +218,8 @@ class RecordTable:
             file: For messages.
 
         Raises:
-            DataError: The rows are steps of traces, or the column of a part cannot be told.
+            DataError: The rows are steps of traces, the column of a part cannot be told, no row is
+                kept, or a gold passage or a list of ids cannot be read.
         """
         # before the columns are resolved: the keys of spans would give an error about a missing
         # question
@@ -242,7 +243,7 @@ class RecordTable:
         """Return the data set of all rows, without fingerprints.
 
         Without gold `qrels` is None. Without ids and systems a question that comes again is a
-        question of its own.
+        question of its own. Call it once: a second call counts the rows again in the notes on gold.
 
         Raises:
             DataError: A row cannot be read, rows contradict each other, or there is no gold in a

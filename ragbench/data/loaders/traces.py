@@ -423,7 +423,7 @@ def read_gold(
 
     Rows and traces meet by id, or else by the question without case and repeated spaces; of several
     rows with one question the last counts. Traces without gold have no entry in its dicts; `qrels`
-    is None if no trace has gold documents.
+    is None if no trace has gold documents. Gold spans alone stay under the ids of the rows.
 
     Args:
         path: The table; None returns a data set without gold.

@@ -100,7 +100,8 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
     """Yield the documents of a `.jsonl` corpus, or of TREC's SGML in a file or a folder of files.
 
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
-    but the number and the title. Ids are bytes; text that is not UTF-8 gets replacement characters.
+    but the number and the title. Bytes that are not UTF-8 become surrogates in an id
+    (`surrogateescape`), and replacement characters in a text.
     Documents are in the order of the paths and of each file; files and folders whose names begin
     with a dot are left out. Further keys of `.jsonl` become metadata. `<DOC>` and `</DOC>` stand on
     lines of their own; tags may be in any case.

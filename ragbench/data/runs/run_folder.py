@@ -156,12 +156,12 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as indented JSON with a line end; NaN raises a ValueError."""
+    """Return a value as indented JSON with a line end; a ValueError for NaN or infinity."""
     return f"{to_json_line(value, indent=1)}\n"
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line of JSON for each object, with its line end; NaN raises a ValueError.
+    """Yield a line of JSON for each object, with its line end; a ValueError for NaN or infinity.
 
     In the order of the objects; nothing without any.
     """
@@ -169,7 +169,7 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def to_json_line(value: Any, *, indent: int | None = None) -> str:
-    """Return a value as JSON without a line end; NaN raises a ValueError.
+    """Return a value as JSON without a line end; a ValueError for NaN or infinity.
 
     Non-ASCII text is escaped only if it holds half of a surrogate pair, which UTF-8 cannot encode.
     """

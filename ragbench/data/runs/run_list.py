@@ -31,18 +31,18 @@ class RunEntry:
     Attributes:
         name: Name of the experiment.
         started: Time of the start, in UTC, as ISO 8601 with whole seconds.
-        queries: Number of queries.
+        queries: Number of queries; None if the manifest lacks it.
         complete: False if too many items failed.
         system: The best system by `score`; None without a value.
         score: Name of the score that was asked for, or the first score of the first system that
             has one; None without scores.
         scores: System -> its score, in the order of the tables; without controls.
-        value: Score of the best system.
+        value: Score of the best system; None like `system`.
         commit: Commit of the repository of the config; None without a repository.
         changed: Differences to the previous run of the same name; empty for the first one.
         is_first: True for the first run of its name.
         problem: Reason why the folder cannot be read; all fields but `path` then have their
-            defaults.
+            defaults. None for a run that was read.
         path: Folder of the run.
     """
 

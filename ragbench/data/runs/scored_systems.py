@@ -44,8 +44,8 @@ class SystemScores(SystemParts):
         columns: Score name -> its column, in the order of the config.
         kinds: Score name -> retrieval, generation or judge.
         counts: Counts of how a run was read; None if it was not read with judgements.
-        costs: `latency_ms`, `tokens.input`, `tokens.output`, `usd` -> value of each query; NaN
-            where unknown.
+        costs: `latency_ms`, `tokens.input`, `tokens.output`, `usd` -> value of each query, NaN
+            where unknown; empty if the source has no costs.
     """
 
     columns: Mapping[str, ScoreColumn] = field(default_factory=dict)

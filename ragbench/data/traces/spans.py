@@ -69,10 +69,10 @@ class TraceSpan:
         input: Input of the step, as the tool wrote it.
         output: Output of the step, as the tool wrote it.
         documents: Passages that it returned, as the tool wrote them; None without any.
-        reranked: Passages that a reranker received.
+        reranked: Passages that a reranker received; None if they are not recorded.
         error: Reason of a failure; None for a step that succeeded.
         usage: Tokens and cost.
-        session: Id of the conversation in which its trace is a turn.
+        session: Id of the conversation in which its trace is a turn; None without one.
         name: Name of the step; '' without one.
         model: Name of the model that was called; None if unknown.
         metadata: Metadata of the step; empty without any.
