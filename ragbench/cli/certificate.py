@@ -93,7 +93,8 @@ def _write(
 def draw_sheet(request: Request, n: int, **options: Any) -> None:
     """Draw n answers per rubric at random, and write the sheet to label; .html is a page for it.
 
-    A .json file is a list of rows, all other files are CSV. `options` are those of `sheet.draw`.
+    A .json file is a list of rows, all other files are CSV. `options` are `unit`, `systems` and
+    `where` of `sheet.draw`.
 
     Raises:
         UsageError: The file exists: it may hold labels.
@@ -142,13 +143,15 @@ def certify_judge(
 ) -> None:
     """Compare the judge with the labels of people, print the result, and write the certificate.
 
+    `columns` are texts RUBRIC=COLUMN, `options` are `good` and `random` of `Calibration`.
+
     Raises:
         DataError: A file of labels cannot be read, lacks a column, has a wrong label or names an
             answer that the run lacks; no file has a label; or the certificate cannot be written.
         OptionError: A rubric, also that of a column, is not in the run.
         UsageError: A column has another form than NAME=COLUMN.
 
-    With `probes`, also the errors of `_probe_judges`.
+    With `probes`, also DataError, OptionError, MissingExtra and ConfigError of `_probe_judges`.
     """
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
@@ -208,7 +211,13 @@ def certify_ratings(
 def probe_judge(request: Request) -> None:
     """Judge a sample with reversed passages, print the shift, and write it; needs no labels.
 
-    Raises as `_probe_judges` does, and a DataError if the file cannot be written.
+    Raises:
+        DataError: The data set cannot be read or has changed since the run, or the file cannot be
+            written.
+        OptionError: The run lacks a rubric, or an address or variable of it is not trusted.
+        MissingExtra: The judge needs a package that is not installed.
+        ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
+            is missing.
     """
     chosen = request.run.select_scores(request.rubrics)
     probe_results, notes = _probe_judges(request, chosen)

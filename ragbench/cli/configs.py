@@ -118,7 +118,11 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
 
 
 def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
-    """Read the data of one collection, and list its systems and scores; raise as `validate`."""
+    """Read the data of one collection, and list its systems and scores.
+
+    RagbenchError for each mistake that a run would meet: in the config or the data, a missing key
+    or package. `subject` names the config in the first line.
+    """
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import check_without_data, load_collection
@@ -156,7 +160,8 @@ def _plan_lines(
 ) -> list[tuple[str, list[str]]]:
     """Return (label, names of the systems and scores of a run, or notes) in the printed order.
 
-    Errors of `make_plan` and `check_startup` pass through.
+    ConfigError, OptionError, DataError, AdapterError or MissingExtra for what a run would refuse,
+    such as a missing key.
     """
     from ragbench.experiment.plan.components import check_startup
     from ragbench.experiment.plan.plan import make_plan

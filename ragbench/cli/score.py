@@ -119,7 +119,8 @@ def command(
 def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
     """Check the arguments of a score of runs, and print the scores.
 
-    Raises a UsageError for arguments that do not fit, else as `score_runs`.
+    Removes `qrels` and `runs` from `options`. UsageError for arguments that do not fit; errors of
+    the scoring pass through: OptionError, DataError and AdapterError.
     """
     is_mixed = files and ("qrels" in options or "runs" in options)
     refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
@@ -151,7 +152,8 @@ def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, A
 def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
     """Check the arguments of a score of predictions, and print the scores.
 
-    Raises a UsageError for arguments that do not fit, else as `score_predictions`.
+    Removes `predictions` and `references` from `options`. UsageError for arguments that do not fit;
+    OptionError, DataError, MissingExtra and AdapterError of the scoring pass through.
     """
     shared = ("predictions", "references", "measures")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}

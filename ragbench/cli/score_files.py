@@ -55,9 +55,11 @@ def score_runs(
         rules: Options of `Rules`; an absent one has the default of trec_eval.
 
     Raises:
-        OptionError: An unknown measure, facts without a measure, or `relstring` without values per
-            query in the format trec.
-        DataError: A file cannot be read, or no query of a run is judged.
+        OptionError: An unknown measure, one that reads texts or cannot average over ties, facts
+            without a measure, or `relstring` without values per query in the format trec.
+        DataError: A file cannot be read, no query of a run is judged, or the judgements lack
+            subtopics that a measure reads.
+        AdapterError: A measure of the user fails.
     """
     missing = "zero" if rules.pop("complete", False) else "skip"
     version = int(rules.pop("trec_eval", 10))
@@ -131,7 +133,10 @@ def _score(
     `length` is the number of grades in the text of `relstring`; None makes no such text.
 
     Raises:
-        DataError: The file cannot be read, a line is wrong, or no query is judged.
+        DataError: The file cannot be read, a line is wrong, no query is judged, or the judgements
+            lack subtopics that a measure reads.
+        OptionError: A measure reads texts or cannot average over ties.
+        AdapterError: A measure of the user fails.
     """
     written_measures = [replace(measure, label=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
@@ -212,6 +217,7 @@ def score_predictions(
         OptionError: An unknown metric.
         DataError: A file cannot be read, or no prediction has a reference.
         MissingExtra: A metric or a Parquet file needs a package that is not installed.
+        AdapterError: A metric of the user fails, or returns no number.
     """
     from ragbench.score.text.columns import TextScorer
 

@@ -32,7 +32,8 @@ _TOKENS = answer_tokens("contains")
 class Share(NamedTuple):
     """Share of the content words of a gold answer that a text has.
 
-    Words of the question do not count, neither in the gold answer nor in the text.
+    Words of the question do not count, neither in the gold answer nor in the text, unless the gold
+    answer has no others.
 
     Attributes:
         n_shared: Number of content words that both have.

@@ -50,7 +50,7 @@ class ComparedRow:
         letter: Letter in marks of significance: `a`, `b` to `z` without `q`, then `a1`.
         label: Name that no other row has: `bm25`, or `bm25 (runs/new)`.
         source: Position of its source; 0 is the base.
-        group: Name of the system of the base that it is compared with.
+        group: Its key in `Matching.groups`: mostly the name of the same system in the base.
         scores: Columns of the compared measures over the compared queries.
     """
 
@@ -286,7 +286,7 @@ def paired_rows(
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
     not compared yields nothing. In the order of the comparisons. KeyError if a compared system is
-    none of the matching.
+    none of the matching, IndexError if the sources are unpaired.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)
@@ -342,7 +342,7 @@ def moved_most(
     without a change, or without a score of both systems, are never among them. Largest change
     first; equal changes in the order of the queries. `up`, `down` and `same` count all queries with
     both scores. A measure that was not compared gives an empty tuple. DataError if a file of a run
-    cannot be read.
+    cannot be read, IndexError if the sources are unpaired.
     """
     # a run file is read once for all its queries
     read, question_of = cache(read_run), _questions(matching)

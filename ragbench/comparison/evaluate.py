@@ -63,7 +63,7 @@ def rank_run_file(
         measures: Measures, which decide whether subtopics are read.
         rules: Rules for ties, rounding, depth and documents without judgements.
         workers: Number of threads for a long file; None uses one per usable core.
-        on_bytes: Callback of each thread with the number of bytes that it has read.
+        on_bytes: Callback of each thread with the number of bytes of each piece that it reads.
 
     Returns:
         Judged documents of the queries of the qrels, with counts; a query that the run lacks has
@@ -553,8 +553,9 @@ def score_pairs(
         Scores of the n items, whose ids are their positions as text, `0` first.
 
     Raises:
-        DataError: The lists differ in length, or as `evaluate_texts`.
-        OptionError: An unknown metric, or an option that is not allowed.
+        DataError: The lists differ in length, or a metric's model is not in the cache of the hub,
+            which cannot be reached.
+        OptionError: An unknown metric, an option that is not allowed, or confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
     """
@@ -610,11 +611,14 @@ def evaluate_run_file(
 
     Returns:
         Scores of the queries of the qrels, in their order; `counts` has the `tag` of the run's
-        last line too.
+        last line too. A run without a judged query is no error here: see `refuse_unjudged`.
 
     Raises:
-        DataError: The file is empty or cannot be read, or a line is wrong; with the line.
-        OptionError: An unknown measure, or `workers` below 1.
+        DataError: The file is empty or cannot be read, a line is wrong, with the line, or the qrels
+            lack subtopics that a measure reads.
+        OptionError: An unknown measure, a measure that reads texts or cannot average over ties, or
+            `workers` below 1.
+        AdapterError: A measure of the user fails.
 
     Example:
         >>> from io import BytesIO
@@ -635,7 +639,11 @@ def evaluate_ranked_file(
     """Score a ranked run file by the rules that ranked it, under the labels of the measures.
 
     `tag` goes into the counts; None leaves it out. The queries are those of the qrels, in their
-    order. DataError as `score_ranked`.
+    order. A run without a judged query is no error here: see `refuse_unjudged`.
+
+    Raises:
+        AdapterError: A measure of the user fails.
+        KeyError: The evidence lacks a record that a measure reads, such as subtopics.
     """
     scored = score_run.score_ranked(ranked.evidence, measures, rules)
     columns = {column.name: column for column in scored.columns}

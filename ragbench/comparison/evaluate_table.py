@@ -287,7 +287,7 @@ def _columns(collection: Collection) -> str:
 def _opened(judge: object) -> AbstractContextManager[Judge | None]:
     """Return a context of the judge, which closes it only if it is created here.
 
-    The context of None gives None. Raises as `Judge`.
+    The context of None gives None. Errors are those of `open_judge`.
     """
     opened = open_judge(judge)
     return nullcontext(opened) if opened is None or opened is judge else opened
@@ -296,7 +296,13 @@ def _opened(judge: object) -> AbstractContextManager[Judge | None]:
 def open_judge(judge: object) -> Judge | None:
     """Return the judge of a model name, of arguments of `Judge`, or of a client.
 
-    A `Judge` and None are returned as they are. Raises as `Judge`.
+    A `Judge` and None are returned as they are.
+
+    Raises:
+        OptionError: An unknown judge, rubric or option, or no key.
+        DataError: A file is no rubric, or code or a model cannot be loaded.
+        MissingExtra: The judge needs a package that is not installed.
+        AdapterError: The factory of a chat model fails.
     """
     if judge is None or isinstance(judge, Judge):
         return judge
@@ -319,6 +325,7 @@ def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Ki
     Raises:
         OptionError: No score has the name, an option of the name is wrong, or it is a rubric and
             there is no judge.
+        DataError: A file is no rubric.
         RagbenchError: Code of the user cannot be loaded.
     """
     own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]

@@ -49,7 +49,8 @@ class QueryChanges:
 
     Attributes:
         n_base: Number of queries of the base.
-        edited: Queries whose text, judgements or gold differ, in the order of the base.
+        edited: Common queries whose text, judgements or gold differ between any two compared
+            sources, in the order of the base.
         new: Queries that the base lacks, in the order of the run.
         removed: Queries of the base that the run lacks, in the order of the base.
     """
@@ -80,11 +81,12 @@ class Matching:
         measures: Measures to compare: those that several systems have, or those of the caller.
         groups: Name of a group -> the system of each source in it; None if a source has none.
         left_out: Source -> number of its queries that other sources lack; only sources with some.
-        differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`) -> common
-            queries that were left out because the part differs between sources.
+        differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`) ->
+            common queries that were left out because the part differs between sources.
         notes: Sentences for the reader of the numbers.
         unpaired: True if each source keeps its own queries.
-        changes: Query changes of each source since the base; empty if unpaired.
+        changes: Query changes of each source since the base, in the order of the sources, the base
+            included; empty if unpaired.
     """
 
     sources: tuple[ScoredSystems, ...]

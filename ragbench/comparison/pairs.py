@@ -114,7 +114,8 @@ class PairedScores:
     def counted(self, n: int) -> str:
         """Return `n queries`, with the share of unchanged queries if some are not compared.
 
-        `n` is the number of queries with both scores.
+        `n` is the number of queries with both scores. If that is the number of all unchanged
+        queries, only the share is returned.
         """
         if self.unchanged and n == len(self.query_ids):
             return self.unchanged
@@ -183,6 +184,7 @@ class PairedScores:
         """Return the rows of a table of queries, or their sums by cluster: the units of sign flips.
 
         `table` has shape (queries, m); NaN where a cell has no value, as in a sum of such cells.
+        OptionError unless there is one cluster label per row.
         """
         return table if self.clusters is None else stats.cluster_sums(table, self.clusters)
 
@@ -301,11 +303,11 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     over the queries test that no side is preferred; Holm's procedure adjusts the p-values of all
     pairs. Strengths are those of Bradley and Terry. Systems are in the order in which the pairs
     name them first; `win_matrix` has for each the win rate against each other system that it was
-    compared with.
+    compared with. A pair has two different systems, which is not checked.
 
     Raises:
         ValueError: There are no pairs, or their columns differ in length.
-        OptionError: A value is outside 0..1, or a pair has one system twice.
+        OptionError: A value is outside 0..1.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.

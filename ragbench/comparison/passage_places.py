@@ -23,7 +23,7 @@ _FEW_WORDS = 4
 
 
 def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
-    """Return a function from a hit to the id of its document; None for an unknown document.
+    """Return a function from a hit to the id of its document; None if unknown or ambiguous.
 
     The id of the hit, and the file that its metadata name, are read as gold ids are: as a path, a
     file name with or without its ending, or a title, if exactly one document has it.
@@ -125,7 +125,10 @@ class _Placer:
         self._holders = dict[str, list[str]]()
 
     def index(self, hits: Iterable[ScoredDocument]) -> None:
-        """Search the corpus for the texts of all hits whose document is unknown."""
+        """Search the corpus for the texts of all hits whose document is unknown.
+
+        Earlier results are dropped, unless no text is searched.
+        """
         if self._by_id is None:
             return
         texts = dict.fromkeys(
@@ -136,7 +139,11 @@ class _Placer:
             self._holders = {text: quoted.place(_whole_words(text))[0] for text in texts}
 
     def place(self, hit: ScoredDocument, gold: Iterable[Span]) -> Span | None:
-        """Return the place of a hit; None if its document or its place is unknown."""
+        """Return the place of a hit; None if its document or its place is unknown.
+
+        A hit of an unknown document has a place only if `index` has searched its text. Of several
+        documents with the text, one of the spans in `gold` comes first.
+        """
         name, place = self._document(hit), _positions(hit)
         # without a corpus there is no text to compare with: positions are trusted
         if self._by_id is None:

@@ -345,7 +345,17 @@ def _metric_scorer(name: str) -> ScoreRow:
 
 
 def _rubric_scorer(judge: Judge, name: ScoreName) -> ScoreRow:
-    """Return a function that has a judge score a row by one rubric; raises as `verdict_reader`."""
+    """Return a function that has a judge score a row by one rubric.
+
+    The function raises DataError for a part of another form, and RagbenchError where the user has
+    to act.
+
+    Raises:
+        OptionError: No rubric has the name, or the judge cannot apply it.
+        DataError: A file is no rubric, or an embedding model is not in the cache of the hub, which
+            cannot be reached.
+        MissingExtra: The rubric's embedding model needs a package that is not installed.
+    """
     from ragbench.score.judge.items import items_of
     from ragbench.score.judge.judge import verdict_reader
 

@@ -23,8 +23,9 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
 
     The system has the tag of its run file as name, or the name of the source. `run` is the run
     file, if there is one: comparisons show its rankings. Its kind is `generation` for texts,
-    without a retriever, and `retrieval` for a run. A result of `evaluate` has the kind of each
-    score, and no retriever.
+    without a retriever, and `retrieval` for a run, whose retriever has the name of the system. A
+    result of `evaluate` has the kind of each score; with scores of rankings alone it counts as a
+    run, else it has no retriever.
     """
     read = evaluation.read
     counts = read if isinstance(read, RunCounts) else None

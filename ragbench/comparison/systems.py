@@ -49,13 +49,14 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
     - retriever: the baseline retriever
     - pair of retriever and generator, control: the pair of the baseline retriever and the same
       generator, or the first pair of that generator
-    - app: the first system of the baseline retriever, or the first system of all
+    - app: the first system of the baseline retriever or of this name, or the first system of all
     - system of the records: the system named `retriever`, or the first of the records
 
     Args:
         system: One of `systems`.
         systems: All systems by name.
-        retriever: Name of the baseline retriever, or of the baseline system of records.
+        retriever: Name of the baseline retriever, or of the baseline app or system of records. With
+            None the baseline of an app is the first app, or system of records.
 
     Raises:
         StopIteration: A system of the records is a control, and `systems` has no other one.

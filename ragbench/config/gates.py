@@ -135,7 +135,8 @@ def gate_scores(metrics: Metrics) -> GateNames:
     """Return the scores of a checked `metrics` block, for gates that name them.
 
     Blocks that are left out are open kinds: the data decide their scores. With several judges the
-    names of rubrics have the judge in parentheses. A name that is no score is left out.
+    names of rubrics have the judge in parentheses. A name that is no score is left out. The result
+    has no systems.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
     scores = [score_facts(name, "retrieval") for name in measures or ()]

@@ -109,7 +109,7 @@ def _load(
     """Return the checked config; with several data sets that of the first one, which has all.
 
     Raises:
-        ConfigError: As `load_config`.
+        ConfigError: The file cannot be read, or the config has problems: all of them.
     """
     report, hidden = Report(), secrets_of_process(variables)
     path = None if isinstance(source, Mapping) else Path(source)
@@ -137,7 +137,11 @@ def _load(
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
 
     def reload(chosen: Mapping[str, str], collection: str = "") -> schema.ExperimentConfig:
-        """Return the config, or that of a collection, with only these combinations of sweeps."""
+        """Return the config, or that of a collection, with only these combinations of sweeps.
+
+        The file is read again. ConfigError for its problems, KeyError if a sweep has no such
+        combination.
+        """
         again = _load(source, overrides, variables, replace(around, chosen=chosen))
         return again.collections[collection] if collection else again
 
@@ -240,7 +244,8 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
 
     Args:
         path: The file.
-        judges: Names of the judges to read; default: all.
+        judges: Names of the judges to read; default: all. () reads none; a single judge without a
+            name is read with any other value.
 
     Raises:
         ConfigError: The file cannot be read, or these blocks have problems.
@@ -580,7 +585,7 @@ class TreeCheck:
 def brings_systems(loader: str | None) -> bool:
     """Return True if a data set may bring systems with names that no config has.
 
-    True for records and traces, and for a type of a loader that is not built in.
+    True for records and traces, for a type of a loader that is not built in, and without a type.
     """
     from ragbench.data import LOADERS
 

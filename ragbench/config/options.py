@@ -199,7 +199,7 @@ class Context:
 def _try_component(
     entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
-    """Create a component and report its `OptionError`; other errors are left to the run."""
+    """Create a component and report its `OptionError`; the run meets other errors of ragbench."""
     try:
         component = cls(**options)
         if samples is not None:

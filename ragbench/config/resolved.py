@@ -274,7 +274,11 @@ class _Resolver:
         return Quoted(text) if node.quoted and isinstance(text, str) else text
 
     def _scalar(self, node: Node) -> Any:
-        """Return a scalar with variables written out, and `***` for a secret."""
+        """Return a scalar with the values of its variables, and without secrets.
+
+        `${NAME}` stays for a variable that holds a secret; a secret in the config itself becomes
+        `***`.
+        """
         value = node.source if isinstance(node.value, str) else node.value
         value = self._substituted(node) if node.parts else value
         if _is_secret_by_name(node.path, value, self._environment.declared):

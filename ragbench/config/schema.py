@@ -341,7 +341,7 @@ class ExperimentConfig:
         sweeps: Swept retriever -> its combinations.
         selected: Combinations that were chosen on another split.
         reload: Function that loads the config again, with one combination of some sweeps: swept
-            retriever -> combination.
+            retriever -> combination. None for a config of a run folder.
         generators: Generators by name.
         apps: Apps by name.
         executor: Where work is computed; None means this process.
@@ -352,7 +352,7 @@ class ExperimentConfig:
         secrets: Values that must not be written anywhere, by variable or place.
         literal_secrets: Places where a secret stands in the config itself, as dotted keys.
         resolved: The config as plain data: sweeps, defaults and variables written out, paths as
-            written; `${VAR}` stands for secrets alone.
+            written; `${VAR}` stands for secrets alone, `***` for a secret in the config itself.
         name: Name of the experiment and of its folder.
         dataset: Loader of the data set with its options.
         seed: Seed of all random choices.

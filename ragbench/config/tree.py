@@ -342,7 +342,7 @@ class Node:
         return f"{repr(text) if is_text else text}{note}"
 
     def plain(self) -> Any:
-        """Return the value as new lists, dicts and scalars, as they are in the tree."""
+        """Return the value as new lists, dicts and scalars; unreadable ones stay `UNREADABLE`."""
         if isinstance(self.value, dict):
             return {key: entry.node.plain() for key, entry in self.value.items()}
         if isinstance(self.value, tuple):

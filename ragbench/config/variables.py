@@ -354,7 +354,8 @@ def expand_sweeps(block: Node, report: Report, chosen: Mapping[str, str]) -> Exp
     These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
     that exists already, are reported; a malformed sweep is left out, and the later of two equal
     names replaces the earlier one. In the order of the file, combinations in the place of their
-    entry. Without sweeps `members` is empty. Of a sweep in `chosen` only that combination is left.
+    entry. Without sweeps `members` is empty. Of a sweep in `chosen` only that combination is left;
+    KeyError if it has no such combination.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}

@@ -71,7 +71,10 @@ class PricedRun:
         return self.hits(self.base, self.read)
 
     def hits(self, retriever: str, k: int) -> BoolArray:
-        """Return True for each query whose gold is among the first k hits of a retriever."""
+        """Return True for each query whose gold is among the first k hits of a retriever.
+
+        KeyError for an unknown retriever.
+        """
         hits: BoolArray = self.rankings.depths(retriever) <= k
         return hits
 
@@ -182,7 +185,11 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
 
 
 def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
-    """Return all changes, the most gain first, and the best of those that a config can state."""
+    """Return all changes, and the best of those that a config can state.
+
+    Changes are sorted by questions rescued less lost, most first; the best is None without such
+    changes or without questions.
+    """
     candidates = config_changes(run)
     changes = [change for change, _ in candidates]
     # Before passages and bounds are added: no config states a perfect reranker, and more passages
@@ -233,7 +240,7 @@ def _promise(
 ) -> Promise | None:
     """Return the candidate with the most right questions, and the gain of this choice.
 
-    Of equal ones the first, which is the simplest. None without candidates.
+    Of equal ones the first, which is the simplest. None without candidates or questions.
     """
     if not candidates or not len(run.query_ids):
         return None

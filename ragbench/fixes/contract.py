@@ -50,8 +50,8 @@ class AnswersByReading:
     Values are 1 for a right answer, 0 for any other, NaN where there is none or it failed.
 
     Attributes:
-        depths: Retriever -> rank of the gold document that decides, for each question; larger than
-            `passages` where the generator does not read it.
+        depths: Retriever -> rank of the gold document that decides, for each question, from 1;
+            larger than `passages` where the generator does not read it.
         passages: Number of passages that the generator reads.
         pairs: Retriever -> answers from its hits; only pairs that were run.
         gold_alone: Answers from gold documents, alone or among distractors.
@@ -99,7 +99,8 @@ class AnswersByReading:
         """Return the number of right answers to all questions from a ranking.
 
         Args:
-            depths: Rank of the deciding gold document of each question in the ranking.
+            depths: Rank of the deciding gold document of each question in the ranking, from 1;
+                gold behind `passages` is not read.
             unused: Retriever whose pair is left out; None uses all pairs. Without any pair, the
                 controls decide alone.
             confidence: Chance that a run of the ranking counts a number inside the limits.
@@ -162,7 +163,10 @@ class AnswersByReading:
         )
 
     def _states(self, depths: IntArray) -> IntArray:
-        """Return for each question whether its gold is not read, comes first, or is lower."""
+        """Return `_NOT_READ`, `_FIRST` or `_LOWER` for each question.
+
+        `depths` has the rank of its gold document, from 1; gold behind `passages` is not read.
+        """
         return np.where(depths > self.passages, _NOT_READ, np.where(depths == 1, _FIRST, _LOWER))
 
     def _answers(self, states: Sequence[int], pairs: Iterable[str]) -> FloatArray:

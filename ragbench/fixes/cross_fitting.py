@@ -44,7 +44,7 @@ class Gain(NamedTuple):
 
 
 def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArray:
-    """Return the part of each of n questions, from 0; questions of one cluster share theirs."""
+    """Return the part of each of n questions, from 0 to 9; questions of one cluster share it."""
     # Questions of a cluster rise and fall together. In two parts, one of them would choose and the
     # other confirm almost the same question.
     units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
@@ -62,7 +62,10 @@ def choose(hits: BoolArray, base: BoolArray, parts: IntArray) -> tuple[int, Floa
     Args:
         hits: Shape (changes, questions): whether a question is right with a change.
         base: Whether a question is right now.
-        parts: Part of each question.
+        parts: Part of each question, from 0 to 9.
+
+    Raises:
+        ValueError: There are no changes.
     """
     gains = hits.astype(np.float32) - base
     # 32 bits are exact here: the sums are whole numbers far below 2^24.
@@ -78,7 +81,8 @@ def gain_of(
 ) -> Gain:
     """Return the gain of questions that got right (1), wrong (-1) or stayed (0).
 
-    The interval is that of gates, `difference_interval`. OptionError for a wrong confidence.
+    The interval is that of gates, `difference_interval`. Without questions all numbers are NaN.
+    OptionError if confidence is outside (0, 1), or there is not one cluster label per question.
     """
     n = len(differences)
     ends = difference_interval(differences, confidence=confidence, clusters=clusters)

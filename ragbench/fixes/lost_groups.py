@@ -48,14 +48,15 @@ def find_lost_groups(
     If lost questions are a random draw, the chance that any group is named is at most `alpha`.
     Groups overlap, and each is tested by itself: of two that share their lost questions, either may
     be the reason. Of groups of the same questions, the first is tested, in the order metadata,
-    language, documents, words, counts. No groups if no question, or every question, is lost.
+    language, documents, words, counts. A group has five questions or more, and not all. Groups are
+    in ascending order of their p-values; there are none if no question, or every one, is lost.
 
     Args:
         rows: Questions with their judgements.
         metadata: Query id -> plain metadata; a missing one has none.
         causes: Query id -> cause of one system.
         relevant: Smallest grade of a gold document.
-        alpha: Chance of naming any group if there is none; below 1e-5 no group is named.
+        alpha: Chance of naming any group if there is none, above 0; below 1e-5 no group is named.
         seed: Equal seeds give equal p-values.
     """
     rows = [row for row in rows if row.query_id in causes]

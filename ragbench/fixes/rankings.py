@@ -66,24 +66,37 @@ class StoredRankings:
         self._hashes = {name: run.document_ids.hashes() for name, run in self.runs.items()}
 
     def depths(self, name: str) -> IntArray:
-        """Return the number of hits of each query that have its gold; `NEVER` if none has."""
+        """Return the number of first hits of each query with which its gold is read.
+
+        This is the rank, from 1, of the best gold document, or of the last one if all are needed;
+        `NEVER` if the gold is not ranked. KeyError for an unknown ranking.
+        """
         ranks = self._ranks[name]
         reduce = np.maximum if self.needs_all else np.minimum
         return self._by_query(reduce, np.where(ranks > 0, ranks, NEVER), NEVER)
 
     def documents(self, name: str, query: str) -> list[str]:
-        """Return the ids of a ranking for a query, best first; empty without hits."""
+        """Return the ids of a ranking for a query, best first; empty without hits.
+
+        KeyError for an unknown ranking.
+        """
         run = self.runs[name]
         row = run.query_index.get(query)
         return [] if row is None else list(run.documents[run.starts[row] : run.starts[row + 1]])
 
     def holds_gold(self, query: str, documents: Iterable[str]) -> bool:
-        """Return True if some documents have the gold of a query; False without gold."""
+        """Return True if some documents have the gold of a query; False without gold.
+
+        That is one gold document, or all if all are needed. KeyError for an unknown query.
+        """
         gold = self.gold.by_query[query].keys()
         return gold <= {*documents} if gold and self.needs_all else not gold.isdisjoint(documents)
 
     def perfect(self, name: str, depth: int, k: int) -> BoolArray:
-        """Return True for each query whose gold a perfect reranker gets from `depth` hits to k."""
+        """Return True for each query whose gold a perfect reranker brings into the first k ranks.
+
+        It reorders the first `depth` hits.
+        """
         hits: BoolArray = self.depths(name) <= depth
         # If all gold documents are needed, no order of the hits fits more than k of them into k
         # places.

@@ -506,8 +506,8 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     """Return the decision for each gate and system, in the order of the config.
 
     A gate with `undecided: fail` fails if it is undecided. No gates give an empty list. Each
-    decision gets the text of its gate and its line in the config, None if unknown. DataError or
-    KeyError as `Gate.decide_systems`.
+    decision gets the text of its gate and its line in the config, None if unknown. DataError if a
+    file of a gate cannot be read, KeyError if `run.baselines` lacks it.
     """
     decisions = []
     for gate in gates:

@@ -83,8 +83,8 @@ class CostComparison:
     def cheaper(self) -> list[str]:
         """Systems that are cheaper than the system, the cheapest first; [] if its cost is unknown.
 
-        A time is lower only if it is at most half of 10 ms or more. Equal costs keep the order of
-        the systems.
+        A time counts as lower only if that of the system is 10 ms or more, and it is at most half
+        of that. Equal costs keep the order of the systems.
         """
         cost, costs = self.costs
         limit, is_time = costs.get(self.system, 0.0), cost == "latency_ms"
@@ -141,7 +141,8 @@ class CostComparison:
     def cheapest(self) -> CheapestSystem | None:
         """Return the cheapest system that is surely within the margin, for the best system.
 
-        None if no system is cheaper than the best one, or the cost of that is not known.
+        None if no system is cheaper than the best one, or the cost of that is not known. `system`
+        of the result is None if no cheaper system is surely within the margin.
         """
         best, (cost, costs), cheaper = self.system, self.costs, self.cheaper
         if not cheaper:

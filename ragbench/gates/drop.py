@@ -120,6 +120,7 @@ class Change(base.MeasureGate):
 
         Raises:
             DataError: The file cannot be read, is a TREC run, or lacks a system or score.
+            OSError: The file may not be opened.
         """
         if self.file is not None:
             if self.file not in baselines:

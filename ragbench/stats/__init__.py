@@ -5,8 +5,8 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
 `wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`; queries that
 belong together: `cluster_sums`; what queries cost: `increase_interval`. A family of comparisons:
-`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`, `tied_with_best`. Groups of
-items with too many marked ones: `overrepresentation`. Pairs that were compared:
+`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`. Groups of items with too many
+marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `queries_to_exclude`. Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their

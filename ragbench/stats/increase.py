@@ -27,7 +27,8 @@ class Increase(NamedTuple):
     """By what share of the baseline's amount the system's is larger.
 
     Attributes:
-        increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0.
+        increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0, but 0
+            where all amounts are 0.
         lower: Lower limit as such a share; NaN if the rule is `undefined`.
         n: Number of queries.
         rule: `ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`.

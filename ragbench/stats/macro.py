@@ -20,7 +20,7 @@ def macro_mean(estimates: Sequence[Estimate]) -> Estimate:
     The limits are recovered from those of the estimates (MOVER): the squared distances from each
     estimate to its limit add up as variances do, so that an asymmetric interval stays asymmetric.
     They are for other queries in the same collections, not for other collections. NaN in a limit
-    gives NaN there.
+    gives NaN there, a NaN estimate gives NaN in all three.
 
     Args:
         estimates: Estimate, lower and upper limit of each collection, of one level.
@@ -61,6 +61,9 @@ def stratified_units(differences: Sequence[FloatArray]) -> FloatArray:
 
     Returns:
         Array of shape (queries of all collections,), in their order.
+
+    Raises:
+        ValueError: There are no collections.
 
     Example:
         Two queries of one collection, one of another: (0.2 + 0.4) / 2 and 0.1, halved.

@@ -199,8 +199,8 @@ def nan_if_none(value: float | None) -> float:
 class CorrectedMean:
     """Estimated mean of people's labels, from few labels and many scores of a judge.
 
-    `ppi_mean` and `ppi_difference` make it. Limits are NaN where all labels are equal and the range
-    is unbounded.
+    `ppi_mean`, `ppi_difference` and their stratified forms make it. Limits of the first two are NaN
+    where all labels are equal and the range is unbounded.
 
     Attributes:
         mean: Corrected mean.
@@ -395,7 +395,10 @@ def ppi_difference(
         The difference with its limits, in the unit of the labels.
 
     Raises:
-        OptionError: As `ppi_mean`; also where system and baseline have not the same queries.
+        OptionError: random is false; there are fewer than 20 labelled queries, not as many judged,
+            or fewer than two unlabelled ones; a value is not finite, a difference of labels is too
+            large for the range, system and baseline have not the same queries, or confidence is
+            outside (0, 1).
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -247,9 +247,13 @@ class SystemPairs:
         return np.where(columns.scored, p_values, np.nan)
 
     def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
-        """Return the result of the function `tied_with_best` for these scores.
+        """Return True for each system with the best mean, or that no test tells from such a one.
 
-        OptionError as that function.
+        A test tells two systems apart if its p-value of `p_values` is at most `alpha`; without
+        common queries they count as tied. Shape (systems,); False for a system without scores.
+
+        Raises:
+            OptionError: `alpha` is outside (0, 1), or there is not one cluster label per query.
         """
         arguments.probability("tied_with_best", "alpha", alpha)
         table = self._table

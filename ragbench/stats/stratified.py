@@ -35,14 +35,16 @@ def allocate_labels(sizes: ArrayLike, spreads: ArrayLike, n: int) -> Strata:
 
     Args:
         sizes: Number of items of each stratum, above 0.
-        spreads: Expected standard deviation of the labels in each stratum.
+        spreads: Expected standard deviation of the labels in each stratum; if all are 0, the labels
+            go by size alone.
         n: Labels to divide.
 
     Returns:
         Labels of each stratum, n in all: at least three, or all items of a smaller stratum.
 
     Raises:
-        OptionError: n is too small for that, or above the number of items.
+        OptionError: n is too small for that, or above the number of items; or sizes or spreads are
+            no vector of finite numbers.
 
     Example:
         The judge is unsure about a quarter of the items, which gets 55 % of the labels.
@@ -153,7 +155,9 @@ def stratified_ppi_difference(
         The difference; `n_labels` and `n_judged` count the answers of both systems.
 
     Raises:
-        OptionError: As `stratified_ppi_mean`; also if the systems have not the same queries.
+        OptionError: A score of the judge is not finite, a label is outside the range, a system has
+            fewer than 20 labels, or one of its strata of two items or more fewer than two; lengths
+            differ, the systems have not the same queries, or confidence is outside (0, 1).
 
     Example:
         >>> labels = [1.0, 0.5] * 10 + [float("nan")] * 60, [0.5] * 20 + [float("nan")] * 60
