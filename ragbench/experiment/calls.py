@@ -321,7 +321,7 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
 
 def _finished_call(function: Callable[[Item], Value], item: Item) -> Future[Value]:
-    """Return the value of a call, or its error, for another thread."""
+    """Return a finished future with the value of a call, or its error, for another thread."""
     call: Future[Value] = Future()
     try:
         call.set_result(function(item))

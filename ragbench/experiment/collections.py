@@ -150,7 +150,10 @@ def run_collections(
 def _remaining_limits(
     budget: BudgetLimits, experiments: Iterable[Experiment], started: float
 ) -> BudgetLimits:
-    """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
+    """Return the limits less the tokens, dollars and minutes since `started` of earlier runs.
+
+    They are at least 0; a limit of None stays None.
+    """
     spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
     limits = (
         (budget.usd, fsum(cost.usd or 0.0 for cost in spent)),

@@ -276,7 +276,10 @@ class RunReader:
         return {row.id: row.text or "" for _, row in rows if row.system is None}
 
     def clusters(self, ids: Sequence[str]) -> list[str] | None:
-        """Return the cluster of each query; None if the run has no clusters."""
+        """Return the cluster of each query; None if the run has no clusters.
+
+        DataError if all queries lack the metadata of the clusters, or the file is damaged.
+        """
         if (path := self.summary.cluster) is None:
             return None
         metadata = [self.metadata.get(query, {}) for query in ids]

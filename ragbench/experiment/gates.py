@@ -82,7 +82,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
 def _with_questions(
     decisions: Sequence[Decision], question_of: Callable[[str], str]
 ) -> list[Decision]:
-    """Return the decisions with the question of each worst query in a line of 500 characters."""
+    """Return the decisions with the question of each worst query, cut at 500 characters."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
         return replace(query, question=one_line(" ".join(question_of(query.query_id).split())))

@@ -99,7 +99,7 @@ class RetrieverRun:
         return self._ranks[0][1]
 
     def note_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
-        """Store the ranks of judgements that were ranked by the rules of the run."""
+        """Store the ranks of judgements, by the rules of the run, in place of earlier ones."""
         ranks = np.zeros(len(qrels), np.int64)
         ranks[ranked.rows] = ranked.rank
         # in place: the dataclass is frozen
@@ -254,8 +254,8 @@ class Results:
     """Results of the stages of a run, which add to it one after the other.
 
     Attributes:
-        rankings: Retriever -> its rankings.
-        answers: System -> its answers.
+        rankings: Retriever, app or recorded system -> its rankings; without passages it is absent.
+        answers: System that answers -> its answers.
         samples: System -> score -> a column for each sample; only systems that answer each query
             several times.
         judgements: System -> for each of its judges, a sequence of verdicts.

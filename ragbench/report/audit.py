@@ -14,7 +14,10 @@ _DETECT_HEADS = ("scores", "slice", "queries", "graded (ndcg)", "hits (0 or 1)")
 
 
 def audit_lines(audit: Audit) -> Iterator[str]:
-    """Yield the lines of an audit: findings by kind, at most 5 of each, then what it can detect."""
+    """Yield the lines of an audit: findings by kind, at most 5 of each, then what it can detect.
+
+    The notes come last.
+    """
     chapter = audit_chapter(audit)
     yield from chapter.headlines
     *findings, detects = chapter.grids

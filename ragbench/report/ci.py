@@ -53,7 +53,8 @@ def render_junit(summary: Summary, seconds: float | None = None, *, strict: bool
 def render_error(code: int, text: str) -> str:
     """Return JUnit XML with one error, for a command that ended before its gates were decided.
 
-    The type of the error is the meaning of the exit code, its message the first line of `text`.
+    The type of the error is the meaning of the exit code, its message the first line of `text`. A
+    code that is no key of `EXIT_MEANINGS`, such as 0, raises KeyError.
     """
     suite = ElementTree.Element("testsuite", {"name": "ragbench"})
     _add_error(suite, "gates", code, text)
@@ -167,7 +168,7 @@ def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[st
     """Return a GitHub workflow command for each problem of an error; one for all without problems.
 
     Args:
-        code: Exit code, whose meaning is the title.
+        code: Exit code, a key of `EXIT_MEANINGS`, whose meaning is the title.
         text: Message of the error, for an error without problems.
         problems: Mistakes with their places; files are relative to the repository.
 
@@ -197,7 +198,10 @@ def _annotation(level: str, title: str, problem: Problem) -> str:
 
 
 def error_summary(code: int, text: str) -> str:
-    """Return a step summary of an error: the meaning of its exit code, and the message."""
+    """Return a step summary of an error: the meaning of its exit code, and the message.
+
+    It is Markdown. A code that is no key of `EXIT_MEANINGS`, such as 0, raises KeyError.
+    """
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"### ragbench: {EXIT_MEANINGS[code]} (exit code {code})\n\n{fence}text\n{text}\n{fence}"
 

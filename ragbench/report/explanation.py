@@ -130,7 +130,10 @@ def render_table(explanation: Explanation, width: int = 100) -> str:
 
 
 def render_markdown(explanation: Explanation) -> str:
-    """Return an explanation as Markdown, with all of its queries."""
+    """Return an explanation as Markdown, with all queries that are lost or selected.
+
+    Right answers are counted alone, unless their cause is selected. It ends with a line end.
+    """
     blocks = [[f"## {escape(printable(explanation.summary.name))}: {TITLE}"]]
     blocks.append(share_table(explanation.systems))
     for flow in explanation.flows:

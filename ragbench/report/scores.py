@@ -286,7 +286,7 @@ def render_trec(
             always printed for several runs.
         missing: Print lines for queries that the run lacks. trec_eval 9 prints none, although it
             counts them with -c.
-        totals: Measure name -> number to print for all queries instead of the sum.
+        totals: Name as printed -> number to print for all queries instead of the sum or mean.
         per_query: Print lines for each query.
         summary: Print lines for all queries.
     """
@@ -381,9 +381,10 @@ def _summary_lines(
 
 
 def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
-    """Return sum, mean or geometric mean, added up one by one as in trec_eval; NaN without values.
+    """Return sum, mean or geometric mean, added up one by one as in trec_eval.
 
-    The exact sum, which our `mean` uses, may round to another fourth digit.
+    Without values a sum is 0, and a mean NaN; NaN among `values` counts as no value. The exact sum,
+    which our `mean` uses, may round to another fourth digit.
     """
     total, n = 0.0, 0
     for value in values:

@@ -20,7 +20,7 @@ _SHEET = "audit"  # in the column `draw`, which tells the sheet from those of ca
 
 
 def grade_scale(qrels: Qrels | None) -> LabelScale:
-    """Return the scale of the grades of people: 0 to the best one, 1 without judgements."""
+    """Return the scale of the grades of people: from 0 to the best one, at least to 1."""
     # at least 1: with the grade 0 alone a person could not say that a passage is relevant
     top = 1 if qrels is None or not len(qrels) else max(1, int(qrels.grades.max()))
     return LabelScale(0, top)

@@ -165,7 +165,10 @@ class _StaleTable:
         self._ids = GoldIds(self.names, is_stale=True)
 
     def labels(self) -> list[_RowLabel]:
-        """Return the gold quotes in the order of the rows; those with keep = no have none."""
+        """Return the gold quotes in the order of the rows; those with keep = no have none.
+
+        Each call adds to `unquoted`. DataError if a cell cannot be read.
+        """
         return [label for row in self._rows for label in self._row_labels(row)]
 
     def _row_labels(self, row: Entry) -> Iterator[_RowLabel]:
@@ -195,7 +198,7 @@ class _StaleTable:
             yield _RowLabel(row, GoldQuote(question, home, quote), is_clear=is_clear)
 
     def open_cells(self) -> dict[str, Any]:
-        """Return the cell that leaves a row out of every run."""
+        """Return column -> cell, one entry, that leaves a row out of every run."""
         present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
         # the column may have another spelling; a second `keep` beside it would be ambiguous
         column = next(iter(columns_named(present, [KEEP])), KEEP)

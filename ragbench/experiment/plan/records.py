@@ -166,7 +166,8 @@ class System(SystemParts):
         type: Kind of system.
         ranking_of: Name of the ranking that is scored for it: its retriever's or its own; None for
             a system without a ranking.
-        control: Passages that a control gets instead of a retriever's; None for other systems.
+        control: Name of the passages that a control gets, such as `gold_context`; None for other
+            systems.
         baseline: Name of the system that it is compared with; None for a baseline itself. A score
             that this system lacks is compared with another one that has it.
     """

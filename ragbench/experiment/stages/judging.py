@@ -88,7 +88,10 @@ class Verdicts(StoredStage):
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
     def by_item(self) -> Sequence[Mapping[str, Verdict]]:
-        """Return rubric -> verdict of each item, in their order; a missing verdict has no entry."""
+        """Return rubric -> verdict of each item, in their order; a missing verdict has no entry.
+
+        Verdicts that are not stored are made; in a forecast they are missing.
+        """
         verdicts, names = self.items(), list(self._rubrics)
 
         def of_item(start: int) -> dict[str, Verdict]:
