@@ -53,7 +53,10 @@ class RequestOptions(OptionSet):
     keep_alive: Annotated[bool, Option()] = True
 
     def connect(self, url: str, headers: Mapping[str, str] | None) -> Endpoint:
-        """Return the client of a URL with headers; OptionError if one of them is invalid."""
+        """Return the client of a URL with headers; None sends none besides those for JSON.
+
+        Nothing is sent. OptionError if URL, header or proxy of the environment is invalid.
+        """
         return Endpoint(
             "http",
             url,
@@ -76,7 +79,10 @@ class EndpointOptions(RequestOptions):
     url: Url
 
     def endpoint(self) -> Endpoint:
-        """Return the client of the URL; raise an OptionError for an invalid URL or header."""
+        """Return the client of the URL; nothing is sent.
+
+        OptionError if URL, header or proxy of the environment is invalid.
+        """
         return self.connect(self.url, self.headers)
 
 

@@ -193,6 +193,7 @@ class Checkpoint:
         Raises:
             OptionError: The folder or hub name has no such model.
             DataError: The model is not in the cache, and the hub cannot be reached.
+            ImportError: transformers is not installed.
         """
         local = {"local_files_only": True}
         try:

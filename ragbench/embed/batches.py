@@ -70,7 +70,7 @@ class Batches:
         """Choose the size of batches.
 
         Args:
-            device: `cpu` or `cuda`.
+            device: `cpu` or `cuda`; another one raises KeyError, unless `batch_tokens` is set.
             batch_tokens: Tokens of a batch, padding included; 1: each text is a batch of its own;
                 None: a number for the device.
             limit: Number of tokens that the model reads; None means without limit.

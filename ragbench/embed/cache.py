@@ -269,6 +269,7 @@ class EmbedderOptions(OptionSet):
             OptionError: The model or the device does not exist.
             MissingExtra: The packages of the extra are not installed.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            AdapterError: On workers, any of these.
         """
         component = SearchComponent() if component is None else component
         executor = component.executor

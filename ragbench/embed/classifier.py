@@ -98,12 +98,13 @@ class TextClassifier:
             decisive: Positions in `columns` whose largest probability chooses among the windows of
                 a long passage.
             device: Device of the model.
-            batch_tokens: As in `Batches`; None takes a number for the device.
+            batch_tokens: Tokens of a batch, padding included; None takes a number for the device.
 
         Raises:
             OptionError: The model has other labels, lacks weights, or has no fast tokeniser, or it
                 or the device does not exist.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            ImportError: torch or transformers is not installed.
         """
         self.device = choose_device(checkpoint.owner, device)
         self._tokenizer, model, missing = _load(checkpoint, form.head)

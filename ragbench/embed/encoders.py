@@ -158,11 +158,15 @@ class TokenEncoder:
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Load the model; `batch_tokens` and `batch_size` are as in `Batches`.
+        """Load the model.
+
+        A batch has at most `batch_tokens` tokens, padding included, and `batch_size` texts; without
+        both, the number of tokens depends on the device.
 
         Raises:
             OptionError: The model has fewer layers, or it or the device does not exist.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            ImportError: torch or transformers is not installed.
         """
         self.device = embed.choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)

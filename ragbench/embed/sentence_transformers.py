@@ -79,7 +79,8 @@ class SentenceTransformerEmbedder(embed.Embedder):
     ) -> None:
         """Load the model; `owner` is the name of the component in messages.
 
-        `batch_tokens` is as in `Batches`; None takes a number for the device.
+        `batch_tokens` is the number of tokens of a batch, padding included; None takes a number for
+        the device.
 
         Raises:
             MissingExtra: sentence-transformers is not installed.
@@ -174,7 +175,8 @@ def shared_embedder(
 
     `owner`, the name of the component in messages, is none of them; errors in reading the weights
     name `embedder` instead. The last two stay loaded; a folder with changed content is loaded anew.
-    `batch_tokens` is as in `Batches`; None takes a number for the device.
+    `batch_tokens` is the number of tokens of a batch, padding included; None takes a number for the
+    device.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.
@@ -225,8 +227,9 @@ _BLOCK, _COUNTED_BLOCK = 256, 512  # texts of one task: encoding takes longer th
 class RemoteEmbedder(embed.Embedder):
     """Embedder on worker processes; its vectors have the same bits as in this process.
 
-    The first worker loads the model at once, and its errors are raised here; a worker that later
-    has another revision of the model raises an error.
+    The first worker loads the model at once. An error of ragbench there, such as a model that does
+    not exist, is raised here as AdapterError, any other error as RuntimeError. AdapterError too if
+    a later worker has another revision of the model; WorkerEnded if a worker ends twice on a block.
     """
 
     def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:

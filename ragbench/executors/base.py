@@ -53,8 +53,9 @@ class Task:
         options: Arguments of `make`.
         apply: Computes the results of a block with the component.
         facts: Returns what the results depend on besides the options, such as the content of a
-            model.
+            model; None checks nothing.
         expected: Facts of the component in the run itself; a worker with other facts is refused.
+            Empty checks nothing.
     """
 
     owner: str
@@ -158,7 +159,7 @@ class Executor(ABC):
 
     Attributes:
         is_here: True if workers read the files of this machine.
-        workers: Number of workers.
+        workers: Number of workers; 1 for an executor without any, whose `location` is None.
     """
 
     is_here: bool
@@ -219,12 +220,13 @@ class Executor(ABC):
         Blocks are taken from the iterable when a worker is about to be free; empty ones are left
         out. When a worker ends, the blocks under way are computed again one by one, and a block
         that ends its worker again is lost. A result is a list with a value per item; without blocks
-        nothing is started.
+        nothing is started. Until the iterator has ended or is closed, another `map` waits: two in
+        one thread block for ever.
 
         Raises:
             AdapterError: The component refuses its options or facts, returns the wrong number of
                 results, or the first three blocks are lost.
-            RuntimeError: The component fails with another error.
+            RuntimeError: The component fails with another error, or the executor is closed.
         """
         source = filter(None, blocks)
         options = dict(task.options)

@@ -71,7 +71,7 @@ class Ray(base.Executor):
         """Start `compute` of a block on an actor; a `RuntimeError` after `close`.
 
         The first block connects, and raises AdapterError if no cluster answers, or one with another
-        version.
+        version; a plain ImportError without Ray, which `check` would have found.
         """
         if self._closed:
             raise RuntimeError("the workers were ended")

@@ -377,8 +377,8 @@ class OpenAIGenerator(ChatGenerator):
     """Answer by a language model on a server with the OpenAI protocol.
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
-    characters, or one other character, each. OptionError for a wrong option or an unknown prompt,
-    DataError for a prompt file that cannot be read or is no prompt.
+    characters, or one other character, each. A config checks the values of all options, this class
+    those of `concurrency`, `timeout` and `retries` alone.
     """
 
     declares = OpenAIGeneratorOptions
@@ -389,8 +389,8 @@ class OpenAIGenerator(ChatGenerator):
         `client` replaces the server address; None uses the address.
 
         Raises:
-            OptionError: Unknown prompt, options of Azure that do not fit together, or a malformed
-                address.
+            OptionError: Unknown prompt, options of Azure that do not fit together, a malformed
+                address, or a limit that is out of range.
             DataError: The prompt file cannot be read or is invalid.
             TypeError: An unknown option, or no `model`.
         """

@@ -76,7 +76,10 @@ class HaystackApp:
         return Prediction(self._text(result), contexts)
 
     def _text(self, result: Mapping[str, Any]) -> str:
-        """Return the stripped text of the answer in the outputs of the pipeline.
+        """Return the stripped text, perhaps empty, of the answer in the outputs of the pipeline.
+
+        It is at the path `answer`. Without a path it is the first of `answers`, else of `replies`,
+        of the last component that returns such a list.
 
         Raises:
             AdapterError: There is none.

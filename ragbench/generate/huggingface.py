@@ -42,9 +42,10 @@ class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
     The chat template of the model is applied if it has one. Passages are cut to `context_tokens`
-    and to the context length of the model, counted by its tokeniser. OptionError for a wrong
-    option, a model that is neither folder nor possible hub name, or an unknown prompt; DataError
-    for a prompt file that cannot be read.
+    and to the context length of the model, counted by its tokeniser. OptionError for an unknown
+    prompt, or a model that is neither folder nor possible hub name; DataError for a prompt file
+    that cannot be read, TypeError for an unknown option. A config checks the values of options,
+    this class does not.
     """
 
     declares = HuggingfaceOptions

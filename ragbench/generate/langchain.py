@@ -244,7 +244,9 @@ class Chain:
             values: Values of the places in the input besides the question.
 
         Raises:
-            AdapterError: The output holds no answer, or the chain accepts none of several inputs.
+            AdapterError: The output holds no answer, the chain accepts none of several inputs, or a
+                document in the output has neither an id nor a text.
+            CallFailure: The answer is a message with a part that is no text.
         """
         problems = []
         for template in self._inputs:
@@ -287,6 +289,7 @@ class Chain:
 
         Raises:
             AdapterError: The output holds no text or message.
+            CallFailure: A part of the message is no text.
         """
         answer = result if self._answer is None else self._answer.one(result)
         if self._answer is None and isinstance(result, Mapping):
@@ -491,7 +494,7 @@ class LangchainApp:
     def answer(self, question: str) -> Prediction:
         """Return the answer of the chain; raise an AdapterError if its output holds none.
 
-        Other errors of the chain are passed on. `contexts` is None if no retriever ran and the
-        output has no documents.
+        Other errors of the chain are passed on. `contexts` is None if no retriever ran, and neither
+        tools nor the output returned documents.
         """
         return self._chain.ask(question, {})

@@ -132,7 +132,8 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
     Haystack (`run`) are wrapped by the adapter of their library.
 
     Raises:
-        OptionError: An option is unknown, or an object that exists gets options.
+        OptionError: An option is unknown, an object that exists gets options, or a pipeline has no
+            open socket for the question.
         AdapterError: The target is no app, or its constructor fails.
     """
     app: Any = adapt(

@@ -195,8 +195,8 @@ class ChatReply:
         """Return the reply of a mapping of `to_dict`, with `stored` set; unknown keys are ignored.
 
         Raises:
-            KeyError: `usage`, `attempts` or `logprobs` is missing.
-            TypeError: `text` is missing, or a nested object has other keys.
+            KeyError: `usage`, `attempts`, `logprobs` or a part of a log-probability is missing.
+            TypeError: `text` is missing, or `usage` or an attempt has other keys.
         """
         logprobs = fields["logprobs"]
         if logprobs is not None:

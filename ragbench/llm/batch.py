@@ -111,6 +111,7 @@ class BatchChat(ChatModel):
         Raises:
             CallFailure: The batch or its line failed, or the batch ended without an answer.
             OptionError: The request holds what JSON cannot express.
+            OSError: The note of the batch cannot be written.
         """
         loop = asyncio.get_running_loop()
         call = _BatchCall(request_key(self.identity, request), request, loop.create_future())

@@ -84,6 +84,7 @@ class ChatEngine:
         """Yield (position, value) of every item in the order of completion.
 
         Positions start at 0; no items yield nothing. Leaving the loop early cancels the rest.
+        RuntimeError if the caller runs in the loop of the engine, where only `amap` works.
 
         Args:
             function: Asynchronous function of an item; it may call `await engine.aask(...)` several
@@ -108,7 +109,8 @@ class ChatEngine:
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Return the value of a coroutine that runs in the loop of the engine.
 
-        An exception of the coroutine is raised here.
+        An exception of the coroutine is raised here. RuntimeError if the caller runs in that loop
+        itself.
         """
         return self._loop.run(coroutine)
 

@@ -65,6 +65,7 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
     Raises:
         Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
             or holds NaN or a word for a number, even if a later object would fit.
+        KeyError: The schema has an unknown type.
 
     Example:
         >>> schema = {"type": "object", "required": ["level"]}

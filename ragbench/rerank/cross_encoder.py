@@ -40,7 +40,9 @@ class PairScore(NamedTuple):
 class PairScorer:
     """Cross-encoder on transformers; loaded once, safe to use from several threads.
 
-    Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal.
+    Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal. A
+    model with several outputs is not refused: the first one is the score. `shared_pair_scorer`
+    checks the number of outputs, and that the packages are installed.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -52,11 +54,13 @@ class PairScorer:
     ) -> None:
         """Load the model.
 
-        `batch_tokens` is as in `Batches`; None takes a number for the device.
+        `batch_tokens` is the number of tokens of a batch, padding included; None takes a number for
+        the device.
 
         Raises:
             OptionError: The checkpoint has no weights for the score of a pair, or does not exist.
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            ImportError: torch or transformers is not installed.
         """
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:  # transformers would draw them at random
@@ -127,8 +131,8 @@ def shared_pair_scorer(
     """Return a cross-encoder that stays loaded: the next call with these arguments gets it again.
 
     `owner`, the name of the component in messages, is one of them. The last one stays loaded; a
-    folder with changed content is loaded anew. `batch_tokens` is as in `Batches`; None takes a
-    number for the device.
+    folder with changed content is loaded anew. `batch_tokens` is the number of tokens of a batch,
+    padding included; None takes a number for the device.
 
     Raises:
         MissingExtra: The packages of the extra are not installed.
@@ -159,7 +163,8 @@ def _scorer(
 class RemotePairScorer:
     """Cross-encoder on worker processes, with the methods of `PairScorer`.
 
-    The first worker loads the model at once, and its errors are raised here.
+    The first worker loads the model at once. An error of ragbench there, such as a model that does
+    not exist, is raised here as AdapterError, any other error as RuntimeError.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -246,7 +251,7 @@ class CrossEncoder(Reranker):
     def load(self) -> None:
         """Load the model; an error here ends the run before the first query.
 
-        Errors are those of `shared_pair_scorer`.
+        Errors are those of `shared_pair_scorer`; on workers they arrive as AdapterError.
         """
         self._scorer = self._open()
 

@@ -36,8 +36,8 @@ class MMR(Reranker):
     score of a hit is its marginal relevance when it was selected; the order is the ranking.
 
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too. OptionError for a wrong option, or a model that is no folder and no
-    possible hub name.
+    `cache_also` are read, too. OptionError for a model that is no folder and no possible hub name,
+    TypeError for an unknown option. A config checks the values of options, this class does not.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -60,7 +60,7 @@ class MMR(Reranker):
 
     @property
     def encodings(self) -> embed.Encodings | None:
-        """Return the numbers of texts so far, encoded and stored; None before the first text."""
+        """Return the numbers of texts so far, encoded and stored; None without a loaded model."""
         return None if self._embedder is None else self._embedder.encodings
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class MMR(Reranker):
         """Return for each query at most `top_k` of its hits, in the order of their selection.
 
         In the order of the queries; one without hits has an empty list. Loads the model on first
-        use.
+        use, with the errors of `load`.
 
         Raises:
             AdapterError: A hit has no text, or no finite score with `relevance: scores`.

@@ -130,7 +130,8 @@ class Chunked(Retriever):
 
         Asks the retriever again with twice the depth while its hits have too few documents. In the
         order of the queries. AdapterError if a reply is no list of hits, or a hit has no usable id
-        or score; errors of the retriever are passed on.
+        or score; ValueError if the retriever returns a reply too few or too many. Errors of the
+        retriever are passed on.
         """
         results: dict[int, Retrieved] = {}
         open_positions, depth = list(range(len(queries))), top_k

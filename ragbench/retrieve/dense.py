@@ -67,8 +67,9 @@ class Dense(Retriever):
     latency of a query then does not include the model.
 
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too. OptionError if an option is wrong or without effect, or the model is
-    no folder and no hub name.
+    `cache_also` are read, too. OptionError if `normalize` or `probes` does not fit the other
+    options, or the model is no folder and no possible hub name; TypeError for an unknown option. A
+    config checks the values of options, this class does not.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -104,7 +105,7 @@ class Dense(Retriever):
 
     @property
     def encodings(self) -> embed.Encodings | None:
-        """Return the numbers of texts so far, encoded and stored; None before the first text."""
+        """Return the numbers of texts so far, encoded and stored; None before `index`."""
         return None if self._embedder is None else self._embedder.encodings
 
     @property

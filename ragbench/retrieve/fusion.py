@@ -102,8 +102,8 @@ class Fusion(Retriever):
         the text and title of the first ranking that has its text.
 
         Raises:
-            AdapterError: A method that adds scores meets a hit without a finite score, or a score
-                below `lowest`.
+            AdapterError: A method that adds scores meets a hit without a finite score, or, with
+                `normalize: theoretical`, a score below `lowest`.
         """
         return [
             self._fuse([ranking[position] for ranking in rankings], top_k)
@@ -189,7 +189,7 @@ def normalized(
         lowest: Lowest score that the retriever can give, for `theoretical`.
 
     Raises:
-        OptionError: A score is below `lowest`.
+        OptionError: With `theoretical`, a score is below `lowest`.
 
     Example:
         >>> normalized({"a": 3.0, "b": 2.0, "c": 1.0}, "min_max")

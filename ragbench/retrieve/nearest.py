@@ -59,7 +59,10 @@ class Exact:
     """
 
     def __init__(self, vectors: Vectors, longest: float | None = None) -> None:
-        """Take the vectors, shape (n, d), and the length of the longest; None computes it."""
+        """Take the vectors, shape (n, d), and the length of the longest; None computes it.
+
+        ValueError without a vector: here, or, if the length is given, from `candidates`.
+        """
         self._vectors = vectors
         self._longest = longest_of(vectors) if longest is None else longest
 

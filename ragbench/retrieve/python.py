@@ -93,7 +93,8 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         owner: Name of the component in messages, such as `retriever 'mine'`.
 
     Raises:
-        OptionError: An option is unknown, or an object that exists gets options.
+        OptionError: An option is unknown, an object that exists gets options, or a pipeline has no
+            open socket for the question.
         AdapterError: The target is no retriever, or its constructor fails.
     """
     retriever = adapt(
@@ -146,8 +147,8 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     and pairs of one of these and a score; also `Retrieved`, and a mapping {id: score}, which is
     sorted by score. An empty list gives no hits. Ids become text, with white space encoded as in a
     URL. Hits keep their order, a mapping's come largest score first. A repeated id with another
-    text is another chunk, with an id of its own (`separate_chunks`). With chunks, `top_k` counts
-    documents, so that there may be more hits.
+    text is another chunk, with an id of its own (`separate_chunks`); any other repeated id stays.
+    With chunks, `top_k` counts documents, so that there may be more hits.
 
     Raises:
         AdapterError: The reply is None, a text or no iterable, or a hit has no usable id or score.

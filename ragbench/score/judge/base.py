@@ -275,7 +275,7 @@ class RubricJudge:
     def spend_from(self, budget: Budget | None) -> None:
         """Set the budget of all requests together, before the first one; None: unlimited.
 
-        In US dollars; ignored by default.
+        Ignored by default.
         """
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:

@@ -241,7 +241,10 @@ class ServedClassifier(ModelJudge, Classifier):
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable that should hold the splitter's key and is not set."""
+        """Name of the environment variable that should hold the splitter's key and is not set.
+
+        None if it is set or not needed, or without a splitter. The key of `base_url` is no part.
+        """
         return None if self._splitter is None else self._splitter.server().missing_key
 
     def check(self) -> None:

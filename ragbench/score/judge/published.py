@@ -25,7 +25,7 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
     Full support counts 1, partial support 0.5, or 0 in the strict scores; a nugget without
     assignment counts 0. The score is the mean over the vital nuggets, or over all. In the weighted
     scores an okay nugget weighs half as much as a vital one. TREC ranks by `strict_vital`. The
-    score is from 0 to 1. KeyError for an unknown assignment.
+    score is from 0 to 1. KeyError for an unknown assignment or score.
 
     Example:
         >>> from ragbench.types.records import Nugget

@@ -21,7 +21,7 @@ class ClassificationEndpoint(llm.ChatModel):
 
     Args:
         url: URL of the server, without `/predict`.
-        api_key_env: Environment variable with the key; None sends none.
+        api_key_env: Environment variable with the key; None, or one that is not set, sends none.
 
     Raises:
         OptionError: The URL is invalid.

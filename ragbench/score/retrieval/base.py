@@ -210,7 +210,9 @@ class RankedSubtopics:
     ) -> RankedSubtopics:
         """Return the subtopics of ranked ids; a repeated id counts at its first rank.
 
-        In the order of the ids; ids without judgement cover none.
+        `retrieved` has an entry for each distinct id, in their order, empty for an id without
+        judgement. `judged` has the documents with a subtopic, retrieved or not, in falling order of
+        ids.
 
         Example:
             >>> ranked = RankedSubtopics.of(["d2", "d9"], {"d1": {"a"}, "d2": {"a", "b"}})
@@ -368,7 +370,7 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     grades of the query in falling order. It returns a number >= 0; more is better. Queries without
     a relevant document get NaN; `@k` cuts the ranking. An exception or another result of the
     function becomes an `AdapterError` with the query. The same function and name give the same
-    measure. AdapterError if the function takes other arguments.
+    measure. OptionError if the function takes other arguments.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")

@@ -84,8 +84,8 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     """Return the lists of a run in the order of the judged queries.
 
     Returns the number of retrieved documents per judged query, the positions of the queries that
-    the run lacks, and blocks of lists. Linear in the retrieved and judged documents. The number of
-    documents has shape (n,), positions count from 0.
+    the run lacks, and blocks of lists, which can be read once. Linear in the retrieved and judged
+    documents. The number of documents has shape (n,), positions count from 0.
 
     Raises:
         DataError: An id is no text, or a score is no number; for judged queries when their block
@@ -150,7 +150,7 @@ def line_up_rows(
 ) -> tuple[IntArray, frozenset[int], Iterator[tuple[IntArray, HitBlock]]]:
     """Return the result of `line_up` for columns: blocks with the positions of their queries.
 
-    Ids and scores are not checked. Blocks come in the order of the qrels.
+    Ids and scores are not checked. Blocks come in the order of the qrels, and can be read once.
     """
     rows_of = np.array([run.query_index.get(query, -1) for query in judged.query_ids], np.int64)
     codes, rows = np.flatnonzero(rows_of >= 0), rows_of[rows_of >= 0]

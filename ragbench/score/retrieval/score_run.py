@@ -241,7 +241,9 @@ def score_run(
         Columns in the order of the measures, with a value per query of the qrels, in their order.
 
     Raises:
-        OptionError: An unknown measure or rule.
+        OptionError: An unknown measure, a rule with a wrong value, or a measure that cannot average
+            over ties.
+        TypeError: An unknown rule.
         DataError: The run or qrels are malformed, or lack subtopics that a measure needs.
         AdapterError: A measure of the user fails.
 
@@ -274,7 +276,8 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
     """Score rankings that exist already, by every measure.
 
     KeyError if the evidence lacks a kind of record that a measure reads; AdapterError if a measure
-    of the user fails.
+    of the user fails; OptionError if a measure cannot average over ties and the ranking does. A run
+    without a judged query is no error.
     """
     ranked = evidence.grades
     columns = []

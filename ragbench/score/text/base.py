@@ -376,7 +376,7 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     The function returns a number, True or False; more is better, and the range is unbounded. A
     function with references gives no value to an item without one. Exceptions of the function
     become `AdapterError` with the name of the metric. The same function and name give the same
-    declaration. AdapterError if the function takes other arguments.
+    declaration. OptionError if the function takes other arguments.
     """
     inputs, signature = plain_signature(
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"

@@ -177,7 +177,8 @@ class BERTScorer:
         """Load a model.
 
         With `idf`, tokens are weighed by the references of each call of `score`. `num_layers` None
-        takes the layer of bert-score's table; `batch_tokens` and `batch_size` are as in `Batches`.
+        takes the layer of bert-score's table. A batch has at most `batch_tokens` tokens, padding
+        included, and `batch_size` texts; without both, the number of tokens depends on the device.
         The last two models stay loaded.
 
         Raises:

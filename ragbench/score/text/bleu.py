@@ -26,7 +26,7 @@ Smoothing = Literal["exp", "floor", "add-k", "none"]
 def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
     """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order.
 
-    ValueError without references; no predicted token gives a length and matches of 0.
+    IndexError without references; no predicted token gives a length and matches of 0.
     """
     length = len(prediction.tokens)
     correct = [0] * order

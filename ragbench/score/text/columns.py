@@ -25,7 +25,9 @@ class TextScorer:
     """Scorer of the texts of several systems, one system after another.
 
     Metrics of one declaration share tokens, so that each distinct text is tokenised once.
-    Computations on references and loaded models are kept for the next system.
+    Computations on references and loaded models are kept for the next system. Metrics of tool calls
+    need `calls`, metrics of abstention `answerable`: else `score` raises OptionError; it raises
+    AdapterError if a metric of the user fails.
 
     Attributes:
         metrics: Parsed metrics, in the order of the request.
@@ -37,12 +39,11 @@ class TextScorer:
         """Parse the metrics; with an executor, expensive ones are computed by its workers.
 
         Raises:
-            OptionError: An unknown metric or option.
+            OptionError: An unknown metric or option, or a function of the user that takes other
+                arguments than a metric.
             MissingExtra: A metric needs a package that is not installed.
             DataError: A model is not in the cache of the hub, which cannot be reached, or code of
                 the user cannot be imported.
-            AdapterError: A plug-in registered a function without `@metric`, or a function of the
-                user takes other arguments than a metric.
         """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[base.Metric]] = {}

@@ -33,7 +33,8 @@ class CorpusScorer:
     ) -> list[Column]:
         """Return the same column for each metric; empty columns without a row.
 
-        `advance` is called after each row; a single row has the score itself as its value.
+        `advance` is called once, with the number of rows; a single row has the score itself as its
+        value.
         """
         if not rows:
             return [Column([]) for _ in metrics]

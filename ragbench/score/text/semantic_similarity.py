@@ -45,7 +45,10 @@ class SemanticSimilarity:
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
     ) -> None:
-        """Load a model; `batch_tokens` is as in `Batches`.
+        """Load a model.
+
+        `batch_tokens` is the number of tokens of a batch, padding included; None takes a number for
+        the device.
 
         Raises:
             MissingExtra: sentence-transformers is not installed.
