@@ -80,6 +80,19 @@ def test_levels_that_flip_are_counted_on_the_scale():
         assert found["rated"].mean_difference == 0.25
 
 
+def test_the_limits_of_a_flip_rate_are_those_of_flips_and_absent_if_all_flip():
+    """Of 20 answers, the five about a dull thing keep their level: 15 of 20 flip."""
+    same = dataclasses.replace(ITEM, contexts=["It is red.", "It is red, too."])
+    items = _items(15) | {("one", f"s{i}"): same for i in range(5)}
+
+    some = probe_position(Impressed(), [FAITHFUL], items)["faithfulness"]
+    every = probe_position(Impressed(), [FAITHFUL], _items(15))["faithfulness"]
+
+    assert some.flip_rate == 0.75
+    assert 0.4 < some.flip_interval[0] < 0.75 < some.flip_interval[1] <= 1
+    assert (every.flip_rate, every.flip_interval) == (1, None)
+
+
 def test_a_judgement_that_fails_is_counted_and_left_out():
     items = _items(5) | {("one", "q9"): dataclasses.replace(ITEM, answer="boom")}
 

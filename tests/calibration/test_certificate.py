@@ -235,6 +235,17 @@ def test_drawn_queries_correct_the_difference():
     assert low < np.mean([truth["two", f"q{n}"] - truth["one", f"q{n}"] for n in range(40)]) < high
 
 
+def test_a_query_with_one_label_of_a_pair_leaves_the_difference_out():
+    """Answers drawn one by one: 25 queries have labels of both, others of one system alone."""
+    run = planted(_scores(_noisy(1)), against={"two": "one"})
+    keys = [key for key in KEYS if int(key[1][1:]) < 25] + [("one", "q30")]
+
+    found = _certified(run, labels_of({key: TRUTH[key] for key in keys}), random=True)
+
+    reason = found["corrected_differences"]["two"]["reason"]
+    assert reason == "some queries have a label for one system only: draw with --unit query"
+
+
 @pytest.mark.parametrize(
     ("keep", "random", "why"),
     [

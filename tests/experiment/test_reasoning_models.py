@@ -96,6 +96,28 @@ def test_a_run_says_what_was_refused_and_so_do_its_signatures(config):
     assert asked < server.counters.requests, "other requests than those of the first two runs"
 
 
+def test_judges_of_pairs_and_of_passages_say_what_was_refused(config):
+    with ChatServer(Model(refuses=REFUSES)) as server:
+        entries = judged(config, server)
+        judge = entries["metrics"]["judge"]
+        experiment = run_experiment({
+            **entries,
+            "generators": {**entries["generators"], "extractive": {"type": "extractive"}},
+            "metrics": {
+                "retrieval": {"measures": ["ndcg@10"], "fill": {"judge": "grader", "depth": 2}},
+                "generation": [],
+                "judge": {
+                    "pairs": {**judge, "rubrics": ["pairwise"]},
+                    "grader": {**judge, "rubrics": ["relevance"]},
+                },
+            },
+        })  # fmt: skip
+
+    notes = [note for note in experiment.summary["notes"] if "refuses" in note]
+    assert any(note.startswith("judge pairs: the model refuses ") for note in notes), notes
+    assert any(note.startswith("judge grader: the model refuses ") for note in notes), notes
+
+
 def test_reasoning_that_leaves_no_room_fails_by_cause(config):
     with ChatServer(Model(refuses=REFUSES, thoughts="so " * 99)) as server:
         experiment = run_experiment(judged(config, server, max_tokens=50))

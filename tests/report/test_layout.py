@@ -225,3 +225,13 @@ def test_the_legend_names_test_family_and_unit(example, facts, said):
     page = lay_out(summary, {**comparisons, **facts})
 
     assert any(said in meaning for _, meaning in page.legend)
+
+
+def test_a_comparison_without_a_confidence_has_that_of_the_run(example):
+    summary, comparisons = example
+    summary["confidence"], comparisons["confidence"] = 0.9, None
+
+    page = lay_out(summary, comparisons)
+
+    assert dict(page.legend)["[low, high]"].startswith("90 % interval")
+    assert "(90 % confidence, adjusted p" in " ".join(page.headlines)
