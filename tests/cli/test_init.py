@@ -436,6 +436,7 @@ def test_a_bare_answer_is_what_is_said_of_it(here):
         ("fragen=Frage", "unknown part 'fragen'; allowed: id, question,"),
         ("question", "found 'question', allowed: NAME=VALUE"),
         ("question=", "found 'question=', allowed: NAME=VALUE"),
+        ("=Frage", "found '=Frage', allowed: NAME=VALUE"),
         ("question=b", "question has one column: 'a' or 'b'"),
     ],
 )

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("runs")
         ("qrels a.run -T csv", "'csv' is not 'trec_results'"),
         ("qrels a.run -Z z", "No such option"),
         ("qrels a.run -m relstring", "relstring is text of single queries: -q --format trec"),
+        ("qrels a.run -m relstring -q", "relstring is text of single queries"),
         ("qrels a.run -m relstring --format trec", "relstring is text of single queries"),
         ("qrels a.run -m ndgc@10", "did you mean 'ndcg@10'?"),
         ("qrels a.run -m runid", "measure: found 'runid', allowed: a measure beside it"),

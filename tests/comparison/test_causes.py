@@ -338,3 +338,4 @@ def test_counts_add_up_and_flows_keep_every_query(pairs):
     labels = [("even" if number % 2 else "odd",) for number in range(len(ids))]
     sliced = counted.by_slice([Slicing("f", ("even", "odd"), labels)])["f"]
     assert sum(n for counts in sliced.values() for n in counts.values()) == len(ids)
+    assert all(n for counts in sliced.values() for n in counts.values()), "no cause without queries"

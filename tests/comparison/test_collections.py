@@ -1,4 +1,4 @@
-"""Macro differences over collections whose queries have clusters."""
+"""Macro means and differences over collections, also of queries that have clusters."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.comparison.scored_systems import column, source, system
 METHOD = Method(resamples=500)
 
 
-def collection(name, base, new, clusters):
+def collection(name, base, new, clusters=None):
     systems = [system("base", column(np.array(base))), system("new", column(np.array(new)))]
     summaries = [
         SystemSummary(
@@ -43,3 +43,32 @@ def test_large_clusters_do_not_move_the_mean_of_the_queries():
 
     (difference,) = measure.comparisons
     assert difference.difference == pytest.approx((-0.05 + 0.0) / 2)
+
+
+def test_the_test_over_collections_flips_signs_whatever_the_test_of_each_is():
+    sets = [([0.5] * 6, [0.9, 0.6, 0.6, 0.7, 0.4, 0.6]), ([0.2] * 5, [0.3, 0.1, 0.3, 0.4, 0.3])]
+    first, second = (
+        compare_collections(
+            [collection(name, *values) for name, values in zip("ab", sets, strict=True)], method
+        )
+        for method in (METHOD, replace(METHOD, test="t"))
+    )
+
+    (by_flips,), (by_t,) = (measure.comparisons for (measure,) in (first, second))
+    assert by_flips.p is not None
+    assert by_t.p == by_flips.p
+
+
+def test_a_collection_without_an_interval_leaves_the_macro_mean_without_one():
+    parts = [collection("a", [0.5] * 4, [0.6] * 4), collection("b", [0.5] * 4, [0.6] * 4)]
+    summary = parts[1].scored.summary
+    systems = tuple(
+        replace(each, scores={"mrr": replace(each.scores["mrr"], interval=(None, 0.9))})
+        for each in summary.systems
+    )
+    without = replace(parts[1].scored, summary=replace(summary, systems=systems))
+
+    (measure,) = compare_collections([parts[0], replace(parts[1], scored=without)], METHOD)
+
+    assert [score.interval for score in measure.systems] == [None, None]
+    assert [score.mean for score in measure.systems] == pytest.approx([0.5, 0.6])

@@ -213,6 +213,7 @@ def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
         decision = gate.decide_pairs(pairs, FAST)
         assert decision.why.endswith(f"; {enough}identical: pass accepts them")
         assert decision.level == "notice"
+        assert ("leaves a drop by" in decision.why) == (max_drop > 0)
     assert 0.75 * (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 

@@ -161,3 +161,13 @@ def test_wrong_arguments(call, message):
 def test_one_difference_and_none():
     assert tilting_interval([0.3], largest=2.0) == (-2.0, 2.0)
     assert all(math.isnan(limit) for limit in tilting_interval([]))
+
+
+@pytest.mark.parametrize("scale", [0.4, 0.75, 0.99])
+def test_a_limit_that_excludes_0_scales_with_the_differences(scale):
+    """It allows for unseen differences of the size of the largest of the sample, not of 1."""
+    d = np.array([1, 1, 1, 0.9, 0.9, 0.5, 0.8, 1, 0.7, 0.9, 0.3, 1])
+    low, _ = tilting_interval(d)
+
+    assert tilting_interval(scale * d)[0] == pytest.approx(scale * low, abs=1e-9)
+    assert tilting_interval(-scale * d)[1] == pytest.approx(-scale * low, abs=1e-9)
