@@ -168,10 +168,14 @@ def _exit_code() -> int:
     except OSError as error:
         # errors of a file name, a disk or a permission: the user can mend them, they are no bugs;
         # a file that is missing was to be there, and the log names it
-        if isinstance(error, FileNotFoundError):
+        is_missing = isinstance(error, FileNotFoundError)
+        if is_missing and error.filename is not None:
             return _internal_error()
-        where = "the result" if error.filename is None else os.fsdecode(error.filename)
-        verb = "write" if error.filename is None else "use"
+        verb, where = "write", "the result"
+        if is_missing:  # without a name: `os.getcwd` in a folder that was removed
+            verb, where = "use", "the working directory"
+        elif error.filename is not None:
+            verb, where = "use", os.fsdecode(error.filename)
         return _fail(_code_of(error), f"cannot {verb} {where}: {error.strerror}")
     except BaseException as error:  # noqa: BLE001 - a bug: print one line, log the traceback
         return _interrupted() if errors.is_interrupt(error) else _internal_error()

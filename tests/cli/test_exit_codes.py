@@ -438,6 +438,29 @@ def test_a_bug_is_70(ci, monkeypatch):
     assert errors_in(junit)[0][0] == "internal error"
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (FileNotFoundError(2, "No such file"), 2, "cannot use the working directory: No such file"),
+        (FileNotFoundError(2, "No such file", "table.txt"), 70, "internal error; please report it"),
+        (PermissionError(13, "Permission denied", "a"), 2, "cannot use a: Permission denied"),
+        (IsADirectoryError(21, "Is a directory", "a"), 2, "cannot use a: Is a directory"),
+        (OSError(28, "No space left on device"), 6, "cannot write the result: No space left"),
+    ],
+)
+def test_an_error_of_the_system_is_no_bug_unless_a_file_is_missing(
+    folder, monkeypatch, error, code, message
+):
+    def broken(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("ragbench.config.load.load_config", broken)
+
+    done = run_command("validate", "c.yaml", cwd=folder, env={})
+
+    assert (done.returncode, done.stderr.splitlines()[-1][: len(message)]) == (code, message)
+
+
 def test_an_exit_code_without_an_error_is_reported_too(folder, monkeypatch):
     """`ragbench cache verify` prints what is damaged, and ends with 2."""
     (folder / "c.yaml").write_text(CONFIG + BM25)
