@@ -23,8 +23,9 @@ _N_TERMS = 3
 def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list[QuestionCandidate]:
     """Return known-item candidates with their checks, until n of them are kept.
 
-    Each passage gives one at most, so that a small corpus gives fewer. A query is the title of the
-    document, its first heading, and the three rarest terms of a sentence, which is the quote.
+    Each passage gives one candidate, so that a small corpus gives fewer. A query is the title of
+    the document, unless that is the name of its file, and the three rarest terms of a sentence,
+    which is the quote. Terms have four letters or more, and nothing but letters.
 
     Args:
         documents: The corpus.

@@ -200,7 +200,8 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
     """Return the lines of an aligned table.
 
     With `width`, a long last cell is wrapped, indented to its start; if it has too little room
-    there, it goes below the other cells. None wraps nothing. No columns give [].
+    there, it goes below the other cells. None wraps nothing. No columns give []; a column without a
+    cell, or columns that differ in length, raise ValueError as in `align`.
 
     Example:
         >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)

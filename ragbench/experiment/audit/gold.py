@@ -137,7 +137,7 @@ def check_pool(audited: AuditedSet) -> Iterator[Finding]:
 
     Where a query has n judged documents, its first n hits count; 95 % of all judged documents are
     among these. Queries with fewer than 5 judged documents show no pool, and nothing is yielded if
-    most queries are such.
+    most judged queries are such.
     """
     judged = {q: docs for q, docs in audited.judged.items() if len(docs) >= _JUDGED}
     n_judged = sum(map(len, judged.values()))

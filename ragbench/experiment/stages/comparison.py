@@ -153,7 +153,7 @@ def _no_hit_reason(plan: Plan, results: Results) -> str | None:
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return warnings on the verdicts of a judge: unexpected models, then failures by rubric.
 
-    Or [].
+    [] without any.
 
     Args:
         system: Name of the system, or "pairs", for messages.
@@ -175,7 +175,7 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return a list with one warning if a server answered as more models than the judge names.
 
-    Else [].
+    [] without such an answer. For the arguments see `judge_warnings`.
     """
     if len(results.models) <= len(judge.judge.models):
         return []

@@ -100,7 +100,7 @@ def _qrels_source(
 def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
     """Return warnings on passages that stay unjudged, and on unequal scales of the grades.
 
-    Or [].
+    [] without any.
     """
     warnings, failed = [], sum(counts.failed.values())
     if failed:

@@ -73,8 +73,9 @@ def log_runs(run: str | Path) -> Iterator[str]:
 def metric_names(scores: Iterable[str]) -> dict[str, str]:
     """Return score -> its name in MLflow, where letters, digits, `_`, `-` and `.` are allowed.
 
-    `@` becomes `_at_`, any other sign `_`. Names that would be equal without regard to case, and
-    those of more than 200 characters, end in a hash of the score.
+    `@` becomes `_at_`, other signs in a row one `_`, and a `_` at an end is left out. Names that
+    would be equal without regard to case, those without a letter or digit, and those of more than
+    200 characters end in a hash of the score.
 
     Example:
         >>> metric_names(["ndcg@10", "rbp(p=0.8)"])
