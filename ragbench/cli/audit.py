@@ -106,7 +106,15 @@ def command(
 
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
-    """Return the labels that the judge doubts, and print calls and failures as notes."""
+    """Return the labels that the judge doubts, and print calls and failures as notes.
+
+    Raises:
+        ConfigError: The judge refuses an option, or its key is missing.
+        OptionError: The judge cannot apply the rubric.
+        DataError: There is no judge, or it is unclear which one reads passages.
+        AdapterError: The judge cannot be created.
+        MissingExtra: The judge needs a package that is not installed.
+    """
     with output.resumable(), output.stage("judge labels", None, "passages") as stage:
         labels = judge_labels(config, collection, audited_set(config, collection), stage.advance)
     judged = f"{counted(labels.judged, 'passages')} judged: {output.spent(labels.totals)}"
@@ -142,7 +150,8 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
     """Print the agreement of people with the judge, and write the corrected judgements.
 
     Raises:
-        DataError: The sheet cannot be read, or the file exists and holds something else.
+        DataError: The sheet cannot be read, or the file cannot be written, or exists and holds
+            something else.
     """
     graded, n_empty = doubtful.read_graded(reviewed, collection)
     if target is not None:

@@ -154,6 +154,9 @@ def running(
         quiet: Show no progress.
         how: Text for `resumable`.
         secrets: Values of the config, which are left out of messages of components.
+
+    Raises:
+        AdapterError: That of the block, without the values of `secrets`.
     """
     from ragbench.errors import AdapterError
     from ragbench.report.progress import Progress
@@ -178,7 +181,7 @@ def stage(
         name: Name of the stage.
         total: Number of items; None if it is unknown.
         unit: Plural noun for the items.
-        brief: Leave no line on a terminal either.
+        brief: Leave no line of a short stage on a terminal either.
     """
     from ragbench.report.progress import Progress
 
@@ -187,7 +190,10 @@ def stage(
 
 
 def spent(totals: Totals, *, tokens: bool = False) -> str:
-    """Return the calls of a model and their cost as text: `3 calls, 1 stored reply, 0.02 USD`."""
+    """Return the calls of a model and their cost as text: `3 calls, 1 stored reply, 0.02 USD`.
+
+    With `tokens`, the tokens stand before the cost; an unknown cost is `cost unknown`.
+    """
     from ragbench.report.text import counted
 
     sent = f"{totals.input_tokens + totals.output_tokens:,} tokens, " if tokens else ""

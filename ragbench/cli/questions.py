@@ -182,8 +182,8 @@ def _write_tables(
     """Write the kept questions to `target`, if there are any, and the others to `rejected`.
 
     Raises:
-        DataError: `target` exists, and the new table does not begin with it; it may have more
-            questions.
+        DataError: `target` exists, and the new table does not begin with it, as where it has more
+            questions; or a file cannot be written.
     """
     table = base.to_table(questions := base.passing(candidates)).encode()
     stored = target.read_bytes() if target.exists() else b""

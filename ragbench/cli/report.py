@@ -99,7 +99,11 @@ def _page_suffix(target: Path | None) -> str:
 
 
 def _write_table(run: Path, form: str, target: Path | None) -> None:
-    """Write the scores of a run as a table, on stdout if `target` is None."""
+    """Write the scores of a run as a table, on stdout if `target` is None.
+
+    DataError if there is no run, its files are damaged, or the file cannot be written; KeyError if
+    `form` is none of `RENDERERS`.
+    """
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
@@ -120,7 +124,17 @@ def _write_table(run: Path, form: str, target: Path | None) -> None:
 
 
 def _export(run: Path, tool: str, target: Path | None) -> None:
-    """Send the scores of a run to a tool, or write its files; a line on stdout for each."""
+    """Send the scores of a run to a tool, or write its files; a line on stdout for each.
+
+    `tool` is `mlflow`, `otel` or `every_eval_ever`; only the last one reads `target`, whose None is
+    a file in the run folder.
+
+    Raises:
+        DataError: There is no run, its files are damaged, or a file cannot be written.
+        ExportError: The tool cannot be reached, or refuses the scores.
+        MissingExtra: A package of the tool is not installed.
+        OptionError: A variable of OpenTelemetry asks for another protocol than `http/protobuf`.
+    """
     if tool == "mlflow":
         from ragbench.report.export.mlflow import log_runs
 

@@ -36,7 +36,7 @@ class CollectionScores:
 
     @property
     def pairs(self) -> Mapping[tuple[str, str, str], PairedScores]:
-        """Paired scores by measure, system and baseline, in the order of the tables."""
+        """Paired scores by (measure, system, baseline), in the order of the tables."""
         by_measure = pair_systems(
             [*self.scored.systems.values()], self.scored.baseline, self.clusters
         )
@@ -44,7 +44,7 @@ class CollectionScores:
 
     @property
     def scores(self) -> Mapping[tuple[str, str], SystemScore]:
-        """Score by measure and system, in the order of the tables."""
+        """Score by measure and system, in the order of the tables; empty without a summary."""
         systems = () if self.scored.summary is None else self.scored.summary.systems
         return {
             (measure, system.name): score

@@ -303,11 +303,11 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     over the queries test that no side is preferred; Holm's procedure adjusts the p-values of all
     pairs. Strengths are those of Bradley and Terry. Systems are in the order in which the pairs
     name them first; `win_matrix` has for each the win rate against each other system that it was
-    compared with. A pair has two different systems, which is not checked.
+    compared with.
 
     Raises:
         ValueError: There are no pairs, or their columns differ in length.
-        OptionError: A value is outside 0..1.
+        OptionError: A value is outside 0..1, or a pair has one system twice.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.

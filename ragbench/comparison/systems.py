@@ -251,8 +251,9 @@ def bounds_of(column: ScoreColumn) -> tuple[float, float]:
 def find_score(name: str, scores: Sequence[str]) -> str | None:
     """Return the score that a name means in any spelling; None if it means none of `scores`.
 
-    A name that starts with `python:` is found by equal text only among `scores`. The first of
-    several that match counts.
+    Of `scores`, those that start with `python:` are found by equal text only; a `name` that starts
+    so, and equals none of them, imports the code that it names. The first of several that match
+    counts.
 
     Example:
         >>> find_score("nDCG@10", ["map", "ndcg@10"])
@@ -271,7 +272,7 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
 def canonical(name: str) -> str | None:
     """Return the standard spelling of a measure or metric; None for any other name.
 
-    A name `python:...` imports the code that it names.
+    A name `python:...` imports the code that it names; None if that fails.
 
     Example:
         >>> canonical("nDCG@10"), canonical("em"), canonical("faithfulness")

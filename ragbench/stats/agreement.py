@@ -148,7 +148,7 @@ def raw_agreement(
     Args:
         x: Ratings of n items; NaN where missing.
         y: Ratings of the same items by another.
-        groups: A label for each item, see `mean_agreement`.
+        groups: A label for each item; those with equal ones vary together. None: each alone.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -216,7 +216,7 @@ def cohen_kappa(
         y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
-        groups: A label for each item, see `mean_agreement`.
+        groups: A label for each item; those with equal ones vary together. None: each alone.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -351,7 +351,7 @@ def krippendorff_alpha(
             fewer than two ratings are left out.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance).
-        groups: A label for each item, see `mean_agreement`.
+        groups: A label for each item; those with equal ones vary together. None: each alone.
         confidence: Coverage that is aimed at.
 
     Returns:

@@ -34,7 +34,7 @@ def pearson(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: A label for each item, see `mean_agreement`.
+        groups: A label for each item; those with equal ones vary together. None: each alone.
         confidence: Coverage that is aimed at.
 
     Returns:
@@ -63,8 +63,11 @@ def spearman(
 ) -> Agreement:
     """Return Pearson's correlation of the ranks; tied values share the mean of their ranks.
 
-    Arguments and result are those of `pearson`, without its tolerance for rounding. The time is
-    O(n^2): ten thousand items take seconds.
+    Arguments are those of `pearson`. The time is O(n^2): ten thousand items take seconds.
+
+    Returns:
+        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
+        where all their x or all their y are equal.
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -89,8 +92,11 @@ def kendall_tau_b(
     """Return the excess of pairs in the same order over pairs in the opposite order.
 
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
-    that are not tied in x, and in y. Arguments and result are those of `pearson`, without its
-    tolerance for rounding. The time is O(n^2).
+    that are not tied in x, and in y. Arguments are those of `pearson`. The time is O(n^2).
+
+    Returns:
+        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
+        where all their x or all their y are equal.
 
     Raises:
         OptionError: x and y are not of one length or hold an infinity, groups has another length,
@@ -358,7 +364,7 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
-        groups: A label for each item, see `mean_agreement`.
+        groups: A label for each item; those with equal ones vary together. None: each alone.
         confidence: Coverage that is aimed at.
 
     Returns:

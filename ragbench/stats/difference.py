@@ -193,6 +193,7 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
 
     Raises:
         ValueError: The shapes do not broadcast, or a score is no number.
+        TypeError: Both are single numbers.
 
     Example:
         >>> paired_differences([0.1 + 0.2, 0.5], [0.3, 0.25]).tolist()

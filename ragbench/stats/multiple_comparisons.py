@@ -53,8 +53,11 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the expected share of false among all rejections is below alpha.
 
-    Argument and result are those of `holm_p_values`. The adjustment is weaker: for screening many
-    comparisons, not for a claim about one.
+    Weaker than Holm's adjustment: for screening many comparisons, not for a claim about one. Takes
+    one p-value per comparison; NaN, a comparison that was not made, stays NaN and is not counted.
+
+    Returns:
+        Array of the same shape and order, values in [0, 1]: reject where it is at most alpha.
 
     Raises:
         OptionError: A p-value is outside 0..1, or `p_values` is no vector.
@@ -112,7 +115,6 @@ def max_t_p_values(
     under the same flips. Columns that say the same thing twice cost nothing, unlike in Holm's
     adjustment; the division lets measures of any scale share a family. The chance of any false
     rejection stays below alpha. Exact if at most 14 queries changed, all columns counted together.
-    The p-values are those of `randomization_p_values` in form.
 
     Args:
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.
