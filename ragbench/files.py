@@ -287,8 +287,8 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a file during the block; other processes wait for it.
 
     The system releases the lock when the process ends, also by a kill. The file is created if it is
-    missing, and stays. The parent folder is created too. Raises OSError as `opened_to_append` does.
-    There is no time limit.
+    missing, and stays. The parent folder is created too. Raises OSError if the file cannot be
+    opened or is a link. There is no time limit.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened_to_append(path) as stream:

@@ -116,9 +116,9 @@ class Correction(Record):
     A field that has its default, as all numbers without a correction have, is left out of the file.
 
     Attributes:
-        system: For a pair of the order: the system with the larger corrected mean.
-        against: For a difference: the system that is compared with.
-        differs: For a pair of the order: True if the interval is above 0.
+        system: For a pair of the order: the system with the larger corrected mean; else None.
+        against: For a difference: the system that is compared with; else None.
+        differs: For a pair of the order: True if the interval is above 0; else None.
         status: `corrected` or `not available`.
         reason: Why it is not available.
         mean: Estimated mean label of all answers.

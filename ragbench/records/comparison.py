@@ -113,6 +113,8 @@ class MeasureComparison(Record):
 class SliceDifference(Record):
     """Difference between a system and its baseline over a slice of the queries.
 
+    A number that is not defined is None.
+
     Attributes:
         field: Field that sorts the queries: `metadata.topic`, `query_length`.
         slice: Value of the field.

@@ -199,8 +199,9 @@ class PricedChange(Record):
         of: Questions that count.
         rescued: Ids of the questions that become right.
         lost: Ids of the questions that are no longer right.
-        gain: Gain in questions, confirmed on questions that did not choose the weights.
-        interval: Interval of the mean gain.
+        gain: Expected gain in number of questions, confirmed on questions that did not choose the
+            weights.
+        interval: Confidence limits of `gain`, in number of questions.
         is_bound: True if no change is known that gives it: the most that such a change can give.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
@@ -242,9 +243,10 @@ class Promise(Record):
 
     Attributes:
         change: The change.
-        gain: Gain in questions of the choice, confirmed on questions that did not make it.
-        interval: Interval of this gain.
-        untouched: Interval of the gain on as many other questions.
+        gain: Gain of the choice in number of questions, confirmed on questions that did not make
+            it.
+        interval: Confidence limits of this gain.
+        untouched: Limits of the gain on as many other questions.
         ties: Further changes with as many right questions.
     """
 
@@ -289,7 +291,8 @@ class FixList(Record):
         right: Questions of these whose gold is read now.
         confidence: Level of the intervals.
         changes: Changes, the largest number of questions rescued minus lost first.
-        best: The change that `--write` writes; None if the run has one ranking alone.
+        best: The change that `--write` writes; None if no config can state a change, as with one
+            ranking alone, and without questions.
         remaining: Losses that no change of the retriever rescues.
         groups: What the lost questions of the selected system have in common.
         contracts: Contract of each generator with controls.

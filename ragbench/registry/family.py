@@ -48,7 +48,8 @@ class Family:
 
         Args:
             type_name: A built-in type, a type of an installed package, or `python:module:Name`.
-            search: Folders where `python:` looks before installed packages; see `load_object`.
+            search: Folders where `python:` looks before installed packages; they stay at the front
+                of `sys.path`.
 
         Raises:
             OptionError: The type is unknown.

@@ -304,7 +304,8 @@ def corpus_of(value: object) -> Corpus:
             documents of LangChain.
 
     Raises:
-        DataError: There is no document, or one cannot be read; see `read_corpus`.
+        DataError: There is no document, or one is of another kind, has no text, a field of a wrong
+            kind, or the id of another one; or the path does not exist or cannot be read.
         OptionError: The value is none of these.
         MissingExtra: The format of a file needs an extra.
         OSError: A .html file cannot be read.
@@ -438,14 +439,14 @@ def _read_file(folder: Path, path: Path) -> Document:
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
-    """Return (text, '') of a UTF-8 file; raise a `DataError` as `text_lines` does."""
+    """Return (text, '') of a UTF-8 file; a `DataError` if it cannot be read."""
     return "".join(line for _, line in text_lines(path)), ""
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
-    """Return (text, first `# heading`) of a Markdown file; '' without one; errors as `_read_plain`.
+    """Return (text, first `# heading`) of a Markdown file; '' without one.
 
-    In fenced code '#' starts a comment, and no heading.
+    In fenced code '#' starts a comment, and no heading. A `DataError` if the file cannot be read.
     """
     text, _ = _read_plain(path)
     is_fenced = False

@@ -319,7 +319,7 @@ class ChatReader:
 
         Args:
             entries: All rows of the file.
-            columns: Part -> column.
+            columns: Part -> column, of `question` or `turns` at least.
             documents: The corpus, in which passages of a turn are found by id; may be empty.
         """
         self._columns, self._documents = columns, documents_by_id(documents)
@@ -388,7 +388,7 @@ class ChatReader:
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
         """Return the calls in the column of a part; None without the column or a value.
 
-        Errors as `read_calls`.
+        A `DataError` for another form.
         """
         column = self._columns.get(part)
         return None if column is None else read_calls(entry, column)

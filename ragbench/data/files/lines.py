@@ -132,11 +132,11 @@ def broken_gzip(error: Exception, name: str, number: int) -> DataError:
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text with the line end) of a UTF-8 file; see `read_lines`.
+    """Yield (line number, text with the line end) of a UTF-8 file, plain or gzip.
 
     Raises:
-        DataError: A line is not UTF-8, or the file cannot be read or is empty, as `read_lines`
-            raises.
+        DataError: A line is not UTF-8, has a NUL byte or is longer than 64 MiB, or the file is
+            missing, empty, damaged gzip, or cannot be read; names the line.
     """
     for number, line in read_lines(source):
         try:

@@ -358,7 +358,8 @@ def read_json(path: Path) -> Any:
 def read_json_array(path: Path) -> Iterator[Entry]:
     """Return an iterator over the objects of the array in a JSON file.
 
-    See `array_entries` for the errors, and `read_json`.
+    Raises a DataError for a file that cannot be read or is no JSON; once rows are read, for a value
+    that is no array, an empty array, and an item that is no object.
     """
     return array_entries(read_json(path), path)
 

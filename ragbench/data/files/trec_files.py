@@ -90,7 +90,8 @@ class RunStream:
         Raises:
             ScatteredQueriesError: A query comes again after another one; the blocks so far are
                 right but incomplete.
-            DataError: As `read_run`.
+            DataError: The file is empty, damaged or has only blank lines; or a line has fewer than
+                six columns, a NUL byte, or a score that is no number.
         """
         if self._start is None:
             yield group_queries(self.pieces())
@@ -109,7 +110,7 @@ class RunStream:
         that can seek.
 
         Raises:
-            DataError: As `pieces`.
+            DataError: A line is wrong, or the file is damaged.
         """
         self._stream.seek(self._start or 0)
         self._lines = lines.WholeLines(lines.reader(self._stream), self._name)
@@ -129,7 +130,7 @@ class RunStream:
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
-        """Yield the blocks of whole queries, in the order of the file; errors as `pieces`.
+        """Yield the blocks of whole queries, in the order of the file; a DataError for a wrong one.
 
         The last query of each chunk is carried over, since the next may continue it.
         """
@@ -189,7 +190,8 @@ def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> 
     Yields the stream, and closes a file after the block; nothing is parsed yet.
 
     Raises:
-        DataError: The file cannot be opened; see `lines.opened`.
+        DataError: The file is missing, a folder, not readable, or named .gz without being gzip; or
+            the source is neither a path nor a stream.
     """
     name = lines.source_name(source)
     with lines.opened(source, name) as stream:
@@ -307,8 +309,8 @@ def read_qrels(source: lines.Source) -> Qrels:
     without decompression, and stays open.
 
     Raises:
-        DataError: As `judgements.read_judgements`, with file and line; also for a file without
-            judgements.
+        DataError: The file cannot be read or has no judgement, a line has other columns, a grade is
+            no integer, or a pair is judged twice; names file and line.
     """
     # line by line only if the fast reader declines; a stream could not be read twice
     qrels = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
@@ -361,8 +363,8 @@ def format_run(run: Run | Scores, *, tag: str | None = None) -> str:
 
     A query without hits has no line in this format; a run without any hit is one comment. Ids whose
     bytes are not UTF-8 need `surrogateescape` when the text is encoded. Queries keep their order;
-    ties are in the order of `Run.best_first`. Raises DataError as `run_lines` does, and if
-    `Run.from_dict` refuses the scores.
+    ties are in the order of `Run.best_first`. Raises DataError if a run file cannot hold the tag or
+    an id (empty, white space, NUL), or if a score is NaN or no number.
 
     Example:
         >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")
@@ -436,7 +438,8 @@ def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
 def whole_run(stream: RunStream) -> Run:
     """Return the run of a stream in the order of the file, under the default name.
 
-    A file whose queries are scattered is read twice. Raises DataError as `RunStream.blocks`.
+    A file whose queries are scattered is read twice. Raises DataError for a wrong line, and for an
+    empty or damaged file.
     """
     try:
         parts = [_run_of(block) for block in stream.blocks()]

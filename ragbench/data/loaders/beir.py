@@ -102,7 +102,8 @@ class Beir(base.CorpusReader, base.Located):
     def places(self) -> base.Places:
         """Return the places of questions, judgements and gold answers, and the other splits.
 
-        A query in several splits is in the list of each of them. Raise as `load`.
+        A query in several splits is in the list of each of them. The files are read again: a
+        `DataError` if the split has no file, a line is wrong, or both a file and its .gz exist.
         """
         names = ("queries.jsonl", "answers.jsonl")
         files = (find_file(self._path, name) for name in names)
@@ -133,7 +134,7 @@ class Beir(base.CorpusReader, base.Located):
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
         """Return the judgements of the split, checked against the queries; None without any.
 
-        Raises DataError as `read_judgements` and `merge_judgements` do, and for unknown queries.
+        Raises DataError for a wrong line, splits that contradict each other, and unknown queries.
         """
         # as BEIR tables, whether or not they have the header
         parts = [read_judgements(path, beir=True) for path in self._qrels_files()]

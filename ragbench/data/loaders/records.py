@@ -56,12 +56,17 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as they are read, each as part -> value.
 
-        All rows if there are fewer. Raise as `load`.
+        All rows if there are fewer. The file is read again: a `DataError` if it, its columns, the
+        corpus or one of these rows cannot be read, MissingExtra if a format needs an extra.
         """
         return self._rows().preview(count)
 
     def places(self) -> base.Places:
-        """Return the place of the first row of each question; raise as `load`."""
+        """Return the place of the first row of each question.
+
+        The file is read again: a `DataError` if it, its columns, the corpus or a row cannot be
+        read, MissingExtra if a format needs an extra.
+        """
         return base.Places(self._rows().places())
 
     @abstractmethod
@@ -74,7 +79,7 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
     def _table(self, entries: Sequence[Entry], file: object) -> RecordTable:
         """Return the rows as a table, beside the corpus.
 
-        Raises as `read_corpus` and `RecordTable` do.
+        A `DataError` if the corpus or the columns cannot be read, MissingExtra without an extra.
         """
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file)
@@ -413,10 +418,11 @@ class RecordTable:
         """Return the columns that hold no part.
 
         The keys of an object `metadata` join them and win. Without a key `time`, the first column
-        of `_TIMES` that the row has is the time, too. Keys of `ANSWERABLE` are booleans.
+        of `_TIMES` that the row has is the time, too. Values of keys in `ANSWERABLE` become
+        booleans if they stand for one.
 
         Raises:
-            DataError: A cell of such a column is no boolean.
+            DataError: In CSV, a cell of such a column is no boolean; other formats keep the value.
         """
         used = set(self._columns.values())
         metadata = {key: value for key, value in entry.values.items() if key not in used}

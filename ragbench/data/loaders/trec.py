@@ -89,7 +89,7 @@ class Trec(CorpusReader):
     def _documents(self, corpus: Path) -> Sequence[Document]:
         """Return the documents, packed on disk if the corpus is large.
 
-        Raises as `read_trec_corpus`.
+        A `DataError` if a file cannot be read or has no documents.
         """
         folder = corpus if os.path.isdir(corpus) else corpus.parent
         files = [file.relative_to(folder) for file in _files(corpus)]

@@ -82,12 +82,13 @@ class SystemView:
         generator: Its generator; None for a retriever alone and an app.
         role: `system`, `app` or `control`.
         ranking_of: System whose ranking it has: its retriever or itself; None for a control.
-        cause: Cause of a lost answer, or `right`; None in a bare view.
-        why: Reason for the cause, as a sentence.
-        ranking: Hits of its retriever or its own, best first; empty without any.
+        cause: Cause of a lost answer, or `right`; None in a bare view, and if `causes.csv` has no
+            row for it.
+        why: Reason for the cause, as a sentence; empty without a cause.
+        ranking: Hits of its retriever or its own, best first; empty without any and in a bare view.
         answers: Its answers, one per sample; empty for a retriever alone.
         verdicts: Verdicts of judges, with reasons, raw replies and tokens.
-        scores: Score -> value of this query; None without a value.
+        scores: Score -> value of this query, None without a value; empty in a bare view.
         unscored: Score -> reason why there is no value.
         ranking_ms: Milliseconds that its retriever took; its share in a batch. None if unknown, as
             for run files and whole apps.
@@ -115,7 +116,8 @@ class QueryView:
     """Contents of a run folder about one query.
 
     Attributes:
-        answers: Gold answers.
+        question: Text of the query; empty if the run folder does not hold it.
+        answers: Gold answers; empty without any.
         judged: Document -> grade; empty if the query is not judged.
         gold: Documents with a grade above 0, the best first.
         spans: Gold spans, with their texts; empty without any.

@@ -485,8 +485,8 @@ def read_manifest(folder: Path) -> Manifest:
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
     """Return `per_query.csv` as system -> query -> column -> value, None for an empty cell.
 
-    All are in the order of the file; of a repeated row the last counts. Raises DataError as
-    `per_query_rows`. A file with a header alone gives {}.
+    All are in the order of the file; of a repeated row the last counts. A file with a
+    header alone gives {}. Raises DataError if the file is missing or damaged.
     """
     table: dict[str, dict[str, dict[str, float | None]]] = {}
     for system, query, values in per_query_rows(path):

@@ -231,7 +231,7 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
     """Return the times in `costs.csv` as system -> query -> milliseconds, unknown ones left out.
 
-    A system without a known time is absent. Raises DataError as `per_query_rows`.
+    A system without a known time is absent. Raises DataError if the file is missing or damaged.
     """
     times: dict[str, dict[str, float]] = {}
     for system, query, costs in run_folder.per_query_rows(path):

@@ -94,7 +94,8 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
 def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     """Yield the spans of rows with a span each, as Phoenix and OpenTelemetry write them.
 
-    They are in the order of the rows. Raises DataError as `read_span`.
+    They are in the order of the rows. A row without the id of its trace or span raises a DataError
+    once it is read.
     """
     return (read_span(entry, entry.values) for entry in entries)
 
@@ -163,7 +164,7 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
 def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
     """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs.
 
-    A DataError of `_any_value` passes through.
+    Raises a DataError for an `intValue` that is no integer.
     """
     return {**values, "attributes": _attributes(entry, values.get("attributes"))}
 
@@ -171,7 +172,7 @@ def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
 def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
     """Return OTLP's list of {key, value} as a mapping; empty for null.
 
-    Of a repeated key the last counts. A DataError of `_any_value` passes through.
+    Of a repeated key the last counts. A DataError for an `intValue` that is no integer.
     """
     return {pair["key"]: _any_value(entry, pair.get("value")) for pair in pairs or ()}
 
