@@ -205,10 +205,13 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     if not groups:
         return []
     usual = max(groups, key=lambda counts: len(groups[counts]))
-    lines = [f"{usual} in every score but these:" if len(groups) > 1 else usual]
+    # with several answers per query, some may fail without a failed query
+    bounded = [(measure, name) for measure, name in groups[usual] if _bounds(scores[name][measure])]
+    lines = []
+    if len(bounded) < len(groups[usual]):
+        lines = [f"{usual} in every score but these:" if len(groups) > 1 else usual]
     for counts, places in groups.items():
-        # with several answers per query, some may fail without a failed query
-        listed = [p for p in places if counts != usual or _bounds(scores[p[1]][p[0]])]
+        listed = bounded if counts == usual else places
         lines += [f"{counts}: {_where(listed, scores)}"] if listed else []
     return lines
 

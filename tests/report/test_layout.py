@@ -191,7 +191,7 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
     text = "3 scored, 2 failed (timeout 2), 0 not applicable"
     bounds = "(mean from 0.250 to 0.500, had all been scored)"
 
-    assert count_lines(scores, ["f"]) == [text, f"{text}: f of a {bounds}, b {bounds}"]
+    assert count_lines(scores, ["f"]) == [f"{text}: f of a {bounds}, b {bounds}"]
 
 
 def test_a_p_that_is_not_corrected_is_called_so(example):
