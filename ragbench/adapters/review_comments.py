@@ -75,7 +75,10 @@ class ReviewThread:
         return None
 
     def _all_comments(self) -> Iterator[dict[str, Any]]:
-        """Yield all comments in the order of the server, page by page."""
+        """Yield all comments in the order of the server, page by page.
+
+        CallFailure if a reply is no list; entries that are no comment are left out.
+        """
         for page in count(1):
             comments = self._call("GET", f"{self.comments}?per_page={_PAGE}&page={page}")
             if not isinstance(comments, list):

@@ -331,6 +331,7 @@ def check_classifier(
     Raises:
         OptionError: The model has another head or other labels, or does not exist.
         DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+        ImportError: transformers is not installed.
     """
     if form.head == "first_token":
         if "foundation" not in checkpoint.load(_raw_config):

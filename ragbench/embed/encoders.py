@@ -259,7 +259,8 @@ def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
     """Raise an `OptionError` if a model does not exist or has fewer than `num_layers` layers.
 
     Reads the configuration, not the weights; layer 0 is the output of the embeddings. DataError if
-    it is not in the cache of the hub and the hub cannot be reached.
+    it is not in the cache of the hub and the hub cannot be reached; ImportError without
+    transformers.
     """
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:

@@ -206,6 +206,7 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
     Raises:
         OptionError: Neither a folder of a model nor a name on the hub.
         DataError: The model is not in the cache, and the hub cannot be reached.
+        ImportError: A hub name, and transformers is not installed.
     """
     checkpoint = embed.find_checkpoint(owner, model)
     if checkpoint.folder is None:

@@ -19,7 +19,8 @@ class Predictions(Generator):
     The answers are judged against the `contexts` of the file, or without them against the passages
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
     failures. A file with several answers to a query numbers them from 0 in the column `sample`;
-    `samples` must equal their number. DataError if the file cannot be read or a row is wrong.
+    `samples` must equal their number. DataError if the file cannot be read or a row is wrong;
+    MissingExtra for a Parquet file without the extra `parquet`.
     """
 
     is_stored = True

@@ -287,7 +287,8 @@ async def ask_structured(
         ask: Sends a request, such as `engine.aask`.
         request: Request with a schema.
         reasks: Number of further requests after an unreadable reply.
-        check: Raises `Unreadable` for a value that fits the schema and is wrong all the same.
+        check: Raises `Unreadable` for a value that fits the schema and is wrong all the same; None
+            accepts every value that fits.
 
     Raises:
         OptionError: The request has no schema.

@@ -77,7 +77,10 @@ class WatchedStream:
         self._has_rest = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return the next bytes, of any number; empty at the end."""
+        """Return the next bytes, of any number; empty at the end.
+
+        `timeout` is in seconds; None waits without limit.
+        """
         data: bytes = await self._stream.read(max(max_bytes, _READ_BYTES), timeout)
         if data and self._reply is not None:
             self._parse(self._reply, data)

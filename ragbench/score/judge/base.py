@@ -33,7 +33,8 @@ class JudgedItem:
         query_id: Id of the query, for the rows of files.
         queries: Search queries that the system formulated; None if it formulated none.
         guidelines: Rules for this answer, besides the guidelines of the rubric.
-        other: Answer of another system to the same question, for rubrics that compare a pair.
+        other: Answer of another system to the same question, for rubrics that compare a pair; None
+            if there is none.
         nuggets: Facts of a good answer, for rubrics over nuggets; None: the judge extracts them
             from the references.
         sample: Number of this answer among several answers to the query, from 0; models do not see

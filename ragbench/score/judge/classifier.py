@@ -139,7 +139,7 @@ class Classifier(RubricJudge):
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset | None, str]:
-    """Return the checked options, the preset and the name of the model.
+    """Return the checked options, the preset or None, and the name of the model.
 
     Raises:
         OptionError: A wrong value, or neither a model nor a preset.

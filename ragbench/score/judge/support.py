@@ -71,7 +71,7 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     """Return passage number, from 1 -> text of each passage that is not blank.
 
     A model that reads all passages at once has one source, with the number 0: its prompt with all
-    passages. No passages give an empty mapping.
+    passages. No passages give an empty mapping; without a preset each passage is read alone.
     """
     passages = [passage for passage in item.contexts or [] if passage.strip()]
     if preset is not None and preset.reads_all:

@@ -117,8 +117,8 @@ class RankedGrades:
     ) -> FloatArray:
         """Weigh each row by its rank, or by its expectation over the ranks of its tie group.
 
-        `k` is the last rank that weighs anything; an array where it differs from row to row. Shape
-        (rows,); `weight` gets an array of ranks from 1.
+        `k` is the last rank that weighs anything, an array where it differs from row to row; None
+        for all ranks. Shape (rows,); `weight` gets an array of ranks from 1.
         """
         if self.averaged:
             return self.ties.mean(weight, k)

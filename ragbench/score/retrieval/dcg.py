@@ -316,6 +316,7 @@ def ndcg_rel(ranked: RankedGrades, *, gains: options.Gains | None = None) -> Flo
 
     nDCG@k falls and rises with k for reasons that have little to do with the system; this looks
     where a reader found something. A document that was missed counts with nDCG over the whole list.
+    `gains` sets the gains of single grades, as `{1:3,2:9}`; any other grade gains itself.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -350,7 +351,7 @@ def rndcg(
 
     With five documents of grade 3, three of grade 2 and ten of grade 1 these are ranks 5, 8 and 18.
     Where the list goes on behind the rank after the last of them, its end is one more. A query
-    needs a document of grade `rel`, which changes nothing else.
+    needs a document of grade `rel`, which changes nothing else. `gains` is that of `ndcg_rel`.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -445,7 +446,8 @@ def normalized_gain(ranked: RankedGrades, *, gains: options.Gains | None = None)
 
     A document at rank i gains its grade / log2(2 + best(i) - found(i)): best(i) is what the best
     ranking gains down to rank i, at least 1 a rank, found(i) what this one does. Behind good
-    documents a hit counts nearly in full at any depth, which `ndcg` does not allow.
+    documents a hit counts nearly in full at any depth, which `ndcg` does not allow. `gains` sets
+    the gains of single grades, as `{1:3,2:9}`; any other grade gains itself.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

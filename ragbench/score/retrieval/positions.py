@@ -264,8 +264,9 @@ class TieGroups:
     ) -> FloatArray:
         """Average a weight of ranks over the ranks of each row's tie group.
 
-        Every order of the tied documents is as likely. `k` is the last rank that weighs anything;
-        an array where it differs from row to row. Shape (rows,); ranks count from 1.
+        Every order of the tied documents is as likely. `k` is the last rank that weighs anything,
+        an array where it differs from row to row; None for all ranks. Shape (rows,); ranks count
+        from 1.
         """
         depth = int(self.last.max(initial=0))
         sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))

@@ -94,6 +94,7 @@ async def check_claims(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
     """
     sides = [side.split("_") for side in grounding.FORMULAS[vote.rubric.formula or ""].sides]
     texts = _texts(vote.item)

@@ -20,6 +20,7 @@ async def count_satisfied(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
 
     References:
         deepeval, Conversation Completeness.
@@ -46,6 +47,7 @@ async def count_retained(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
 
     References:
         deepeval, Knowledge Retention.

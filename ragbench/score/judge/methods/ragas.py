@@ -30,6 +30,7 @@ async def apply_ragas(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
         IndexError: The metric needs a reference, and the item has none.
 
     References:

@@ -27,6 +27,7 @@ async def rate(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
     """
     rubric, of_passages = vote.rubric, vote.rubric.asks == "context"
     passages = range(len(vote.item.contexts or ())) if of_passages else [None]
@@ -120,6 +121,7 @@ async def compare_pair(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
 
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.

@@ -25,6 +25,7 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
     """
     nuggets = vote.item.nuggets
     if nuggets is None:
@@ -79,6 +80,7 @@ async def check_support(vote: Vote) -> Verdict:
 
     Raises:
         CallFailure: A request failed.
+        RagbenchError: The user has to act, as for a missing key.
 
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
