@@ -396,7 +396,7 @@ def _read_leaf(kinds: tuple[type, ...], allowed: str, limit: float | None, value
 def _read_word(words: tuple[str, ...], value: Any) -> Any:
     """Return a text that is one of some words; raise `Unfit` for anything else."""
     if type(value) is not str:
-        raise Unfit(f"found {kind(value)}", "text")
+        raise Unfit(f"found {kind(value)}", ", ".join(words))
     # exact types above: words are texts in every file
     if value not in words:
         raise Unfit(f"found '{value}'", ", ".join(words), nearest(value, words))

@@ -76,7 +76,8 @@ class Chunking(registry.OptionSet):
             allowed = f"an integer from 0, less than size ({self.size})"
             raise OptionError("chunk", "overlap", self.overlap, allowed)
         if (self.factory is None) == (self.by == "langchain"):
-            allowed = "by: langchain with factory: module:Name, other words without one"
+            example = "langchain_text_splitters:RecursiveCharacterTextSplitter"
+            allowed = f"module:Name with by: langchain, such as {example}; none with other words"
             raise OptionError("chunk", "factory", self.factory, allowed)
         if self.tokenizer is not None and self.by != "tokens":
             raise OptionError("chunk", "tokenizer", self.tokenizer, "no tokenizer; or by: tokens")

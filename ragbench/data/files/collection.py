@@ -214,8 +214,11 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
         DataError: A `<top>` is not closed.
     """
     text = "".join(line for _, line in lines)
+    number, position = 1, 0
     for top in _TOP.finditer(text):
-        entry = rows.Entry(str(path), text.count("\n", 0, top.start()) + 1, {})
+        # from the last topic on: from the start of the text, many topics would take seconds
+        number, position = number + text.count("\n", position, top.start()), top.start()
+        entry = rows.Entry(str(path), number, {})
         if not top["end"]:
             raise entry.error("<top> is not closed")
         _, *parts = _TAG.split(top["content"])

@@ -317,10 +317,13 @@ def value_at(value: Any, path: str | None) -> Any:
         return value_at(value[int(head)], tail) if head in map(str, range(len(value))) else None
     if not isinstance(value, Mapping):
         return None
-    steps = path.split(".")
     # the longest key comes first: keys may hold dots themselves
-    for length in range(len(steps), 0, -1):
-        inner = value_at(value.get(".".join(steps[:length])), ".".join(steps[length:]))
+    head, dot = path, "."
+    while dot:
+        part = value.get(head)
+        # most paths of an export lead nowhere, which one look for each key tells
+        inner = None if part is None else value_at(part, path[len(head) + 1 :])
         if inner is not None:
             return inner
+        head, dot, _ = head.rpartition(".")
     return None

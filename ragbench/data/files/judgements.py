@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -21,7 +22,7 @@ from ragbench.data.files.rows import ID_ALLOWED, id_problem, read_jsonl
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
 from ragbench.records.codec import Record
-from ragbench.registry import nearest
+from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
@@ -293,8 +294,10 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
         nuggets = entry.as_record(NuggetLine).nuggets
         # without the assignment, which differs from answer to answer
         facts = [(nugget.text, nugget.importance) for nugget in nuggets]
-        if "" in (texts := [text.strip() for text, _ in facts]) or len(set(texts)) < len(texts):
-            raise entry.error("a nugget is empty or repeated", allowed="each nugget once, as text")
+        counts = Counter(text.strip() for text, _ in facts)
+        if (text := next((t for t, n in counts.items() if not t or n > 1), None)) is not None:
+            problem = f"nugget {shown(text)} is empty or repeated"
+            raise entry.error(problem, allowed="each nugget once, as text")
         first = nuggets_by_query.setdefault(query, nuggets)
         if facts != [(nugget.text, nugget.importance) for nugget in first]:
             allowed = "the same nuggets, in the same order, on every line of a query"
