@@ -63,7 +63,9 @@ def test_standard_input_is_held_to_the_same(bomb, monkeypatch):
         list(lines.read_lines(lines.standard_input()))
 
 
-def test_what_repeats_itself_is_read(tmp_path):
+def test_what_repeats_itself_is_read(tmp_path, monkeypatch):
+    """The limit is that of a line: the lines of this file are longer together."""
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress((b"q 0 d 1 " * 999 + b"q 0 d 1\n") * 1_000))
 

@@ -48,17 +48,20 @@ def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
         ({"qid": "q", "nuggets": {}}, r":1: nuggets: found an object; allowed: a list of objects"),
         ({"qid": "q", "nuggets": ["a"]}, r":1: nuggets.0: found text; allowed: an object"),
         ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, r":1: nuggets.1: no 'importance'"),
-        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: a nugget is empty or repeated"),
+        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: nugget '' is empty or repeated"),
         (
             {"qid": "q", "nuggets": [{**VITAL, "importance": "vitl"}]},
             r"nuggets.0.importance: found 'vitl'; did you mean 'vital'\? allowed: vital, okay",
         ),
-        ({"qid": "q", "nuggets": [{**VITAL, "importance": None}]}, "importance: found null"),
+        (
+            {"qid": "q", "nuggets": [{**VITAL, "importance": None}]},
+            "importance: found null; allowed: vital, okay",
+        ),
         (
             {"qid": "q", "nuggets": [{**VITAL, "assignment": True}]},
-            "assignment: found a truth value",
+            "assignment: found a truth value; allowed: support, partial_support, not_support",
         ),
-        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "a nugget is empty or repeated"),
+        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "nugget 'it opened in 1932' is empty or rep"),
     ],
 )
 def test_mistakes(tmp_path, line, message):

@@ -35,6 +35,12 @@ def test_trec_topics(write):
     assert second == Query("302", "Salt: its trade", {"description": "Who traded salt?"})
 
 
+def test_a_part_that_stands_twice_is_one_text(write):
+    raw = "<top>\n<num>1<title>Salt: </title> no part <title>its trade</title>\n</top>\n"
+
+    assert read_topics(write("topics.txt", raw)) == [Query("1", "Salt: its trade")]
+
+
 def test_another_part_of_the_topic(write, problem):
     path = write("topics.txt", TOPICS)
 

@@ -57,6 +57,18 @@ def test_what_was_written_is_read_and_numpy_reads_it_too(tmp_path_factory, array
     assert not kept["grown"].flags.writeable
 
 
+def test_texts_that_are_appended_bit_by_bit_are_those_of_one_list(tmp_path):
+    def fill(writer):
+        with writer.open_texts("texts") as append:
+            append(["a", "é"])
+            append([])
+            append(["", "bc"])
+
+    assert list(ArrayStore(tmp_path).ensure("index", "of", "k", fill).texts("texts")) == [
+        *("a", "é", "", "bc")
+    ]
+
+
 def test_made_once_and_found_in_the_folders_of_others(tmp_path):
     made = []
 

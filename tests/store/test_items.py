@@ -64,6 +64,13 @@ def test_the_last_value_of_an_item_counts(open_items):
     assert open_items().get("q") == 3
 
 
+def test_items_of_further_folders_are_there(open_items):
+    open_items("theirs").put("q", 1)
+
+    items = open_items("ours", ["theirs"])
+    assert ("q" in items, "other" in items) == (True, False)
+
+
 def test_keys_and_stages_have_items_of_their_own(open_items):
     open_items(key="a").put("q", 1)
 

@@ -75,6 +75,17 @@ _QUESTIONS = st.lists(
 )
 
 
+@given(st.lists(st.sets(st.sampled_from("bcdefghj"), min_size=1).map(" ".join), max_size=12))
+def test_of_words_without_a_meaning_those_with_few_words_in_addition_ask_the_same(questions):
+    contents = [frozenset(question.split()) for question in questions]
+    expected = [
+        (row, later, similarity)
+        for row, later, similarity in near_duplicates(questions, 0.8)
+        if contents[row] <= contents[later] or contents[later] <= contents[row]
+    ]
+    assert same_questions(questions, "none") == expected
+
+
 @given(_QUESTIONS)
 def test_the_index_finds_the_pairs_that_a_comparison_of_two_questions_finds(questions):
     expected = [
