@@ -78,8 +78,8 @@ def compare_systems(
         the queries has none. Without systems there is no measure.
 
     Raises:
-        OptionError: `clusters` are not one label per query, or a score is infinite or outside the
-            range of its measure.
+        OptionError: `clusters` are not one label per query, or a score is infinite or beyond the
+            range of its measure by so much that a difference is larger than the range.
     """
     tested = tested or TestedPairs(systems, method, clusters)
     pairs = pair_systems(systems, baseline, None if clusters is None else np.asarray(clusters))
@@ -229,8 +229,8 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
     """Return difference, interval and effect size of a pair, without a test.
 
     `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
-    none remains, counts of the result are 0 and its other numbers None. OptionError if a score is
-    outside the range of its measure.
+    none remains, counts of the result are 0 and its other numbers None. OptionError if a difference
+    is larger than the range of the measure.
     """
     system, baseline = pair.names
     compared = ~np.isnan(differences)
@@ -334,7 +334,7 @@ def compare_slices(
     and systems are families of their own. `worse` is None for a slice of fewer than
     `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
     slicings, then the measures, the systems, the slices; empty without slicings. OptionError if
-    `clusters` are not one label per query, or a score is outside the range of its measure.
+    `clusters` are not one label per query, or a difference is larger than the range of its measure.
     """
     labels = None if clusters is None else np.asarray(clusters)
     return tuple(

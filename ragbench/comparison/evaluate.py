@@ -639,11 +639,12 @@ def evaluate_ranked_file(
     """Score a ranked run file by the rules that ranked it, under the labels of the measures.
 
     `tag` goes into the counts; None leaves it out. The queries are those of the qrels, in their
-    order. A run without a judged query is no error here: see `refuse_unjudged`.
+    order. A run without a judged query is no error here: see `refuse_unjudged`. Measures are those
+    that `rank_run_file` got: others may read records that the evidence lacks.
 
     Raises:
         AdapterError: A measure of the user fails.
-        KeyError: The evidence lacks a record that a measure reads, such as subtopics.
+        IndexError: A measure reads subtopics, and the file was ranked without them.
     """
     scored = score_run.score_ranked(ranked.evidence, measures, rules)
     columns = {column.name: column for column in scored.columns}
