@@ -390,7 +390,10 @@ def _place_pattern(place: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _pattern(value: str) -> re.Pattern[str]:
-    """Return the pattern of a value, each of its characters as it is or URL-encoded."""
+    """Return the pattern of a value, each of its characters as it is or URL-encoded.
+
+    A value of fewer than 8 characters matches as a whole word only.
+    """
     pieces = []
     for character in value:
         encoded = "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -276,7 +276,7 @@ def _cleaner(hint: Any) -> Clean | None:
 def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
     """Return a JSON value with `clean` applied to every text, keys included.
 
-    Tuples stay as they are.
+    A tuple is returned as it is: texts in it are not cleaned.
     """
     if isinstance(value, str):
         return clean(value)

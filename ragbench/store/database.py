@@ -197,6 +197,7 @@ class Store:
 
         Raises:
             DataError: The file cannot be written.
+            OSError: A file without rows cannot be deleted.
         """
         keys = [(entry.kind, entry.key) for entry in entries]
 

@@ -148,7 +148,7 @@ class QuestionIndex:
     def find(self, question: str) -> dict[int, float]:
         """Return row -> similarity of the rows that ask for the same, ascending; {} for none.
 
-        The similarity is the Jaccard index of the content words.
+        The similarity is the Jaccard index of the content words. Row 0 is the first question added.
         """
         content = self._content(question)
         n_shared = math.ceil(_SAME * len(content) - _ROUNDING)

@@ -270,7 +270,10 @@ class GoldIds:
         raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{self.forms}; {hint}")
 
     def _of_text(self, entry: Entry, column: str, text: str, *, top: bool) -> GradedIds:
-        """Return (id, None) pairs of a text: an id, ids between separators, or a list in brackets.
+        """Return (id, grade) pairs of a text: an id, ids between separators, or a list in brackets.
+
+        Only an object in braces has grades; else they are None. `top` is True for a whole cell: in
+        other texts, brackets are text, and separators count only beside a name of the corpus.
 
         A text that the corpus knows is one id, whatever it holds. Empty text, and `nan`, `none` or
         `null` unless the corpus has such a name, give []. Separators are `;`, `|` and line breaks;

@@ -134,6 +134,8 @@ def broken_gzip(error: Exception, name: str, number: int) -> DataError:
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
     """Yield (line number, text with the line end) of a UTF-8 file, plain or gzip.
 
+    A stream is read as it is, without decompression.
+
     Raises:
         DataError: A line is not UTF-8, has a NUL byte or is longer than 64 MiB, or the file is
             missing, empty, damaged gzip, or cannot be read; names the line.

@@ -130,7 +130,7 @@ class RunStream:
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
-        """Yield the blocks of whole queries, in the order of the file; a DataError for a wrong one.
+        """Yield the blocks of whole queries, in the order of the file; DataError for a wrong line.
 
         The last query of each chunk is carried over, since the next may continue it.
         """

@@ -374,6 +374,8 @@ class RecordTable:
     def _contexts(self, entry: Entry, chat: fields.Chat) -> list[Document] | None:
         """Return the passages of a row, with the ids of the column `retrieved`; None without both.
 
+        Ids alone give the documents of the corpus, without a text for an id that it lacks.
+
         Raises:
             DataError: A column has another form, or there are more or fewer ids than passages.
         """

@@ -250,7 +250,10 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
 
 
 def _cells(column: Column, rows: slice) -> Sequence[str]:
-    """Return the cells of some rows of a column, one text per row; '' for NaN and None."""
+    """Return the cells of some rows of a column, one text per row.
+
+    None, NaN and infinities give ''.
+    """
     if column is None or isinstance(column, str):
         return [_cell(column)] * (rows.stop - rows.start)
     if not isinstance(column, np.ndarray):

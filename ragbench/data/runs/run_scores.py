@@ -119,8 +119,8 @@ class _ScoreReader:
         """Return the columns and costs of a system.
 
         Raises:
-            DataError: A query or a cause is missing, or the queries differ from those of other
-                systems.
+            DataError: A query, a score or a cause is missing, or the queries differ from those of
+                other systems, or from those of its costs.
         """
         rows = self._cells.get(system.name, {})
         if list(rows) != self.query_ids:
