@@ -155,6 +155,7 @@ def test_one_system_has_no_order_of_systems():
     printed = render_certificate(certificate)
     assert "question level leaves out 20 queries: 20 where one answer is rated" in printed
     assert "note: system level: one item has no order" in printed
+    assert ": \n" not in printed, "a number that is there has no reason"
 
 
 def test_a_scale_that_runs_down_turns_labels_round():

@@ -166,6 +166,20 @@ def test_the_page_has_the_same(fixes):
     assert [(row[0], row[2]) for row in pairs] == [("first/open", "30"), ("second/open", "40")]
 
 
+def test_pairs_that_did_not_run_have_no_count_and_nothing_lost_has_no_groups(fixes):
+    contracts = tuple(
+        replace(contract, pairs=tuple(replace(pair, right=None) for pair in contract.pairs))
+        for contract in fixes.contracts
+    )
+    none_lost = replace(fixes.groups, lost=0, groups=())
+
+    chapter = fix_chapter(replace(fixes, contracts=contracts, groups=none_lost))
+
+    grids = {grid.caption: grid.rows for grid in chapter.grids}
+    assert {row[2] for row in grids["open: right answers of its pairs"]} == {""}
+    assert not any("lost questions" in caption for caption in grids)
+
+
 def test_json_has_groups_contracts_and_gains(fixes):
     value = json.loads(json.dumps(to_json(fixes)))
 

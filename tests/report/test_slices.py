@@ -36,6 +36,14 @@ def test_the_surest_loss_stands_first():
     assert found.grids[0].rows[0][5] == "0.0020"
 
 
+def test_of_equal_p_values_the_largest_loss_stands_first():
+    rows = [row("law", True, difference=-0.1), row("tax", True, difference=-0.3)]
+
+    found = build_slices({"slices": rows})
+
+    assert [line[0].split()[-1] for line in found.grids[0].rows] == ["tax", "law"]
+
+
 def test_each_field_says_what_was_not_tested():
     rows = [row("law", False), row("tiny", None), row("4 words", False, field="query_length")]
 
