@@ -88,6 +88,19 @@ def test_a_group_that_is_none_is_refused():
         measure("dummy", range=(0.0, 1.0), group="odds")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["retrievers", "rerankers", "generators", "apps", "loaders", "measures", "metrics", "judges"],
+)
+def test_each_option_has_its_help(kind):
+    """Read from docstrings: a wrong name there would leave the option without help."""
+    entries = json.loads(invoke(kind, "--json"))[kind]
+    options = [(entry["name"], option) for entry in entries for option in entry["options"]]
+
+    assert options
+    assert [(name, o["name"]) for name, o in options if not o["help"].endswith(".")] == []
+
+
 @pytest.mark.parametrize("kind", ["retrievers", "measures", "metrics", "rubrics"])
 def test_json(kind):
     catalog = json.loads(invoke(kind, "--json"))

@@ -141,6 +141,16 @@ def test_waiting_as_asked_does_not_count_as_slow(serve):
     assert engine.ask(asking()).text == GOOD
 
 
+def test_a_longer_wait_than_five_minutes_is_a_failure(serve):
+    busy = Answer("later", status=429, headers={"retry-after": "301"})
+    server, engine = serve(busy)
+
+    with pytest.raises(CallFailure, match="it asks to wait 301 s, longer than 300 s"):
+        engine.ask(asking())
+
+    assert server.counters.requests == 1
+
+
 def test_a_refusal_is_a_reply(serve, stream):
     _, engine = serve(FAULTS["refusal"](GOOD), engine=stream)
 

@@ -54,6 +54,9 @@ EXACT_SPELLINGS = {"ERR": "err(max=4)"}
 # Option and value of ir_measures -> ours.
 OPTION_SPELLINGS = {("dcg", "log2"): ("gain", "linear"), ("dcg", "exp-log2"): ("gain", "exp")}
 
+# ir_measures rounds recall levels as trec_eval 9 does, whatever the rest of a run uses.
+_INTERPOLATED = "iprec_at_recall@0.1, which has the values of ir_measures with trec_eval: 9"
+
 # Objects of ir_measures whose name is another measure of ours -> advice.
 FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}
 
@@ -227,6 +230,8 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
+    if name == "IPrec":
+        raise OptionError("measure", "", text, _INTERPOLATED)
     # NumRet(rel=1) of ir_measures counts relevant documents, NumRet all
     ours = WITH_OPTIONS.get(name.casefold()) if options else None
     return [_measure(text, ours or _spelt(name), options, k, implied)]

@@ -74,6 +74,7 @@ def test_replies_are_stored_and_not_asked_for_again(tmp_path):
     [
         ({"error": "no"}, "unreadable"),
         ([[{"label": "entailment", "score": 0.5}]], "unreadable"),
+        ([[{"label": "entailment", "score": 0.5}]] * 3, "unreadable"),
         ([[1], [2]], "unreadable"),
         (Reply({"error": "busy"}, status=503), "server_error"),
         (Reply(b"<html>"), "malformed"),

@@ -163,7 +163,7 @@ def test_several_names(names, expected):
         ("success", "hit_rate: k: found None, allowed: a cut-off, as in hit_rate@10"),
         ("P_2.5", "precision: k: found '2.5', allowed: an integer >= 1"),
         ("iprec_at_recall", "recall: found None, allowed: a cut-off, as in iprec_at_recall@0.5"),
-        ("IPrec@0.1", "measure: found 'IPrec@0.1', allowed: "),
+        ("IPrec@0.1", "allowed: iprec_at_recall@0.1, which has the values of ir_measures with"),
         ("iprec_at_recall(recall=0.1)@0.2", "options: found 'recall=0.1', allowed: options in"),
         ("iprec_at_recall@low", "recall: found 'low', allowed: a number from 0 to 1"),
         ("nDCG(judged_only=True)@10", "options: found 'judged_only=True', allowed: options in"),
