@@ -127,7 +127,11 @@ def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple
 
 
 class QuestionIndex:
-    """Questions of one language that grow one by one, by the rule of `same_questions`."""
+    """Index of questions of one language, to find those that ask for the same as a new one.
+
+    `add` adds a question, whose row counts from 0; `find` returns row -> similarity, and adds
+    nothing.
+    """
 
     def __init__(self, language: str = "en") -> None:
         name = language_name(language)

@@ -310,7 +310,10 @@ class Chat:
 
 
 class ChatReader:
-    """Reader of the conversation and the tool calls of each row, by the columns of a file."""
+    """Reader of the conversation and the tool calls of each row, by the columns of a file.
+
+    `read` raises a DataError for turns or calls of another form.
+    """
 
     def __init__(
         self, entries: Sequence[Entry], columns: Mapping[str, str], documents: Sequence[Document]

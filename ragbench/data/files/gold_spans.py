@@ -64,7 +64,10 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
 
 
 class SpanReader:
-    """Reader of gold spans; each span of a corpus has the text of its document as `quote`."""
+    """Reader of gold spans; each span of a corpus has the text of its document as `quote`.
+
+    None stands for a span or quote that its document, or the corpus, does not hold.
+    """
 
     def __init__(self, documents: Sequence[Document] | None, ids: GoldIds) -> None:
         """Index `documents` by id; without a corpus (None) spans are taken as they are written.

@@ -39,7 +39,11 @@ _NOT_TO_CHECK = (PackedDocuments, type(None))  # loaders of files check what the
 
 
 class PythonLoader:
-    """Loader that calls a user's function, and checks the data set; `as_loader` makes it."""
+    """Loader that calls a user's function at each `load`, and checks the data set.
+
+    `as_loader` makes it. An error of the function becomes an AdapterError, unless it is one of
+    ragbench.
+    """
 
     def __init__(self, call: Callable[[], Any], owner: str) -> None:
         self._call, self._owner = call, owner

@@ -56,6 +56,9 @@ def system_name(label: str) -> str:
 class QuestionTable:
     """Questions, gold and answers of the rows of a table; `add` collects them row by row.
 
+    `add` raises a DataError for a row that contradicts an earlier one, or in which a system answers
+    a question again; in a log such a question gets a new id.
+
     Attributes:
         is_log: True if rows have neither ids nor systems: then each row is a question of its own.
         n_repeated: Number of rows of such a log that repeat an earlier question.

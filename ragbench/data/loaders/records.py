@@ -202,7 +202,12 @@ class HuggingFace(TableLoader):
 
 
 class RecordTable:
-    """Rows of records with the column of each part; loaders and `collection_of` make it."""
+    """Rows of records with the column of each part; loaders and `collection_of` make it.
+
+    `collection` returns the data set, and is called once; `preview` returns the first rows, and
+    `places` where each question stands. Each of them reads the rows, with a DataError for a wrong
+    one.
+    """
 
     def __init__(
         self,

@@ -38,7 +38,8 @@ PARTS = ("question", "judgements", "subtopics", "answers", "spans")
 class Lines:
     """Index of a JSON Lines file by the id in each line; a missing file has no lines.
 
-    A line takes two numbers of memory, however long it is. The file stays open between reads.
+    A line takes two numbers of memory, however long it is. The file stays open between reads. An
+    unknown id has no lines either: `read` returns [].
     """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
