@@ -232,9 +232,15 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
 def grid_lines(grid: Grid, width: int | None = None) -> list[str]:
     """Return an empty line, the caption of a table, and its heads and rows as aligned lines.
 
-    `width` wraps long last cells as in `draw`; None wraps nothing.
+    `width` wraps long last cells as in `draw`; None wraps nothing. Where last cells go below the
+    others, the last head is left out.
     """
-    return ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)), width)]
+    *columns, last = zip(grid.heads, *grid.rows, strict=True)
+    if width is not None and columns and len(last) > 1:
+        start = "".join(cell + GAP for cell in align(columns)[0])
+        go_below = width - len(start) < _NARROWEST and len(start) + max(map(len, last[1:])) > width
+        last = ("" if go_below else last[0], *last[1:])
+    return ["", grid.caption, *draw([*columns, last], width)]
 
 
 # Sign of each cause in a bar of text.
