@@ -349,11 +349,12 @@ def test_chunks_with_the_id_of_their_document_are_all_kept(write):
     assert any("1 passage with the id of another passage" in note for note in collection.notes)
 
 
-def test_messages_before_the_question_are_its_turns(write):
+@pytest.mark.parametrize("role", ["assistant", "ai", "model"])
+def test_messages_before_the_question_are_its_turns(write, role):
     said = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Which moon is hot?"},
-        {"role": "assistant", "content": "Io."},
+        {"role": role, "content": "Io."},
         {"role": "user", "content": "Why?"},
     ]
     spans = [root(input__value=json.dumps({"messages": said}))]

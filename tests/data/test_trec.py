@@ -50,6 +50,15 @@ def test_a_collection(files):
     assert set(collection.fingerprints) == {"queries", "corpus", "qrels"}
 
 
+def test_the_chosen_part_of_a_topic_is_its_query(files, write):
+    topic = "<top><num>{0}<title>t{0}<desc>Description: d{0}</top>\n"
+    files["topics"] = write("topics.txt", topic.format(1) + topic.format(2))
+
+    queries = Trec(**files, field="description").load().queries
+
+    assert [query.text for query in queries] == ["d1", "d2"]
+
+
 def test_hidden_files_and_folders_hold_no_documents(files, write):
     write("docs/.ab.sgml", "text outside of a document")
     write("docs/.git/HEAD", "text outside of a document")

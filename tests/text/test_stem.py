@@ -8,6 +8,7 @@ from nltk.stem.snowball import SnowballStemmer
 
 from ragbench.errors import OptionError
 from ragbench.text.analyzer import load_stemmer, porter_stem
+from ragbench.text.languages import LANGUAGES
 
 WORDS = [
     "generously",
@@ -114,6 +115,13 @@ def test_porter_agrees_with_nltk(start, endings, upper):
     assert porter_stem(word) == PorterStemmer().stem(word)
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_ending_is_replaced_as_in_nltk(ending):
+    words = [start + ending for start in ("t", "feas", "respons", "gener", "adopt")]
+
+    assert [porter_stem(word) for word in words] == [PorterStemmer().stem(word) for word in words]
+
+
 @pytest.mark.parametrize(
     "word",
     [
@@ -150,6 +158,10 @@ def test_words_that_are_special_to_porter(word):
 def test_examples_of_the_paper(word, stem):
     """Porter (1980), sections 2 and 3."""
     assert porter_stem(word) == stem
+
+
+def test_the_languages_are_those_of_nltk():
+    assert {*LANGUAGES.values(), "porter"} == {*SnowballStemmer.languages}
 
 
 def test_none_changes_nothing():

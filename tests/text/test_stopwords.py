@@ -1,6 +1,7 @@
 """Stop words: the lists, files of the user's, and what is neither."""
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,17 @@ def test_analysis_by_language():
     assert Analyzer.for_language("en")("The retrievers retrieved") == ["retriev", "retriev"]
     assert Analyzer.for_language("de")("Die Häuser und das Haus") == ["haus", "haus"]
     assert Analyzer.for_language("zh")("東京都") == ["東京", "京都"]
+
+
+def test_the_identity_covers_the_code_and_its_data_files(monkeypatch):
+    analyzer, identity = Analyzer.for_language("en"), Analyzer.for_language("en").identity
+    read_bytes = Path.read_bytes
+
+    for name in ("analyzer.py", "porter.txt", "abbreviations.txt"):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                *(Path, "read_bytes"),
+                lambda path, name=name: read_bytes(path) + b"#" * (path.name == name),
+            )
+            assert analyzer.identity != identity, name
+    assert analyzer.identity == identity
