@@ -180,6 +180,15 @@ def test_passages_find_their_document(write):
     assert len(ids[5]) == 12
 
 
+def test_retrieved_ids_have_the_texts_of_the_corpus(write):
+    corpus = write("corpus.jsonl", [{"_id": "d1", "text": "alpha"}, {"_id": "d2", "text": "beta"}])
+    path = write("a.jsonl", [{"question": "?!", "retrieved": ["d2", "gone"], "relevant": ["d2"]}])
+
+    [answered] = Records(path=path, corpus=corpus).load().given["given"]
+
+    assert answered.contexts == [Document("d2", "beta"), Document("gone", "")]
+
+
 def test_empty_documents_are_noted_once(write):
     corpus = write("corpus.jsonl", [{"_id": "d1", "text": ""}, {"_id": "d2", "text": "beta"}])
 
