@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.codec import Record, cleaned, from_json, kind, to_json
+from ragbench.records.fixes import LostGroup
 from ragbench.records.gate import Decision, DropFacts, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
@@ -255,3 +256,18 @@ def test_claims_are_cleaned_as_the_reasons_are():
     assert {each.text for each in found.claims} == {"the key is ***"}
     assert from_json(VerdictRow, to_json(found)) == found
     assert "claims" not in to_json(VerdictRow(query_id="q", rubric="r", model="m", judge="j"))
+
+
+@pytest.mark.parametrize(
+    ("field", "phrase"),
+    [
+        ("word", "have the word '{x}'"),
+        ("metadata.word", "have word '{x}'"),
+        ("metadata.{kind}", "have {kind} '{x}'"),
+    ],
+)
+def test_a_group_of_lost_questions_is_named_whatever_its_key_holds(field, phrase):
+    counts = {"lost": 3, "questions": 4, "expected": 1.0, "p_adjusted": 0.01}
+    group = LostGroup(field=field, value="{x}", queries=(), **counts)
+
+    assert group.phrase == phrase
