@@ -553,22 +553,18 @@ def score_pairs(
         Scores of the n items, whose ids are their positions as text, `0` first.
 
     Raises:
-        DataError: The lists differ in length, or a metric's model is not in the cache of the hub,
-            which cannot be reached.
+        DataError: The lists differ in length, a member is no text, or a metric's model is not in
+            the cache of the hub, which cannot be reached.
         OptionError: An unknown metric, an option that is not allowed, or confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
     """
-    if len(predictions) != len(references):
-        raise DataError(
-            f"{len(predictions)} predictions and {len(references)} references",
-            allowed="one reference, or list of references, for each prediction",
-        )
     # only here: scoring a run needs no text metrics
+    from ragbench.score.text.base import checked_rows
     from ragbench.score.text.columns import Counted, TextScorer
     from ragbench.score.text.notation import text_notes
 
-    gold = [[texts] if isinstance(texts, str) else list(texts or ()) for texts in references]
+    gold = [list(texts) for _, texts in checked_rows(predictions, references)]
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
     columns = {column.name: column for column in scorer.score(predictions, gold, advance)}

@@ -152,6 +152,8 @@ def test_half_a_character_is_a_text_like_any_other():
     [
         (["a"], ["a", "b"], "1 predictions and 2 references"),
         ("a text", "a text", "found a text, allowed|found a text; allowed"),
+        (["a"], [5], r"references\[0\]: found 5; allowed: a text, or a list"),
+        ([5], ["a"], r"predictions\[0\]: found 5; allowed: a text"),
     ],
 )
 def test_bad_shapes_are_refused(predictions, references, message):

@@ -12,6 +12,7 @@ from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.traces import Traces
 from ragbench.data.traces.spans import number
 from ragbench.errors import DataError, OptionError
+from ragbench.types import Span
 
 EXPORTS = Path(__file__).parent / "exports"
 FORMS = {
@@ -416,6 +417,17 @@ def test_gold_of_other_questions_is_refused(write):
 
     with pytest.raises(DataError, match="no trace asks a question of this table"):
         loaded("phoenix.jsonl.gz", gold=gold).load()
+
+
+def test_gold_spans_are_those_of_the_traces(write):
+    span = {"document": "lamp-weight", "start": 0, "end": 3}
+    row = {"question": "What is the weight of the lamp?", "reference_spans": [span]}
+
+    collection = loaded("phoenix.jsonl.gz", gold=write("gold.jsonl", [row])).load()
+
+    asked = [query.id for query in collection.queries if query.text == row["question"]]
+    assert asked
+    assert collection.gold_spans == {name: [Span("lamp-weight", 0, 3)] for name in asked}
 
 
 def test_validate_prints_how_traces_were_read(tmp_path):

@@ -423,7 +423,7 @@ def read_gold(
 
     Rows and traces meet by id, or else by the question without case and repeated spaces; of several
     rows with one question the last counts. Traces without gold have no entry in its dicts; `qrels`
-    is None if no trace has gold documents. Gold spans alone stay under the ids of the rows.
+    is None if no trace has gold documents.
 
     Args:
         path: The table; None returns a data set without gold.
@@ -465,6 +465,7 @@ def read_gold(
         queries=queries,
         qrels=Qrels.from_dict(judged) if judged else None,
         answers=by_trace(gold.answers),
+        gold_spans=by_trace(gold.gold_spans),
         expected_tool_calls=by_trace(gold.expected_tool_calls),
         notes=[note],
     )

@@ -81,7 +81,7 @@ _ROW_KEYS = (*_INPUTS, "queries", "guidelines", "other", "turns", "tool_calls", 
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
 
-    A text alone is a list of one. Documents are those of ragbench and of LangChain.
+    A text or mapping alone is a list of one. Documents are those of ragbench and of LangChain.
 
     Raises:
         DataError: A member has no text.
@@ -89,7 +89,8 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     value, texts = row.get(name), []
     if value is None:
         return None
-    for part in [value] if isinstance(value, str) else value:
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    for part in value if is_list else [value]:
         # a document of ours or of LangChain
         text = getattr(part, "full_text", getattr(part, "page_content", part))
         text = part.get("text") if isinstance(part, Mapping) else text
@@ -117,6 +118,11 @@ def _nugget(value: object) -> Nugget:
             return Nugget(fields["text"], importance, assignment)
     allowed = f"importance ({', '.join(IMPORTANCES)}), assignment ({', '.join(ASSIGNMENTS)})"
     raise DataError(f"'nuggets' holds {shown(value)}", allowed=f"mappings of text, {allowed}")
+
+
+def _nuggets(values: object) -> tuple[Nugget, ...]:
+    """Return nuggets; DataError as in `_nugget`, also for a value that is no list."""
+    return tuple(map(_nugget, values if isinstance(values, Iterable) else [values]))
 
 
 # Part of a table -> argument of `Judge.score`.
@@ -216,7 +222,7 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
         guidelines=_texts(row, "guidelines") or [],
         turns=() if turns is None else read_turns(turns, _failing("turns")),
         tool_calls=None if calls is None else read_tool_calls(calls, _failing("tool_calls")),
-        nuggets=None if nuggets is None else tuple(map(_nugget, nuggets)),
+        nuggets=None if nuggets is None else _nuggets(nuggets),
         **{key: row[key] for key in ("question", "answer", "query_id", "other") if key in row},
     )
 

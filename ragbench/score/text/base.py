@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
@@ -470,7 +470,11 @@ def checked_rows(
             f"{len(predictions)} predictions and {len(references)} references",
             allowed="one reference, or list of references, for each prediction",
         )
-    gold = [(texts,) if isinstance(texts, str) else tuple(texts or ()) for texts in references]
+    gold: list[tuple[str, ...]] = []
+    for row, texts in enumerate(references):
+        if texts is not None and not isinstance(texts, Iterable):
+            raise DataError(f"references[{row}]: found {texts!r}", allowed="a text, or a list")
+        gold.append((texts,) if isinstance(texts, str) else tuple(texts or ()))
     for row, (prediction, texts) in enumerate(zip(predictions, gold, strict=True)):
         if prediction is not None and not isinstance(prediction, str):
             raise DataError(f"predictions[{row}]: found {prediction!r}", allowed="a text")

@@ -292,8 +292,11 @@ def test_contexts_may_be_records():
     ]
 
     assert scores == [1.0, 1.0, 1.0]
-    with pytest.raises(DataError, match="'contexts' holds 3"):
-        judge.score(**asked, contexts=[3])
+    for contexts in ([3], 3):
+        with pytest.raises(DataError, match="'contexts' holds 3"):
+            judge.score(**asked, contexts=contexts)
+    with pytest.raises(DataError, match="'nuggets' holds 3"):
+        judge.score(**asked, nuggets=3)
 
 
 def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
