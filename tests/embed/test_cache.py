@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ragbench.embed.base import ignore_progress
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
+from ragbench.embed.component import SearchComponent
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
 from tests.models import build_tiny_embedder
@@ -150,3 +151,17 @@ def test_without_a_cache_nothing_is_written(tiny_embedder, tmp_path, monkeypatch
     EmbedderOptions(model=tiny_embedder, device="cpu", cache=False).open("test").encode(["cat"])
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_vectors_of_further_caches_are_read_and_new_ones_go_to_the_first(tiny_embedder, tmp_path):
+    component, further = SearchComponent(), SearchComponent()
+    further.cache_folder = tmp_path / "further"
+    component.cache_folder, component.cache_also = tmp_path / "first", [tmp_path / "further"]
+    options = EmbedderOptions(model=tiny_embedder, device="cpu")
+    options.open("test", further).encode(["a cat"])
+
+    embedder = options.open("test", component)
+    embedder.encode(["a cat", "a dog"])
+
+    assert (embedder.reused, embedder.encoded) == (1, 1)
+    assert (tmp_path / "first" / "cache.sqlite").is_file()

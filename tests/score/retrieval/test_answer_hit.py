@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
+from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.passage_matching import GoldAnswers, answer_hit
+from ragbench.score.retrieval.score_run import Rules, score_passages
 from ragbench.text.tokenize import normalize_answer
+from ragbench.types import Cause
 
 
 def value_of(passages, answers, k=None):
@@ -89,3 +92,15 @@ def test_never_falls_with_k(passages, answers):
 def test_what_does_not_fit_together_is_refused():
     with pytest.raises(OptionError, match="answer_hit: k: found 0, allowed: an integer >= 1"):
         value_of(["x"], ["a"], 0)
+
+
+def test_a_query_that_the_run_lacks_has_no_value_where_the_rules_skip_it():
+    record = RetrievedPassages([["it is red"], []], [["red"], ["blue"]])
+
+    skipped, zero = (
+        score_passages(record, parse_measures("answer_hit@1"), Rules(missing=rule), missing=[1])[0]
+        for rule in ("skip", "zero")
+    )
+
+    assert skipped.causes.tolist() == [Cause.SCORED, Cause.MISSING_QUERY]
+    assert zero.values.tolist() == [1.0, 0.0]
