@@ -363,8 +363,9 @@ class BaselineItem(_Item):
     """Test that runs the experiment of the file and writes its scores as a baseline file.
 
     Collected with `--ragbench-update` only, one test per baseline file that a gate names. It
-    replaces an existing file, and fails with the message of a `RagbenchError`. With `costs` the
-    file has the costs of the run too.
+    replaces an existing file, also after an incomplete run, but not if nothing was scored, and
+    fails with the message of a `RagbenchError`. With `costs` the file has the costs of the run too.
+    `options` are those of `_Item`: `gates`, and `name` and `parent` of pytest.
     """
 
     def __init__(self, *, file: Path, costs: bool, **options: Any) -> None:

@@ -54,7 +54,7 @@ class CodeCommon(OptionSet):
 
 
 class RerankerCommon(OptionSet):
-    """Further keys of every reranker: the retriever and the depth.
+    """Further keys of every reranker, an entry of `retrievers:` too: the retriever and the depth.
 
     Attributes:
         retriever: Retriever whose hits are reordered.

@@ -234,6 +234,8 @@ class _Reading(NamedTuple):
         mean difference between pairs and control over the questions that pairs read so. The control
         tells how hard these questions are, the difference what further passages change. The
         variance has the noise of the new answers, of the control, and of the mean difference.
+        Without a pair that reads so, the mean is that of the control, and the variance n² / 4,
+        which allows for any number.
 
         References:
             Sarndal, Swensson and Wretman (1992), Model assisted survey sampling, 6.3.

@@ -104,9 +104,11 @@ class Extractive(Generator):
 
 
 def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
-    """Return the score of each sentence by its content words of the question, rank and position.
+    """Return the score of each sentence, in the order of the pool, 0 or more.
 
-    In the order of the pool, 0 or more; an empty pool gives an empty list.
+    It is the rarity of its words of the question and a share of that of its better neighbour, so
+    that a sentence without such a word may have a score, too. It falls with the rank of the passage
+    and the position in it. An empty pool gives an empty list.
     """
     frequency = Counter(term for sentence in pool for term in sentence.terms & question)
     # As in BM25, a word that every sentence has still counts a little.

@@ -153,7 +153,10 @@ class BatchChat(ChatModel):
             self._follow_new(self._refused[model], calls)
 
     def _follow_new(self, refused: completions.Refusals, calls: Sequence[_BatchCall]) -> None:
-        """Send calls of one model in as many batches as their lines need.
+        """Start a task for each batch of calls of one model, as many as their lines need.
+
+        It returns at once, on the running event loop. The tasks answer the calls, also with
+        failures.
 
         Args:
             refused: Parameters to leave out, since the model refuses them.

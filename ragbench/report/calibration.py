@@ -130,7 +130,10 @@ def _cell(coefficient: records.AgreementFound | None) -> str:
 
 
 def _confusion(rubric: records.CertifiedRubric) -> list[str]:
-    """Return the lines of the confusion table, or why there is none."""
+    """Return the confusion table as lines of aligned text, or a line that says why there is none.
+
+    It has a row per level of people, and a column per level of the judge.
+    """
     levels, counts = rubric.confusion.levels, rubric.confusion.counts
     if not levels:
         return ["no confusion table: the scale has no levels"]

@@ -35,6 +35,7 @@ class MMR(Reranker):
     Similarities are cosines of the model's vectors; stored vectors are read from the cache. The
     score of a hit is its marginal relevance when it was selected; the order is the ranking.
 
+    Options are those of `MMROptions`: the model and its cache, `lambda_mult` and `relevance`.
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
     `cache_also` are read, too. OptionError for a model that is no folder and no possible hub name,
     TypeError for an unknown option. A config checks the values of options, this class does not.

@@ -238,8 +238,11 @@ class Store:
         """Return the number of damaged rows of the first file by (kind, key); empty without damage.
 
         Rows that SQLite cannot read count under ("", ""); a damaged structure without such rows
-        counts as one. Damaged rows are not removed. A missing file gives an empty dict. Raises a
-        DataError if the file cannot be read.
+        counts as one. Damaged rows are not removed. A missing file gives an empty dict.
+
+        Raises:
+            DataError: The file cannot be read, is no SQLite database, or belongs to another program
+                or version.
         """
 
         def count(file: Connection) -> dict[tuple[str, str], int]:

@@ -148,9 +148,9 @@ class SQLiteFile:
     def write(self, work: Work[Result], *, durable: bool = True) -> Result:
         """Return the result of a function of the connection that runs in one transaction.
 
-        An error of `work` undoes the transaction and passes through. A damaged file is replaced
-        first, with a warning, and `work` then runs again; so it must have no other effect. A
-        missing file is created.
+        An error of `work` undoes the transaction and passes through. A damaged file is first kept
+        under another name and replaced by a new one with its readable rows, with a warning; `work`
+        then runs again, so it must have no other effect. A missing file is created.
 
         Args:
             work: Function of the connection.

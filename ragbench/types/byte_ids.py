@@ -136,7 +136,7 @@ class ByteIds:
         """Set the bytes beyond the end of each id to zero, in place, and return the words.
 
         Args:
-            words: Word at position `number` of each id.
+            words: Word at position `number` of each id, in which the id has a byte or more.
             number: Position of the words in their ids, from 0.
             lengths: Number of bytes of each id.
         """

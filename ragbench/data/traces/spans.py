@@ -244,8 +244,9 @@ def to_text(value: Json) -> str | None:
 def nested(values: Tree) -> dict[str, Json]:
     """Return attributes as a tree: keys are split at dots, and numbers are positions in lists.
 
-    Keys with None are left out, and lists have no gaps. Without keys: {}. Raises TypeError or
-    AttributeError for keys that are no texts.
+    Keys with None are left out, and lists have no gaps. The value of a key that others continue
+    stands under '': {"a": 1, "a.b": 2} gives {"a": {"": 1, "b": 2}}. Without keys: {}. Raises
+    TypeError or AttributeError for keys that are no texts.
 
     Example:
         >>> nested({"retrieval.documents.0.document.id": "a", "input.value": "Why?"})

@@ -158,8 +158,9 @@ class Forecast:
 def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
     """Return the record that `ragbench plan --json` prints.
 
-    Without a forecast, `queries` and `cost` are None and the lists empty; `workers` and
-    `kept_failures` are left out if there are none.
+    `cost` has the lowest and highest number of calls, tokens and dollars, as `Estimate.to_dict`
+    does. Without a forecast, `queries` and `cost` are None, and `stages` and `warnings` are empty.
+    `workers` and `kept_failures` are left out if there are none.
 
     Args:
         name: Name of the experiment.

@@ -483,7 +483,11 @@ def _number(value: float) -> float | str:
 
 
 def write_document(document: Document) -> list[object]:
-    """Return a document as a JSON list: id, text, title, metadata."""
+    """Return a document as a JSON list: id, text, title, metadata.
+
+    Values of the metadata that JSON lacks, such as dates and NaN, become texts; keys that are no
+    texts or numbers are left out.
+    """
     texts = _plain([document.id, document.text, document.title])
     return [*texts, _plain(dict(document.metadata))]
 
