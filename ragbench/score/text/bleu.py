@@ -162,8 +162,7 @@ def bleu(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        tokenize: 13a, intl (punctuation of every script), zh (Chinese), char, none (at white
-            space), or ja-mecab, ko-mecab, flores101, flores200, spBLEU-1K where installed.
+        tokenize: Tokenizer of both texts.
         max_order: Longest n-grams that are counted.
         smooth: Smoothing of n-grams without a match.
         smooth_value: The value of floor (default 0.1) or add-k (default 1).

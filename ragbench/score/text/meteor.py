@@ -200,8 +200,7 @@ def meteor(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        tokenize: 13a, intl (punctuation of every script), zh (Chinese), char, none (at white
-            space), or ja-mecab, ko-mecab, flores101, flores200, spBLEU-1K where installed.
+        tokenize: Tokenizer of both texts.
         alpha: Weight of recall against precision, 1 is recall.
         beta: How steeply the penalty grows with the chunks.
         gamma: The largest penalty for words out of order.

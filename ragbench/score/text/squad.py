@@ -27,7 +27,14 @@ Articles = Annotated[
     Literal["en", "ar", "de", "es", "nl", "pt", "vi", "zh", "none"],
     Option("The language whose articles do not count; zh and none: no articles."),
 ]
-Script = Annotated[Rules, Option()]
+Script = Annotated[
+    Rules,
+    Option(
+        "unicode (letters of every script are normalised), script (to the letter as the SQuAD "
+        "script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in "
+        "the language of `articles`); with the scripts auto is their way to split words."
+    ),
+]
 # Function that returns the normalised words of an answer.
 Tokens = Callable[[str], "tuple[str, ...]"]
 
@@ -159,9 +166,7 @@ def exact_match(
         references: Its reference, or a list of several.
         tokenize: Tokenizer of both texts.
         articles: Language whose articles do not count.
-        squad: unicode (letters of every script are normalised), script (to the letter as the SQuAD
-            script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in
-            the language of `articles`); with the scripts auto is their way to split words.
+        squad: Rules of the normalisation; with `script` and `mlqa` auto splits as these scripts do.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -271,9 +276,7 @@ def token_f1(
         references: Its reference, or a list of several.
         tokenize: Tokenizer of both texts.
         articles: Language whose articles do not count.
-        squad: unicode (letters of every script are normalised), script (to the letter as the SQuAD
-            script: ASCII punctuation alone is removed), mlqa (to the letter as the MLQA script, in
-            the language of `articles`); with the scripts auto is their way to split words.
+        squad: Rules of the normalisation; with `script` and `mlqa` auto splits as these scripts do.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -71,7 +71,13 @@ def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list
 
 # Function that returns the tokens of a text in order.
 Tokenize = Callable[[str], list[str]]
-Tokenizer = Annotated[str, Option()]
+Tokenizer = Annotated[
+    str,
+    Option(
+        "13a, intl (punctuation of every script), zh (Chinese), char, none (at white space), or "
+        "ja-mecab, ko-mecab, flores101, flores200, spBLEU-1K where installed."
+    ),
+]
 
 # Tokenizers that split only at white space and punctuation.
 WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})

@@ -17,7 +17,13 @@ from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
 
 # Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
-Arguments = Annotated[Literal["share", "exact", "names", "ignore"], Option()]
+Arguments = Annotated[
+    Literal["share", "exact", "names", "ignore"],
+    Option(
+        "What a call of the right tool counts: the share of its arguments that are right, 1 only "
+        "where all are (exact), the share of their names, or always 1 (ignore)."
+    ),
+]
 
 
 class CallScores(NamedTuple):
@@ -59,8 +65,8 @@ def tool_call_accuracy(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: What a call of the right tool counts: the share of its arguments that are right,
-            1 only where all are (exact), the share of their names, or always 1 (ignore).
+        arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
+            are right (exact), the share of their names, or 1 (ignore).
         order: Whether the calls have to come in the order of the gold ones.
 
     Raises:
@@ -162,8 +168,8 @@ def tool_call_correctness(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: What a call of the right tool counts: the share of its arguments that are right,
-            1 only where all are (exact), the share of their names, or always 1 (ignore).
+        arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
+            are right (exact), the share of their names, or 1 (ignore).
         order: any: each gold call takes the best call that is left; strict: as many as possible in
             the order of the gold ones; exact: the same calls in the same order and no others.
 
