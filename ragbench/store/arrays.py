@@ -51,8 +51,12 @@ class DamagedArrays(UserWarning):
 class Arrays:
     """Arrays of one folder by name, mapped from disk and read-only.
 
-    Reading a missing array raises a DataError. `open_arrays` and `ArrayStore` make it; they check
-    the files, and this class does not.
+    `arrays[name]` returns an array; a missing or unreadable one raises a DataError. `get` returns
+    None for a missing one. `open_arrays` and `ArrayStore` make it; they check the files, and this
+    class does not.
+
+    Attributes:
+        path: Folder of the arrays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +102,7 @@ class GrowingArray:
     def append(self, rows: Array) -> None:
         """Write further rows; all calls must have the same type and width.
 
-        The type and the width are not checked. No rows are allowed.
+        The type and the width are not checked. An array without rows may be given too.
         """
         import numpy as np
 
@@ -177,7 +181,7 @@ class ArrayWriter:
             array.finish()
 
     def finish(self, of: str) -> None:
-        """Write `about.json` with the label `of` and the checksum of each file."""
+        """Write `about.json` with the label `of` and the checksum of each file in the folder."""
         checksums = {path.name: _checksum(path) for path in sorted(self.folder.iterdir())}
         about = json.dumps({"of": of, "files": checksums})
         data = f"{FORMAT} {zlib.crc32(about.encode()):08x}\n{about}\n"
@@ -186,6 +190,9 @@ class ArrayWriter:
 
 class ArrayStore:
     """Arrays of a cache folder, and of further folders that are only read.
+
+    `ensure` returns the arrays of a kind and key, and creates missing ones; `find` creates nothing.
+    Both check the files, and return None if there are no arrays. Nothing is read before.
 
     Args:
         folder: Cache folder.
@@ -200,7 +207,7 @@ class ArrayStore:
         """Return the arrays of a kind and key; None if no folder has them undamaged.
 
         The cache folder comes first, then the further folders in their order. Damaged arrays give a
-        warning and stay on disk. The time of their last use is set to now.
+        warning and stay on disk. The last use of the returned arrays is set to now.
 
         Raises:
             DataError: A path is a link.
@@ -228,8 +235,8 @@ class ArrayStore:
             Arrays; None if they are missing and the cache is read-only.
 
         Raises:
-            DataError: The arrays cannot be written, for example to a full disk; a path is a link,
-                or `write` raises it.
+            DataError: The arrays cannot be written, for example to a full disk; a path is a link;
+                `write` raises a DataError or an OSError.
         """
         if (arrays := self.find(kind, key)) is not None:
             return arrays
@@ -273,7 +280,8 @@ def array_path(folder: Path, kind: str, key: str) -> Path:
 def open_arrays(path: Path) -> Arrays | None:
     """Return the arrays of a folder; None if it is missing or, with a warning, damaged.
 
-    It reads and checks all files, and sets the time of the last use to now.
+    It reads and checks all files, and sets the time of the last use to now. A folder without
+    `about.json` counts as missing. Files that cannot be read count as damaged.
     """
     damaged = problems(path)
     if damaged is None:
@@ -291,7 +299,8 @@ def open_arrays(path: Path) -> Arrays | None:
 def problems(path: Path) -> list[str] | None:
     """Return the damaged, cut, linked or missing files of a folder; None if it is missing.
 
-    Reads all files, which takes some 0.25 s per gigabyte. Names are in the order of `about.json`.
+    Reads all files, which takes some 0.25 s per gigabyte. A folder without `about.json` counts as
+    missing. Names are in the order of `about.json`.
     An unreadable `about.json` gives only its name, and a link or special file in the folder only
     the name of that. A whole folder gives an empty list; further files do not count as damage.
     """
@@ -316,7 +325,7 @@ def read_label(path: Path) -> str:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder of arrays, if it exists.
+    """Remove a folder of arrays with all its files, if it exists.
 
     Raises OSError if a file cannot be removed.
     """
@@ -329,9 +338,8 @@ def discard(path: Path) -> None:
 def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
     """Return the label of a folder, and the size and checksum of each file.
 
-    Raises an error of the file, the JSON or the checksum for a damaged `about.json`. Raises
-    FileNotFoundError if it is missing, OSError, ValueError, KeyError or TypeError if it cannot be
-    read, and DataError for a link. Each file name has [bytes, CRC-32].
+    Each file name has [bytes, CRC-32]. Raises FileNotFoundError if `about.json` is missing. Raises
+    OSError, ValueError, KeyError or TypeError if it is unreadable, and DataError for a link.
     """
     files.refuse_links(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")

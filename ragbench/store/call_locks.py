@@ -35,7 +35,8 @@ os.register_at_fork(
 class CallLocks:
     """Call locks of this process in one file, shared by threads and stores.
 
-    Two keys share a byte once in a billion cases; one call then waits for the other.
+    `async with locks.hold(key):` waits for the holder of the key, but runs without the lock after
+    ten minutes. Two keys share a byte once in a billion cases; one call then waits for the other.
     `call_locks_beside` makes it.
 
     Args:

@@ -31,6 +31,8 @@ _STRUCTURE = ("", "")  # kind and key of damage outside rows
 class CacheEntry(NamedTuple):
     """Entry of a cache: all rows of one kind and key, or a folder of arrays.
 
+    `Store.entries` and `stored_in` return it.
+
     Attributes:
         path: File of the rows, or the folder.
         kind: Kind of the rows or arrays, such as `generate` or `index`.
@@ -51,9 +53,10 @@ class CacheEntry(NamedTuple):
 class Store:
     """Rows of one SQLite file, and of further files that are only read.
 
-    Threads and processes may share a file. Nothing is opened before the first use. A missing
-    further file has no rows; an unreadable one is left out with a warning. Its methods raise a
-    DataError for a file that cannot be used, and writing methods for a store that is read-only.
+    Threads and processes may share a file. Nothing is opened before the first use. A missing file
+    has no rows, and the first write creates it; an unreadable further one is left out with a
+    warning. A damaged row counts as missing, with a warning. Its methods raise a DataError for a
+    file that cannot be used, and writing methods for a store that is read-only.
 
     Args:
         path: File that is read and written.
@@ -116,6 +119,8 @@ class Store:
 
     def get(self, kind: str, key: str, item: str, since: float = 0.0) -> bytes | None:
         """Return the blob of an item; None if it is not stored, damaged, or older than `since`.
+
+        The further files count too, and a damaged row gives a warning, as in `find`.
 
         Raises:
             DataError: The first file cannot be read.
@@ -193,11 +198,11 @@ class Store:
     def remove_entries(self, entries: Sequence[CacheEntry]) -> None:
         """Remove the rows of entries and free their disk space; delete a file without rows.
 
-        Unknown entries are ignored; their paths are not compared with the file of the store.
+        Unknown entries and folders of arrays are ignored; paths are not compared with the file of
+        the store.
 
         Raises:
-            DataError: The file cannot be written.
-            OSError: A file without rows cannot be deleted.
+            DataError: The file cannot be written, or a file without rows cannot be deleted.
         """
         keys = [(entry.kind, entry.key) for entry in entries]
 

@@ -99,7 +99,8 @@ class StageItems:
 class StageStore:
     """Items of all stages in a cache folder; the further folders `also` are only read.
 
-    `close` ends it.
+    `items` returns those of one stage and key. Nothing is opened before an item is read or stored;
+    `close` closes the files.
     """
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:

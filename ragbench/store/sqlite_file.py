@@ -114,7 +114,8 @@ class SQLiteFile:
     """Connection to an SQLite file, which threads use in turn; errors name the file.
 
     The first write creates the file; before it, the file reads as empty. The connection is renewed
-    after another process has replaced or removed the file.
+    after another process has replaced or removed the file. `read` and `write` return the result of
+    a function of the connection; a file that cannot be used is a DataError.
 
     Args:
         path: SQLite file.
@@ -123,7 +124,8 @@ class SQLiteFile:
 
     Attributes:
         lock: Held by the thread that uses the file.
-        writable: True if writes are allowed by `read_only` and by the permissions.
+        path: SQLite file.
+        writable: True if writes were allowed by `read_only` and the permissions at creation.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, thorough: bool = False) -> None:
@@ -138,19 +140,21 @@ class SQLiteFile:
         """Return the result of a function of the connection.
 
         It sees a missing file as empty. A damaged file that may be written is replaced first, with
-        a warning, and `work` then runs again. Other errors of `work` pass through.
+        a warning, and `work` then runs again. Errors of `work` pass through, but for those of
+        SQLite and OSError.
 
         Raises:
-            DataError: The file cannot be read.
+            DataError: The file cannot be read, or `work` raised an error of SQLite or an OSError.
         """
         return self._use(work, write=False)
 
     def write(self, work: Work[Result], *, durable: bool = True) -> Result:
         """Return the result of a function of the connection that runs in one transaction.
 
-        An error of `work` undoes the transaction and passes through. A damaged file is first kept
-        under another name and replaced by a new one with its readable rows, with a warning; `work`
-        then runs again, so it must have no other effect. A missing file is created.
+        An error of `work` undoes the transaction and passes through; errors of SQLite and OSError
+        become a DataError. A damaged file is first kept under another name and replaced by a new
+        one with its readable rows, with a warning; `work` then runs again, so it must have no other
+        effect. A missing file is created.
 
         Args:
             work: Function of the connection.
@@ -177,7 +181,7 @@ class SQLiteFile:
         return self._use(transaction, write=True)
 
     def vacuum(self) -> None:
-        """Free the disk space of removed rows.
+        """Free the disk space of removed rows; a missing file is created.
 
         Raises:
             DataError: The file cannot be written.
@@ -192,12 +196,15 @@ class SQLiteFile:
     def unlink(self) -> None:
         """Delete the file and its log; a process that has it open creates a new one.
 
-        Missing files are ignored. Raises OSError if a file cannot be deleted.
+        Missing files are ignored. Raises a DataError if a file cannot be deleted.
         """
-        with self.lock, files.locked_beside(self.path):
-            self.close()
-            for end in _ENDS:
-                _beside(self.path, end).unlink(missing_ok=True)
+        try:
+            with self.lock, files.locked_beside(self.path):
+                self.close()
+                for end in _ENDS:
+                    _beside(self.path, end).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from None
 
     def close(self) -> None:
         """Close the connection.
@@ -357,7 +364,9 @@ _forking = threading.Lock()
 
 
 def _pause_files() -> None:
-    """Close all files before `os.fork`: a child would share the locks of an open one.
+    """Close all files before `os.fork`, and keep their locks until `_resume_files` runs.
+
+    A child would share the locks of an open file.
 
     References:
         https://www.sqlite.org/howtocorrupt.html, 2.6
@@ -382,13 +391,20 @@ os.register_at_fork(
 
 
 def may_be_written(path: Path) -> bool:
-    """Return True if a file, which may not exist yet, and files beside it can be written."""
+    """Return True if a file, which may not exist yet, and files beside it can be written.
+
+    For a missing folder, the permissions of its nearest existing parent count.
+    """
     folder = next((parent for parent in path.absolute().parents if parent.exists()), path)
     return os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
 
 def is_damage(error: Exception) -> bool:
-    """Return True if an error of SQLite means a damaged file or no database at all."""
+    """Return True if an error of SQLite means a damaged file or no database at all.
+
+    A ForeignSchema and a UnicodeDecodeError count as damage. A full disk, a lock and a missing
+    permission do not.
+    """
     # An OperationalError mostly is a full disk, a lock or a missing permission.
     if isinstance(error, sqlite3.OperationalError):
         return str(error).startswith(_DAMAGE_MESSAGES)

@@ -140,3 +140,12 @@ def test_a_locked_file_is_an_error_that_names_it(tmp_path, monkeypatch):
         put(path, b="2")
     other.close()
     assert get(path, "a") == {"a": "1"}
+
+
+def test_a_file_without_rows_that_cannot_be_deleted_is_named(tmp_path):
+    store = Store(tmp_path / "c.sqlite")
+    store.put("kind", "key", {"a": b"1"})
+    (tmp_path / "c.sqlite-journal").mkdir()
+
+    with pytest.raises(DataError, match=r"c\.sqlite: cannot be used as a cache"):
+        store.remove_entries(store.entries())
