@@ -47,6 +47,9 @@ _MAX_LOST_BLOCKS = 3
 class Task:
     """Component with the function that workers apply to blocks of items; it is pickled.
 
+    So `make`, `apply` and `facts` must be importable by name, and options be picklable.
+    `Executor.map` and `map_all` take it.
+
     Attributes:
         owner: Name of the component in messages: `judge 'nli'`.
         make: Creates the component in a worker, once for all blocks; called with `options`.
@@ -67,7 +70,7 @@ class Task:
 
 
 class Failure(NamedTuple):
-    """Error of a component, in place of the results of a block.
+    """Error of a component, in place of the results of a block, as `compute` returns.
 
     Attributes:
         message: Text of the error, or its traceback.
@@ -96,6 +99,8 @@ class WorkerEnded(RagbenchError):
 @functools.cache
 def _component(pickled: bytes) -> Any:
     """Return the component of a pickled task; a worker creates it for its first block.
+
+    Errors of `make` and `facts` pass through.
 
     Raises:
         AdapterError: The worker has another version, or its component has other facts.
@@ -155,7 +160,9 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 class Executor(ABC):
     """Workers that compute blocks of items; they start with the first block.
 
-    Threads that map take turns. `build_executor` makes one from the config; `close` ends it.
+    `map` yields the results of blocks of items, and `map_all` returns all results; both raise an
+    AdapterError or RuntimeError for an error of the component. Threads that map take turns.
+    `build_executor` makes one from the config; `close` ends it.
 
     Attributes:
         is_here: True if workers read the files of this machine.

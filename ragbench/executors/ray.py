@@ -157,7 +157,10 @@ class Ray(base.Executor):
 
 
 class Worker:
-    """Actor that computes blocks."""
+    """Actor that computes blocks; `Ray` starts one per worker, without arguments.
+
+    `compute` returns the results of a block, or a `Failure`.
+    """
 
     def compute(
         self, pickled: bytes, apply: base.Apply, block: list[Any]

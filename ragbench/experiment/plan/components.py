@@ -46,7 +46,7 @@ class Reranked(Retriever):
 
     Attributes:
         reranker: Reranker that orders the hits.
-        sources: Name of the one retriever whose hits it orders.
+        sources: Tuple with the name of the one retriever whose hits it orders.
         depth: Number of hits to order; None orders `top_k`.
     """
 
@@ -96,7 +96,8 @@ _METHODS = {
 def calls_code(component: schema.Component | None) -> bool:
     """Return True if creating a component calls a class, factory or chunker that is not built in.
 
-    Classes that other packages register count as not built in. False without a component.
+    Classes that other packages register count as not built in. An object or a function of the user
+    (`python:...`) is used without a call, which gives False. False without a component.
     """
     if component is None:
         return False
@@ -112,7 +113,8 @@ def calls_code(component: schema.Component | None) -> bool:
 class UncalledRetriever(Retriever):
     """Retriever of a plan that cannot retrieve: its class is not called before the run.
 
-    It tells sources, depth and whether it needs a corpus.
+    It tells sources, depth and whether it needs a corpus (`indexes`). `retrieve` and `combine`
+    raise NotImplementedError.
     """
 
     def __init__(self, component: schema.Component) -> None:
@@ -137,7 +139,7 @@ class UncalledRetriever(Retriever):
 class UncalledJudge(RubricJudge):
     """Judge of a plan that cannot judge: its class is not called before the run.
 
-    `judge` always raises an AssertionError.
+    It has the entry's `served` and `own_rubric`. `judge` always raises an AssertionError.
     """
 
     label = model = "not made before a run"
@@ -154,7 +156,8 @@ class UncalledJudge(RubricJudge):
 def require_method(component: schema.Component, kind: str) -> None:
     """Check that a class of the user has a method of its kind of component, or is callable.
 
-    A class with `__getattr__` passes: its objects may create the method.
+    A class with `__getattr__` passes: its objects may create the method. Components of another
+    type than `python:...` pass unchecked.
 
     Args:
         component: Entry that names the class.
@@ -176,8 +179,9 @@ def require_method(component: schema.Component, kind: str) -> None:
 def uncalled_components(config: schema.ExperimentConfig) -> Iterator[str]:
     """Yield kind, name and code of each component that `calls_code`: "app 'chat' (myapp:Chat)".
 
-    Retrievers come first, then generators, apps and judges, each in the order of the config;
-    nothing if all are built in.
+    The code is the class, factory or chunker. Of judges, the classes of the user (`python:...`) and
+    factories are named. Retrievers come first, then generators, apps and judges, each in the order
+    of the config; nothing if all are built in.
     """
     blocks = {"retriever": config.retrievers, "generator": config.generators, "app": config.apps}
     for noun, block in blocks.items():
@@ -207,9 +211,9 @@ def _is_built_in(component: object) -> bool:
 def build_retriever(
     name: str, component: schema.Component | None, live: Any, *, calls: bool = True
 ) -> Retriever:
-    """Create a retriever from its entry, or adapt a live object.
+    """Create a retriever from its entry, or adapt a live object; it is not indexed yet.
 
-    A MissingExtra of a component passes through.
+    The entry of a reranker gives a `Reranked`. A MissingExtra of a component passes through.
 
     Args:
         name: Name of the retriever in the config, for messages.
@@ -245,7 +249,8 @@ def build_generator(
         name: Name of the generator in the config, for messages.
         component: Entry of the generator; None adapts `live`.
         live: Object that a caller passed in place of an entry.
-        calls: False returns a `Generator` without answers where `calls_code` holds.
+        calls: False returns a `Generator` that cannot answer where `calls_code` holds, after
+            checking its methods.
 
     Raises:
         ConfigError: A built-in generator refuses an option, or that many samples.
@@ -274,7 +279,8 @@ def build_app(
         name: Name of the app in the config, for messages.
         component: Entry of the app; None adapts `live`.
         live: Object that a caller passed in place of an entry.
-        calls: False returns an object that cannot answer where `calls_code` holds.
+        calls: False returns an object that cannot answer where `calls_code` holds, after checking
+            its methods.
 
     Raises:
         ConfigError: A built-in app refuses an option.
@@ -311,7 +317,8 @@ def _make(component: schema.Component, kind: str) -> Any:
 
     Raises:
         ConfigError: The component refuses an option; the error names the place of the entry.
-        AdapterError: Another error of the component, with the place of the entry.
+        AdapterError: The component raises one; the place of the entry is added. Other errors pass
+            through, such as a MissingExtra or a DataError.
     """
     # the executor stands at the top of the config, in no block
     path, place = f"{kind}.{component.name}".lstrip("."), component.place
@@ -462,6 +469,7 @@ def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
     """Return the reason why a judge with `when: available` is left out; None if it can judge.
 
     Its key is not set, or a package of a built-in judge is not installed. A replay leaves none out.
+    A built-in judge is checked and then closed. Other errors of its check pass through.
     """
     judge = planned.judge
     if planned.block.when != "available" or replay:
@@ -553,7 +561,11 @@ def connected(
 
 
 def _check_generator(component: schema.Component | None, generator: Generator) -> None:
-    """Check the key, packages and model of a built-in generator; nothing for one of the user."""
+    """Check the key, packages and model of a built-in generator; nothing for one of the user.
+
+    Raises a ConfigError for a wrong option or a missing key; other errors of the check pass
+    through.
+    """
     if component is not None and not component.type.startswith(PYTHON):
         with _errors_at(component.place, f"generators.{component.name}"):
             generator.check()
@@ -564,7 +576,7 @@ def build_executor(config: schema.ExperimentConfig) -> Executor | None:
 
     Raises:
         ConfigError: It refuses an option.
-        AdapterError: Another error of the executor.
+        AdapterError: It raises one; the place of the entry is added. Other errors pass through.
     """
     component = config.executor
     # `type: local` without workers is the run itself
@@ -592,7 +604,7 @@ def check_startup(
     Raises:
         ConfigError: A key is missing, or a component refuses an option; all such problems together.
         MissingExtra: A package that a component needs is not installed.
-        AdapterError: The executor cannot be created.
+        AdapterError: The executor or a component raises one, as for a server that is missing.
         DataError: A model is not in the cache of the hub, and the hub cannot be reached.
     """
 

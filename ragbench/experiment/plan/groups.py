@@ -33,7 +33,8 @@ PREFIX = "metadata."
 def look_up(metadata: Mapping[str, Any], path: str) -> Any:
     """Return the value at `metadata.<key>`; None where there is none.
 
-    Dots lead into nested mappings; a key that contains the dots itself comes first.
+    Dots lead into nested mappings; a key that contains the dots itself comes first. The prefix
+    `metadata.` of `path` may be left out.
 
     Example:
         >>> look_up({"source": {"doc": 7}}, "metadata.source.doc")
@@ -66,6 +67,9 @@ def cluster_labels(
 ) -> tuple[list[str] | None, list[str]]:
     """Return (cluster of each query, or None if the config names none; warnings).
 
+    The clusters are those of `clusters_by`. The list of warnings has one if queries lack the
+    metadata; else it is empty.
+
     Raises:
         DataError: No query has the metadata, or values are lists or mappings.
     """
@@ -93,8 +97,8 @@ def clusters_by(
 ) -> tuple[list[str], int]:
     """Return (cluster of each query by its metadata, number of queries without the key).
 
-    A query without the key is a cluster of its own. Values become text, so that 1 and '1' are one
-    cluster.
+    A query without the key, or with a null, is a cluster of its own, whose label is its id after a
+    NUL. Other labels are the values as text, so that 1 and '1' are one cluster.
 
     Args:
         path: Key, such as `metadata.topic`.
@@ -122,9 +126,10 @@ def answerable_questions(
 ) -> list[bool | None]:
     """Return True for each question with an answer, False without one, None where nothing tells.
 
-    In the order of the questions. Metadata decide, such as `kind: unanswerable` or `answerable:
-    false`; then gold answers; then judgements: a judged question without a relevant document has no
-    answer.
+    In the order of the questions. Metadata such as `kind: unanswerable` or `answerable: false` give
+    False; `answerable: true` decides nothing. Else gold answers decide, which give False if all of
+    them are refusals or blank. Else judgements decide: a judged question without a relevant
+    document has no answer.
 
     Args:
         queries: Questions.
@@ -156,11 +161,12 @@ def slicings(
 ) -> list[Slicing]:
     """Return the slices of the queries by each field of `statistics.slices`; empty without fields.
 
-    They are in the order of the fields. `query_length` counts words between white space. A query is
-    answerable by `answerable_questions`; one of which nothing tells is not. By metadata, slices are
-    sorted by their names, queries without a value are the last slice, `(none)`, and a query with a
-    list is in a slice per value. `week(metadata.time)` takes the week of each value; `day` and
-    `month` likewise.
+    They are in the order of the fields. `query_length` (words between white space) and `relevant`
+    (documents with a grade above 0) are cut into up to three slices by `thirds_of`. A query is
+    `answerable` by `answerable_questions`, else `unanswerable`, also if nothing tells. By metadata,
+    slices are sorted by their names, queries without a value are the last slice, `(none)`, and a
+    query with a list is in a slice per value. `week(metadata.time)` takes the week of each value;
+    `day` and `month` likewise.
 
     Args:
         config: Config whose fields name `query_length`, `relevant`, `answerable`, metadata, or a
@@ -277,6 +283,8 @@ def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
 
 def common_clusters(path: str, runs: Matching) -> list[str]:
     """Return the cluster of each query, in the order of the sources' queries.
+
+    Sources without metadata are left out. Labels are those of `clusters_by`.
 
     Args:
         path: Key, such as `metadata.topic`.

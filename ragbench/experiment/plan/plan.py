@@ -99,7 +99,7 @@ def make_plan(
     *,
     calls: bool = True,
 ) -> Plan:
-    """Resolve a config against the data, and create its components.
+    """Resolve a config against the data, create its components, and return the plan.
 
     Args:
         config: Config of the experiment.
@@ -253,7 +253,11 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Yield warnings on controls, then on samples, that cost money and tell nothing."""
+    """Yield a warning for each generator whose controls or samples tell nothing.
+
+    First come generators with controls whose answers are stored, then those with several samples
+    at temperature 0.
+    """
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
@@ -287,8 +291,8 @@ def method_of(config: ExperimentConfig) -> Method:
 def _score_names(plan: Plan) -> list[str]:
     """Return the names of all scores of a run, those of skipped judges included.
 
-    Measures come first, then metrics, then scores of judges. Raises as `load_rubric` for the file
-    of a rubric.
+    Measures come first, then metrics, then scores of judges for single answers. Raises an
+    OptionError for an unknown rubric of a skipped judge, and a DataError for a wrong file.
     """
     rubrics = {name: judge.rubrics for name, judge in plan.judges.items()}
     for name in plan.skipped_judges:

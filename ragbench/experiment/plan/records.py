@@ -42,7 +42,9 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudge:
-    """Judge with the rubrics that it applies.
+    """Judge with the rubrics that it applies; `build_judge` makes it.
+
+    `nuggets_of(query_id)` returns the nuggets of one query.
 
     Attributes:
         type: Type of the judge in the config, such as `openai`.
@@ -80,6 +82,8 @@ class PlannedJudge:
 class PlannedFill:
     """Judge that grades passages without human judgements (`metrics.retrieval.fill`).
 
+    `plan_fill` makes it. `grade_of` turns a level of the rubric into a grade from 0 to `top_grade`.
+
     Attributes:
         name: Name of the judge in the config.
         judge: The judge.
@@ -100,8 +104,8 @@ class PlannedFill:
     def grade_of(self, level: float) -> int:
         """Return the grade of a level, which may be a mean of several verdicts.
 
-        Rounded to the nearest level, halves down: 1 becomes grade 0, 2 grade 1; with
-        `relevant_from`, levels from there on become 1 and the others 0.
+        Rounded to the nearest level of the rubric, halves down: 1 becomes grade 0, 2 grade 1. With
+        `relevant_from`, rounded levels from there on become 1 and the others 0.
         """
         # ceil of level - 0.5 rounds halves down; a mean outside the levels is clipped
         nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)
@@ -162,8 +166,12 @@ class PlanInputs:
 class System(SystemParts):
     """System of a run: a retriever, a pair with a generator, a control, an app, or recorded.
 
+    `choose_systems` makes it, and `complete_systems` adds ranking and baseline. The first three
+    arguments are those of `SystemParts`: the name, such as `bm25/extractive`; the retriever, or for
+    a control its passages, None for an app and a recorded system; the generator or None.
+
     Attributes:
-        type: Kind of system.
+        type: `retriever`, `pair`, `control`, `app` or `recorded`.
         ranking_of: Name of the ranking that is scored for it: its retriever's or its own; None for
             a system without a ranking.
         control: Name of the passages that a control gets, such as `gold_context`; None for other
@@ -181,6 +189,8 @@ class System(SystemParts):
 @dataclass(frozen=True)
 class Plan:
     """Config, data and components of a run, resolved before the first query is asked.
+
+    `make_plan` makes it. Methods look up systems, config entries and options by name.
 
     Attributes:
         config: Config of the experiment.
@@ -220,7 +230,7 @@ class Plan:
     judges: dict[str, PlannedJudge]
     skipped_judges: dict[str, str]
     fill: PlannedFill | None
-    baseline: str | None
+    baseline: str
     clusters: list[str] | None
     slicings: list[Slicing]
     warnings: list[str]
@@ -242,8 +252,8 @@ class Plan:
         return [system for system in self.systems if system.type != "retriever"]
 
     def system(self, name: str) -> System:
-        """Return a system by name; raise `StopIteration` for an unknown one."""
-        return next(system for system in self.systems if system.name == name)
+        """Return a system by name; raise a KeyError for an unknown one."""
+        return {system.name: system for system in self.systems}[name]
 
     def component(self, noun: Noun, name: str) -> schema.Component | None:
         """Return the config entry of a retriever, generator or app; None for a live object.
@@ -254,12 +264,15 @@ class Plan:
         return entries.get(name)
 
     def passages(self, generator: str) -> int:
-        """Return the number of passages that a generator gets; 5 for a live object."""
+        """Return the number of passages that a generator gets; 5 for a live or unknown one."""
         component = self.component("generator", generator)
         return schema.DEFAULT_PASSAGES if component is None else component.passages
 
     def samples(self, generator: str | None) -> int:
-        """Return the number of answers to each query; 1 for None and for a live object."""
+        """Return the number of answers of a generator to each query.
+
+        1 for None, a live object and an unknown name.
+        """
         component = None if generator is None else self.component("generator", generator)
         return 1 if component is None else component.samples
 

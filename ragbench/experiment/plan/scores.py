@@ -55,8 +55,9 @@ def choose_measures(
         no_fill: Reason why the judge of the config does not, for messages; else empty.
 
     Raises:
-        DataError: The data lack what a measure of the config reads, or no system has a ranking for
-            one.
+        DataError: The data lack what a measure of the config reads; the measure reads subtopics,
+            and a judge fills; or the config names measures without retriever, generator or app, and
+            there is no ranking.
         OptionError: Ties are averaged, and a named measure has no average over ties.
     """
     config, collection = inputs.config, inputs.collection
@@ -87,7 +88,8 @@ def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str
     """Check that the data have what a measure of the config reads.
 
     Raises:
-        DataError: They lack gold answers, gold spans, judgements or subtopics.
+        DataError: They lack gold answers, gold spans, judgements or subtopics; or the measure reads
+            subtopics, and a judge fills the judgements.
         OptionError: Ties are averaged, and the measure has no average over ties.
     """
     rules, reads = inputs.config.metrics.retrieval, measure.spec.reads
@@ -175,6 +177,8 @@ def plan_fill(
 ) -> tuple[PlannedFill | None, str]:
     """Return (judge of unjudged passages or None, reason why there is none or '').
 
+    The reason is a warning for people, such as that `--no-judge` is set or a key is missing.
+
     Args:
         config: Config; without `metrics.retrieval.fill` there is neither judge nor reason.
         choices: Options of the command line.
@@ -205,7 +209,9 @@ def plan_fill(
 def fit_measures(
     fill: PlannedFill | None, measures: Sequence[str], top_k: int
 ) -> tuple[PlannedFill | None, list[str]]:
-    """Return (judge of passages if a measure reads grades, else None; one warning or none).
+    """Return (judge of passages if a measure reads grades, else None; list of one warning or none).
+
+    A judge that no measure reads gives a warning, but without any measures.
 
     Args:
         fill: Judge of passages; None without one.
@@ -227,7 +233,7 @@ def fit_measures(
 
 @dataclass(frozen=True, slots=True)
 class ChosenScores:
-    """Measures, metrics and judges that score the systems of a run.
+    """Measures, metrics and judges that score the systems of a run, as `choose_scores` returns.
 
     Attributes:
         measures: Names of the retrieval measures.
@@ -249,7 +255,7 @@ class ChosenScores:
 
 
 def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores:
-    """Choose measures, metrics and judges: those of the config, or those that the data allow.
+    """Return measures, metrics and judges: those of the config, or those that the data allow.
 
     Args:
         inputs: Config, data set and options; without `calls`, no measure's packages are checked.

@@ -101,6 +101,8 @@ def check_live_names(inputs: PlanInputs) -> None:
 def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Retriever]:
     """Create the retrievers of the systems, and those that they read, by name.
 
+    Retrievers of systems come first, in their order; none is indexed yet.
+
     Args:
         inputs: Entries and objects of retrievers, and the documents that they index.
         systems: Systems whose type is "retriever" are created.

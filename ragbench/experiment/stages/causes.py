@@ -345,7 +345,7 @@ class _SystemAnswers:
         """Gold spans in the passages that were read, in the order of the queries."""
         plan, rankings = self.gold.plan, []
         # controls have no ranking; an injection is a text that stands in no document
-        ranking = self.ranking or self.gold.results.rankings.get(plan.baseline or "")
+        ranking = self.ranking or self.gold.results.rankings.get(plan.baseline)
         retrieved = [[] for _ in plan.ids] if ranking is None else hits_to_place(ranking, plan)
         for row, hits in enumerate(retrieved):
             # a hit knows its document, which the passage that a generator gets may not have
