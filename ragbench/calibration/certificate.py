@@ -30,6 +30,8 @@ from ragbench.types import FloatArray
 class Calibration:
     """Options of a calibration: the scale of the labels and the figures to compute.
 
+    It checks nothing itself: `certify` does.
+
     Attributes:
         scale: Scale of the labels; None: the scale of each rubric.
         good: Smallest label of a good answer; None: labels beyond the middle of the scale.
@@ -223,10 +225,11 @@ def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | N
 def _sampling(
     run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: bool
 ) -> tuple[bool, str]:
-    """Return True if the labelled answers are a random draw, else False, with the reason.
+    """Return (True, reason) if the labelled answers are a random draw, else (False, reason).
 
     The draw is repeated from its signature and compared with the labelled rows, unless the user
     vouches for it. Labels may end early, but no row before the last labelled one may lack a label.
+    Rows without the signature of a sheet, or of several sheets, are no random draw.
     """
     if vouched:
         return True, "the user vouches for it (--random)"
@@ -245,6 +248,9 @@ def _sampling(
 @dataclass(frozen=True, slots=True)
 class _Corrector:
     """Corrector of a judge's means by labels of people (prediction-powered inference).
+
+    `estimate` returns the `Correction` of a system or of a difference, `order` those of all pairs.
+    Where no correction is possible, its status is `not available`, with the reason.
 
     Attributes:
         scores: Score of the judge for each answer, 0 to 1.
@@ -278,7 +284,10 @@ class _Corrector:
         return from_json(certificate.Correction, values)
 
     def _plain(self, *names: str) -> CorrectedMean | str:
-        """Return the estimate from a draw with equal probabilities, or the reason for none."""
+        """Return the estimate from a draw with equal probabilities, or the reason for none.
+
+        `names` is a system, or a system and the one that it is compared with.
+        """
         # sorted: the order of summation decides the last digits
         queries = sorted(query for name, query in self.scores if name == names[0])
         units = [tuple((name, query) for name in names) for query in queries]
@@ -315,6 +324,7 @@ class _Corrector:
         """Return the corrected differences of all pairs of corrected systems, best system first.
 
         The confidence is that of all pairs together. Pairs without a correction are left out.
+        `differs` is True if the interval is above 0. `corrected` has the means by system.
         """
         means = {name: of.mean for name, of in corrected.items() if of.mean is not None}
         names = sorted(means, key=lambda name: (-means[name], name))
@@ -330,7 +340,8 @@ class _Corrector:
     def _designed(self, *names: str) -> CorrectedMean | str:
         """Return the estimate from a draw with unequal probabilities, or the reason for none.
 
-        It is that of the answers that could be drawn.
+        It is that of the answers that could be drawn. `names` is a system, or a system and the one
+        that it is compared with.
         """
         strata = self.design.strata if self.design is not None else {}
         queries = sorted(query for name, query in strata if name == names[0])
@@ -393,9 +404,9 @@ def judge_against_people(
     Averages over single raters are comparable with those of `people_against_people`. `auc` is the
     area under the ROC curve of the judge's score for good answers: those with a label of at least
     `good`, a score from 0 to 1; None: above the middle. The keys are `raw`, `kappa`,
-    `kappa_linear`, `kappa_quadratic`, the three alphas, `pearson`, `spearman`, `kendall` and `auc`.
-    A statistic without a value is None, with its reason. OptionError if confidence is outside (0,
-    1).
+    `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`,
+    `pearson`, `spearman`, `kendall` and `auc`. A statistic without a value is None, with its
+    reason. OptionError if confidence is outside (0, 1), IndexError without raters.
     """
     people, judge = ratings.people, ratings.judge
     is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK

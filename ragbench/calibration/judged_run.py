@@ -52,7 +52,7 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedScore:
-    """Scores of one judge by one rubric.
+    """Scores of one judge by one rubric, from `read_judged_run` or `read_ratings`.
 
     Attributes:
         name: Name of the score in the summary: the rubric, with the judge if there are several.
@@ -76,6 +76,8 @@ class JudgedScore:
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
     """Judged systems, answers and scores of a finished run.
+
+    `read_judged_run` returns it for a run folder, `read_ratings` for a table of ratings.
 
     Attributes:
         folder: Folder of the run, or file of a table of ratings.
@@ -173,10 +175,11 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
-    """Yield the entries of a file with their records, without further samples of a query.
+    """Yield (entry, record) for the lines of a file, without further samples of a query.
 
     People label one answer per query, and the first sample is as random as any other. In the order
-    of the file. DataError if a line does not fit the record, or all lines are blank.
+    of the file. DataError if there is no file, a line does not fit the record, or all lines are
+    blank.
     """
     rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)

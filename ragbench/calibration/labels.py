@@ -39,7 +39,7 @@ ONE_SYSTEM = "given"
 
 @dataclass(slots=True)
 class Labels:
-    """Labels of people by one rubric.
+    """Labels of people by one rubric; `read_labels` and `read_ratings` return them.
 
     Attributes:
         by_rater: Rater -> answer -> label on the scale of the file.
@@ -133,6 +133,9 @@ def _probability(entry: Entry) -> float:
 class _LabelReader:
     """Finder of the rubrics, answers and label columns of the rows of a file.
 
+    `answers_of` yields the (rubric, answer) pairs of a row, `label_columns` returns the names of
+    its columns with labels; DataError if the row has none or names an unknown answer.
+
     Attributes:
         run: Run with the judged answers.
         scores: Rubric -> its score.
@@ -153,7 +156,10 @@ class _LabelReader:
         }
 
     def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
-        """Yield rubric and answer of a row; nothing for an empty row or another rubric.
+        """Yield (rubric, answer) for a row, which may have labels by several rubrics.
+
+        Nothing is yielded for a row of a sheet with an empty `item`, or of a rubric that `scores`
+        lacks. An answer is (system, query id).
 
         Raises:
             DataError: The run has no such answer, or the row names no query, no system of several,
@@ -323,7 +329,8 @@ def read_ratings(
         path: Table of ratings.
         scale: Scale of the labels.
         judge_scale: Scale of the judge's ratings; None: `scale`.
-        columns: Part of a row -> names of its columns.
+        columns: Part of a row (`query_id`, `system`, `answer`, `judge`, `label`) -> names of its
+            columns; a part that is absent is recognised by usual names.
         rubric: Name of the rubric; None: the name of the judge's column.
         model: Model of the judge.
 
@@ -385,6 +392,8 @@ def _judged_scores(
 ) -> dict[str, JudgedScore]:
     """Return name -> scores of each judge of a table; answers without a rating are unscored.
 
+    The name is the rubric, or `rubric(judge=column)` for several judges by one rubric.
+
     Args:
         scores: Column of a judge -> answer -> score.
         answers: Keys of all answers.
@@ -423,7 +432,8 @@ def _name(entry: Entry, column: str) -> str:
 def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return part -> names of its columns in a table, `chosen` by the user or recognised.
 
-    All parts are keys; `system` and `answer` have an empty list without a column.
+    All parts are keys; `system` and `answer` have an empty list without a column. `first` is the
+    first row of the table.
 
     Raises:
         OptionError: An unknown part, several columns for one part, or a column for two parts.

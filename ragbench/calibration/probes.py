@@ -49,9 +49,10 @@ def probe_position(
 ) -> dict[str, ProbeFound]:
     """Judge items with their passages in order and reversed; return rubric -> shift of the scores.
 
-    Keys are the names of the rubrics, in their order.
-    Both orders are judged now, so that nothing else differs; stored replies cost nothing. A rubric
-    that does not depend on the order of passages gets the result `not available` with the reason.
+    Keys are the names of the rubrics, in their order. A positive shift means higher scores with the
+    passages reversed. Both orders are judged now, so that nothing else differs; stored replies cost
+    nothing. A rubric that does not depend on the order of passages gets the result `not available`
+    with the reason.
     Answers whose passages have no other order, or that cite passages by number, are not judged; a
     rubric without any verdict both ways is `not available` too.
 
@@ -61,7 +62,8 @@ def probe_position(
         items: Answers by system and query.
         scale: Scale whose levels tell whether a verdict flips; None: the scale of each rubric.
         confidence: Confidence of the intervals.
-        progress: Function that opens a progress display over a number of items.
+        progress: Function that opens a progress display over a number of judged items, two for each
+            answer.
 
     Raises:
         OptionError: Confidence is outside (0, 1).
@@ -101,7 +103,10 @@ def reverse_passages(item: JudgedItem) -> JudgedItem | None:
 
 
 def why_not(rubric: Rubric) -> str | None:
-    """Return the reason why a rubric cannot be probed by the order of passages; None if it can."""
+    """Return the reason why a rubric cannot be probed by the order of passages; None if it can.
+
+    A pairwise rubric and one that does not read passages cannot be probed.
+    """
     if rubric.method == "pairwise":
         return "both orders of a pair are asked anyway, and disagreement is a tie"
     if "contexts" not in rubric.needs:

@@ -132,7 +132,7 @@ _MOST_EFFECT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Random draw of answers, with the settings to repeat it.
+    """Random draw of answers, with the settings to repeat it; `draw` and `draw_again` return it.
 
     Attributes:
         keys: Drawn answers in the random order of the sheet, so that any first part is random too.
@@ -150,7 +150,10 @@ class Draw:
     probabilities: Mapping[Key, float] = field(default_factory=dict)
 
     def probability_of(self, key: Key) -> float:
-        """Return the probability of a drawn answer to be drawn, above 0, at most 1."""
+        """Return the probability of a drawn answer to be drawn, above 0, at most 1.
+
+        An answer that was not drawn gives `probability`; `key` is (system, query id).
+        """
         return self.probabilities.get(key, self.probability)
 
 
@@ -235,7 +238,11 @@ def _signature(
     population: Iterable[tuple[int, Key]],
     **settings: int | str,
 ) -> str:
-    """Return the signature of a draw from a population of strata and keys."""
+    """Return the signature of a draw from a population of strata and keys.
+
+    It is a text such as `draw|n:50|seed:13|...|systems:0.2|population:...|v:1`: the settings, the
+    places of the systems in the run, and a fingerprint of the population in its order.
+    """
     places = ".".join(str(run.systems.index(name)) for name in systems)
     pieces = (piece for code, key in population for piece in (str(code), *key))
     settings |= {"systems": places, "population": fingerprint(pieces), "v": VERSION}
@@ -292,9 +299,10 @@ def _draw_unsure(
 def _allocation(
     scores: FloatArray, codes: Strata, n: int
 ) -> tuple[float, list[tuple[NDArray[np.intp], int]]]:
-    """Return the variance of the mean of n labels, and the places and labels of each stratum.
+    """Return (variance of the mean of n labels, strata), a stratum as (places, number of labels).
 
-    The variance is that which the scores imply if each is the probability of the label 1.
+    `codes` has the stratum of each score; the places of its scores are ascending. The variance is
+    that which the scores imply if each is the probability of the label 1.
     """
     parts = [np.flatnonzero(codes == level) for level in np.unique(codes)]
     sizes = np.array([len(part) for part in parts])
@@ -346,7 +354,7 @@ def is_unsure_draw(signature: str) -> bool:
 def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
     """Return the blinded id of an answer on a sheet: a hash of rubric, system, query and texts.
 
-    A run without this answer raises KeyError.
+    It is the letter `a` and hexadecimal digits. A run without this answer raises KeyError.
     """
     # the letter in front keeps spreadsheets from reading a number
     return f"a{fingerprint([rubric, *key, *run.answers[key].judged])}"

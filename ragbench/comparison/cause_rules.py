@@ -153,9 +153,11 @@ def cause_of_ranking(
 ) -> Loss:
     """Return the cause of a query of a retriever alone, as if a generator read its first hits.
 
-    `answerable` is None if nothing tells whether the question has an answer. If it has none, the
-    cause is `unknown`: a ranking cannot decline. A failed ranking is `failed`; without judgements
-    and gold answer the cause is `unknown`.
+    It is `right` if enough gold documents are among the first `rules.read` hits, else
+    `not_in_corpus`, `not_retrieved` or `ranked_too_low`. `answerable` is None if nothing tells
+    whether the question has an answer. If it has none, the cause is `unknown`: a ranking cannot
+    decline. A failed ranking is `failed`; without judgements and gold answer, or if a passage among
+    these may hold a gold span, the cause is `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
@@ -190,7 +192,9 @@ def cause_of_answer(
     the question has an answer; if it has none, to decline is `right`, and any other answer
     `should_have_refused`. The cause is `unknown` where it is not sure that the answer declines, and
     nothing else tells. A failed answer is `failed`, one that was not asked for `unknown`; a right
-    answer is `right` even if it refuses or its passages lack the gold.
+    answer is `right` even if it refuses or its passages lack the gold. Another answer has the loss
+    of its passages, if these lack the gold; else a refusal is `refused`, and a wrong answer is
+    `unsupported`, `not_used` or `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
@@ -362,7 +366,7 @@ def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Los
 
 
 def _first_gold(ranking: RankingFacts) -> str:
-    """Return the best gold document and its rank in words; empty if none was retrieved."""
+    """Return the best gold and its rank as `gold d12 at rank 1`; empty if none was retrieved."""
     if not ranking.ranks:
         return ""
     rank, document = ranking.ranks[0]

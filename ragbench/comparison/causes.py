@@ -30,7 +30,7 @@ _TOKENS = answer_tokens("contains")
 
 
 class Share(NamedTuple):
-    """Share of the content words of a gold answer that a text has.
+    """Share of the content words of a gold answer that a text has; `GoldWords.share` returns it.
 
     Words of the question do not count, neither in the gold answer nor in the text, unless the gold
     answer has no others.
@@ -68,7 +68,10 @@ class Share(NamedTuple):
 
     @property
     def says(self) -> str:
-        """Share in words: `has 2 of 3 words of the gold answer`."""
+        """Share in words: `has 2 of 3 words of the gold answer`.
+
+        `, lacks a number` may follow; a whole gold answer gives `has a gold answer word by word`.
+        """
         if self.whole:
             return "has a gold answer word by word"
         return f"has {self.words}{', lacks a number' if self.lacks_number else ''}"
@@ -82,11 +85,12 @@ class Share(NamedTuple):
 class GoldWords:
     """Gold answers of one question, compared with texts by their content words.
 
-    Attributes:
-        is_short: True if a gold answer has at most `SHORT` content words, so that a passage has to
-            hold one word by word.
+    `share` returns the share of a gold answer that an answer has. `find_in` returns words on the
+    gold answer in a passage, or an empty text. Without gold answers, both raise ValueError.
 
-    Without gold answers, `share` and `find_in` raise ValueError.
+    Attributes:
+        is_short: True if a gold answer has 1 to `SHORT` (4) content words, so that a passage has to
+            hold one word by word.
 
     Example:
         Words that an answer repeats from the question do not count.
@@ -135,7 +139,11 @@ class GoldWords:
         return f"{share.words} are" if share.reaches(least) else ""
 
     def name_target(self, least: float) -> str:
-        """Return a phrase on the text that `find_in` searches for, as subject and verb."""
+        """Return a phrase on the text that `find_in` searches for, as subject and verb.
+
+        It is `the gold answer stands`; with `least` 0.5, and without a short gold answer, `the gold
+        answer, or 50% of its words, stands`.
+        """
         words = "" if self.is_short else f", or {least:.0%} of its words,"
         return f"the gold answer{words} stands"
 
@@ -177,7 +185,7 @@ class GoldWords:
 def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
     """Return True if a text has a gold answer word by word; yes or no has to be its first word.
 
-    False for an empty gold answer.
+    Both are lists of tokens. False for an empty gold answer.
     """
     if tuple(gold) in _YES_OR_NO:
         return tuple(tokens[:1]) == tuple(gold)
@@ -252,8 +260,8 @@ class SystemCauses:
     def by_slice(self, slicings: Sequence[Slicing]) -> dict[str, dict[str, dict[AnswerCause, int]]]:
         """Return field -> slice -> cause -> number of its queries, without causes of 0 queries.
 
-        A query counts in each of its slices. ValueError if a slicing has labels for another number
-        of queries.
+        A query counts in each of its slices; a slice without queries has {}. ValueError if a
+        slicing has labels for another number of queries.
         """
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:

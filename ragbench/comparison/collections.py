@@ -20,7 +20,7 @@ from ragbench.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class CollectionScores:
-    """Scores and comparisons of all systems on one collection.
+    """Scores and comparisons of all systems on one collection, for `compare_collections`.
 
     Attributes:
         name: Name of the collection.
@@ -102,7 +102,10 @@ def compare_collections(
 
 
 def _units(pair: PairedScores) -> FloatArray:
-    """Return the differences of a pair by query, or their sums by cluster, with the same mean."""
+    """Return the differences of a pair by query, or their sums by cluster, with the same mean.
+
+    NaN where a query, or a whole cluster, has no difference.
+    """
     sums = pair.units(pair.differences[:, np.newaxis])[:, 0]
     if pair.clusters is None:
         return sums
@@ -112,7 +115,10 @@ def _units(pair: PairedScores) -> FloatArray:
 
 
 def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore]) -> MacroScore:
-    """Return the macro mean of a system; `scores` has its score on each of the collections."""
+    """Return the macro mean of a system; `scores` has its score on each of the collections.
+
+    `names` are the names of the collections. The mean is None if one of the scores has none.
+    """
     means = {name: score.mean for name, score in zip(names, scores, strict=True)}
     mean, interval = _combined([(score.mean, score.interval) for score in scores])
     return MacroScore(system=system, means=means, mean=mean, interval=interval)
@@ -141,7 +147,11 @@ def _differences(
     pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]],
     method: Method,
 ) -> Iterator[Difference]:
-    """Yield the macro difference of each pair of one measure, with its adjusted p-value."""
+    """Yield the macro difference of each pair of one measure, with its adjusted p-value.
+
+    A key is (measure, system, baseline), and the order is that of `keys`. The p-values of all are
+    adjusted together. The interval is None if a collection has none.
+    """
     if not keys:
         return
     columns = [stats.stratified_units([_units(of[key]) for of in pairs]) for key in keys]
@@ -171,7 +181,10 @@ def _differences(
 
 
 def _difference(comparisons: Comparisons, key: tuple[str, str, str]) -> Difference:
-    """Return the comparison of a pair by a measure; one without numbers if there is none."""
+    """Return the comparison of a pair by a measure; one without numbers if there is none.
+
+    `key` is (measure, system, baseline).
+    """
     measure, system, baseline = key
     rows = [
         row

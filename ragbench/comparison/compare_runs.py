@@ -44,14 +44,14 @@ DEPTH = 5
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """System of a comparison, with its label and letter in tables.
+    """System of a comparison, with its label and letter in tables; `compared_rows` returns them.
 
     Attributes:
         letter: Letter in marks of significance: `a`, `b` to `z` without `q`, then `a1`.
         label: Name that no other row has: `bm25`, or `bm25 (runs/new)`.
         source: Position of its source; 0 is the base.
         group: Its key in `Matching.groups`: mostly the name of the same system in the base.
-        scores: Columns of the compared measures over the compared queries.
+        scores: System under its own name, with the columns of the compared measures only.
     """
 
     letter: str
@@ -101,17 +101,19 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
-    """Return the shortest ends of paths that differ; equal paths get numbers.
+    """Return the shortest ends of paths that differ, in the order of the paths.
 
-    Run folders of the same day are named without the date. In the order of the paths; equal paths
-    become `path #1`, `path #2`. ValueError without paths.
+    Run folders of the same day are named without the date. If two paths are equal, all keep their
+    full path and get a number: `path #1`, `path #2`. Without paths the list is empty.
 
     Example:
         >>> short_names(["runs/a/20261122-183350-2371", "runs/a/20261122-190412-1ce2"])
         ['183350-2371', '190412-1ce2']
+        >>> short_names([])
+        []
     """
     parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
-    for length in range(1, max(map(len, parts)) + 1):
+    for length in range(1, max(map(len, parts), default=0) + 1):
         names = ["/".join(part[-length:]) for part in parts]
         if len(set(names)) == len(names):
             days = {name[:9] if _RUN_ID.fullmatch(name) else name for name in names}
@@ -135,7 +137,9 @@ def compare_sources(
 
     Returns:
         The comparison with its systems, in the order of `compared_rows`, and by measure in the
-        order of the matching. Changes, moves and questions are empty: `add_changes` adds them.
+        order of the matching. Its `baseline` is the base; of one source its own baseline. Changes,
+        moves and questions are empty: `add_changes` adds them. Unpaired sources have no
+        `better_than`.
 
     Raises:
         OptionError: An option of the method is not allowed for these data, or `clusters` are not
@@ -194,7 +198,8 @@ def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
     """Return the scores of a row as a system of one experiment with all rows.
 
     `compare_systems` pairs a system with that of the baseline retriever and the same generator: the
-    source stands for the retriever, the group for the generator.
+    source stands for the retriever, the group for the generator, the label for the name. The scores
+    are unchanged if there is one source only.
     """
     if len(matching.sources) == 1:
         return row.scores
@@ -230,7 +235,8 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     """Add changes of config and data, moves between causes, and the questions of moved queries.
 
     They are read from the run folders. Without a config in the base, such as in a baseline file,
-    no changes of config are added. Returns a copy. DataError if a run folder cannot be read.
+    no changes of config are added; without one in a run, none of this run. Returns a copy.
+    DataError if a run folder cannot be read.
     """
     folders = [source.folder for source in matching.sources]
     facts = [
@@ -338,11 +344,12 @@ def moved_most(
 ) -> tuple[MovedQueries, ...]:
     """Return the `n` queries with the largest changes, up or down, for each comparison.
 
-    They come with both scores, the question, and the first documents of both rankings. Queries
+    They come with both scores, the question, and the first five documents of both rankings. Queries
     without a change, or without a score of both systems, are never among them. Largest change
     first; equal changes in the order of the queries. `up`, `down` and `same` count all queries with
-    both scores. A measure that was not compared gives an empty tuple. DataError if a file of a run
-    cannot be read, IndexError if the sources are unpaired.
+    both scores; up is better, also where lower scores are. `difference` is score minus baseline.
+    A measure that was not compared gives an empty tuple. DataError if a file of a run cannot be
+    read, IndexError if the sources are unpaired.
     """
     # a run file is read once for all its queries
     read, question_of = cache(read_run), _questions(matching)

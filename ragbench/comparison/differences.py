@@ -22,6 +22,8 @@ class TestedPairs:
     """Tests of all pairs of systems by each measure, computed once on first use.
 
     The best set and the marks of tables share them: resampling is the slow part of a comparison.
+    It takes systems over the same queries, and the cluster label of each query or None. `of`
+    returns the tests of a measure; ValueError if no system has it.
 
     Attributes:
         method: Method of the comparison, with the number of resamples and the seed.
@@ -116,8 +118,9 @@ def compare_systems(
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     """Return a sentence if all systems have the same value on every query, else None.
 
-    It is None also for one system, for sums such as counts of relevant documents, and if there are
-    no values. IndexError without columns.
+    The sentence is such as `both systems have 0.5 on every query`, without a full stop. It is None
+    also for one system, for sums such as counts of relevant documents, and if there are no values.
+    IndexError without columns.
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
@@ -192,9 +195,9 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
     """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
 
-    The two columns of a pair are over different queries, as independent samples; a score that is
-    computed from all queries together has no pairs. In the order of the family. OptionError if a
-    score is outside the range of its measure.
+    The two columns of a pair are over different queries, as independent samples. In the order of
+    the family; a pair without scores on one side has None as p-value. OptionError if a score is
+    outside the range of its measure.
     """
     samples = [
         [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
@@ -270,7 +273,7 @@ ENOUGH_QUERIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """Slices of the queries by one field; slices may overlap.
+    """Slices of the queries by one field; slices may overlap. `members` returns them as a table.
 
     Attributes:
         field: Name of the field: `metadata.topic`, `query_length`.

@@ -35,8 +35,11 @@ from ragbench.types.scores import Cause, Verdict
 class RankedFile:
     """Judged documents of a run file in rank order, with counts of what was read.
 
+    `rank_run_file` returns it, and `evaluate_ranked_file` scores it.
+
     Attributes:
-        evidence: Judged documents in rank order, in each form that the measures need.
+        evidence: Judged documents in rank order, in each form that the measures need, and the
+            counts: `unknown` queries, `duplicates` and `judged_share`.
         tag: Run tag: the last column of the last line, as in trec_eval; `run` if it is empty.
     """
 
@@ -63,15 +66,16 @@ def rank_run_file(
         measures: Measures, which decide whether subtopics are read.
         rules: Rules for ties, rounding, depth and documents without judgements.
         workers: Number of threads for a long file; None uses one per usable core.
-        on_bytes: Callback of each thread with the number of bytes of each piece that it reads.
+        on_bytes: Callback of each thread with the number of bytes of each piece that it reads. A
+            file that is read a second time, as after a wrong line, counts twice.
 
     Returns:
         Judged documents of the queries of the qrels, with counts; a query that the run lacks has
-        none.
+        none. A repeated document of a query counts once, at its best score.
 
     Raises:
-        DataError: The file cannot be read, a line is wrong, or the qrels lack subtopics that a
-            measure reads.
+        DataError: The file is empty or cannot be read, a line is wrong, or the qrels lack subtopics
+            that a measure reads.
         OptionError: `workers` is below 1, or a measure reads texts or cannot average over ties.
     """
     threads = usable_cores() if workers is None else workers
@@ -146,8 +150,9 @@ class PairCounts(Record):
 
     Attributes:
         predictions: Number of all pairs.
-        without_prediction: Number of pairs without a prediction.
-        without_reference: Number of pairs without a reference.
+        without_prediction: Number of pairs whose prediction is None.
+        without_reference: Number of pairs without a reference. A pair without both counts in
+            either number.
     """
 
     predictions: int
@@ -171,7 +176,7 @@ class Evaluation:
             items that differ.
         notes: Sentences on what makes scores doubtful, such as texts that a metric does not read as
             a user expects.
-        kinds: Score -> measure, metric or rubric, for results of `evaluate`; else empty.
+        kinds: Score -> `retrieval`, `generation` or `judge`, for results of `evaluate`; else empty.
         texts: Part -> value of each item: `question`, `contexts`, `answer`, `reference`, for
             results of `evaluate`; else empty.
         verdicts: Item id -> rubric -> verdict of the judge; empty without a judge.
@@ -293,7 +298,8 @@ class Evaluation:
     def _lines(self) -> Iterator[tuple[str, str, str]]:
         """Yield name, mean with interval, and missing values by cause, of each score.
 
-        Missing values are written `, 2 timeout, 1 no_reference`; the text is empty without any.
+        The mean is written `0.500 [0.00, 1.00]`, or `-` without one. Missing values are written
+        `, 2 timeout, 1 no_reference`; the text is empty without any.
         """
         for name, causes in self.causes.items():
             score, counts = self.summary[name], Counter(causes.values())
@@ -374,7 +380,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
             `Qrels`; or a table with `query_id`, `doc_id`, `relevance`. For `alpha_ndcg`,
             `subtopic_recall` and `redundancy` query -> document -> subtopic -> grade; other
             measures then see the best grade of each document.
-        measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`.
+        measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`. One text is one name;
+            an empty list gives no scores.
         missing: What a judged query that the run lacks scores: 0, or nothing.
         no_relevant: What a query without a relevant document scores: nothing, or 0.
         ties: How documents with equal scores are ordered.
@@ -416,12 +423,12 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 def _with_scores(run: object) -> Run | Nested:
     """Return a run in which ranked lists have scores that fall from rank to rank.
 
-    A run without lists is returned as it is. Repeated documents of a list count at their first
-    place, and are counted in `duplicates`.
+    A run without lists is returned as it is, unchecked. Queries with a mapping keep their scores.
+    Repeated documents of a list count at their first place, and are counted in `duplicates`.
 
     Raises:
-        DataError: It is no mapping of queries, the documents of a query are a set or no list, or an
-            id is not text.
+        DataError: It is no mapping of queries, or it has a list, and the documents of a query are a
+            set or no list, an id is not text, or a score is no number.
     """
     if not isinstance(run, (Run, Mapping)):
         raise wrong_type_error(run, "run")
@@ -445,6 +452,9 @@ def _with_scores(run: object) -> Run | Nested:
 def _with_grades(qrels: object) -> Qrels | Nested:
     """Return qrels in which lists of relevant documents have become documents of grade 1.
 
+    A list may be a set, and repeated documents count once. Qrels without lists are returned as they
+    are; the grades are not checked.
+
     Raises:
         DataError: It is no mapping of queries, a query has neither mapping nor list, or an id in a
             list is not text.
@@ -462,7 +472,7 @@ def _with_grades(qrels: object) -> Qrels | Nested:
 
 
 def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
-    """Return True if a mapping has a value that is no mapping itself.
+    """Return True if a mapping has a value that is no mapping itself: a list, a set, a text.
 
     False for anything but a mapping, and for an empty one.
     """
@@ -549,6 +559,9 @@ def score_pairs(
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
 
+    `metrics` has names of metrics; without any, the result has no scores. `progress` is called with
+    the number of scores so far and in all.
+
     Returns:
         Scores of the n items, whose ids are their positions as text, `0` first.
 
@@ -601,7 +614,7 @@ def evaluate_run_file(
         run: Path, `-` for standard input, or a binary stream; plain or gzip. `stable` ties keep
             its order.
         qrels: Judgements.
-        measures: Names of measures.
+        measures: Names of measures; an empty list gives no scores.
         rules: Rules for ties, missing queries, depth and more; None for the defaults.
         workers: Number of threads for a long file; None uses one per usable core.
 

@@ -177,6 +177,8 @@ def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dic
 def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:
     """Return kind -> names of its scores, in their order; a kind without names has [].
 
+    The keys are always `retrieval`, `generation` and `judge`.
+
     Raises:
         OptionError: An unknown score, or a rubric without a judge.
         DataError: A file that is no rubric.
@@ -188,7 +190,10 @@ def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind
 
 
 def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
-    """Return the judged item of a question; passages are None if none of them has a text."""
+    """Return the judged item of a question; passages are None if none of them has a text.
+
+    An empty list of passages stays. `record` has the answer and passages, `gold` the gold answers.
+    """
     contexts = None if record.contexts is None else [hit.full_text for hit in record.contexts]
     # in a table of ids a judge has nothing to read
     if contexts and not any(contexts):
@@ -223,6 +228,8 @@ def _score_spans(
     collection: Collection, records: Sequence[Answered], names: Sequence[Any]
 ) -> tuple[_SpanScores, list[Any]]:
     """Return (scores of each record by measures of gold spans, names of the other measures).
+
+    Without measures of gold spans, the scores are empty and the names are returned as they are.
 
     Raises:
         DataError: There are such measures, and no question has a gold span.
@@ -294,9 +301,9 @@ def _opened(judge: object) -> AbstractContextManager[Judge | None]:
 
 
 def open_judge(judge: object) -> Judge | None:
-    """Return the judge of a model name, of arguments of `Judge`, or of a client.
+    """Return the judge of a model name, of a mapping of arguments of `Judge`, or of a client.
 
-    A `Judge` and None are returned as they are.
+    A `Judge` and None are returned as they are. The caller has to close a judge that is new.
 
     Raises:
         OptionError: An unknown judge, rubric or option, or no key.
@@ -318,8 +325,9 @@ _PARSERS: Mapping[Kind, Callable[[Any], object]] = {
 
 
 def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Kind:
-    """Return the kind of the score with a name.
+    """Return the kind of the score with a name: `retrieval`, `generation` or `judge`.
 
+    A path, a mapping and a name of the judge's rubrics are `judge`, without reading the file.
     `owner` and its `option` are named in messages.
 
     Raises:

@@ -47,6 +47,8 @@ LEAST_COMMON = 0.8
 class QueryChanges:
     """Queries of a run that its base lacks or has in another form, and queries that it lacks.
 
+    `match_sources` returns one for each source, in `Matching.changes`.
+
     Attributes:
         n_base: Number of queries of the base.
         edited: Common queries whose text, judgements or gold differ between any two compared
@@ -76,11 +78,15 @@ class QueryChanges:
 class Matching:
     """Sources that may be compared, cut to their common queries in one order unless unpaired.
 
+    `match_sources` returns it.
+
     Attributes:
         sources: Scored systems; the first source is the base of the others.
         measures: Measures to compare: those that several systems have, or those of the caller.
-        groups: Name of a group -> the system of each source in it; None if a source has none.
-        left_out: Source -> number of its queries that other sources lack; only sources with some.
+        groups: Name of a group -> name of the system of each source in it, in the order of the
+            sources; None if a source has none.
+        left_out: Name of a source -> number of its judged queries that another source lacks; only
+            sources with some.
         differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`) ->
             common queries that were left out because the part differs between sources.
         notes: Sentences for the reader of the numbers.
@@ -129,8 +135,8 @@ def match_sources(
 
     Raises:
         DataError: Queries or signatures differ, all differences at once; or there are fewer than
-            two systems, a run has no system in common with the base, or there is no common query or
-            measure.
+            two systems, a run has no system in common with the base, there is no common query or
+            measure, or only one system has one of `measures`.
         OptionError: No system has a measure of that name.
     """
     sources = (base, *runs)
@@ -186,7 +192,10 @@ def match_sources(
 def _query_changes(
     base: Collection[str], run: Collection[str], edited: Collection[str]
 ) -> QueryChanges:
-    """Return the changes from the queries of a base to those of a run, each in its order."""
+    """Return the changes from the queries of a base to those of a run, each in its order.
+
+    `edited` are queries that differ between sources; those that the base lacks are ignored.
+    """
     return QueryChanges(
         len(base),
         tuple(query for query in base if query in edited),
@@ -196,8 +205,9 @@ def _query_changes(
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
-    """Return the row of each query with judgements; the others are no part of the query set.
+    """Return query -> row for the queries with judgements; others are no part of the query set.
 
+    A query has judgements unless all columns of the measures give the cause `no_judgements`.
     A source of a run file has the queries of its qrels alone, so that those without judgements
     would make query sets differ. Rows count from 0, in the order of the source; without any of the
     measures, no query has judgements.
@@ -219,8 +229,9 @@ def _set_difference(
 ) -> str:
     """Return the lines of an error: the queries that the base or a run has alone, in numbers.
 
-    `judged` has the judged queries of each source; `end` is the end of the last line. Each line
-    names up to three queries; the last line says that the query sets differ.
+    They are one text. `judged` has the judged queries of each source; `end` is the end of the last
+    line. Each line names up to three queries; the last line says that the query sets differ, also
+    if they do not.
     """
     lines = []
     base = (sources[0], judged[0])
@@ -240,9 +251,10 @@ def _other_signatures(
     measures: Sequence[str],
     tolerated: Collection[str],
 ) -> list[str]:
-    """Return a line for each measure and source whose signature differs from the first one.
+    """Return a line for each measure and system whose signature differs from the first one.
 
-    `tolerated` are parts of signatures that may differ, as the queries behind them were compared.
+    `members` are the compared systems, each with its source. `tolerated` are parts of signatures
+    that may differ, as the queries behind them were compared; a part that one side lacks counts.
     In the order of the measures; empty if none differs. IndexError if no system has a measure.
     """
     problems = []
@@ -266,7 +278,10 @@ def _other_signatures(
 def _of_all_queries(
     members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
-    """Return a line for each measure that is computed from all queries together; else []."""
+    """Return a line for each measure that is computed from all queries together; else [].
+
+    These are measures whose aggregate is `corpus`, such as `bleu.corpus`, in any of `members`.
+    """
     return [
         f"{name} cannot be compared: it is of all queries together, and not all are common"
         for name in measures
@@ -277,6 +292,7 @@ def _of_all_queries(
 def _refuse(problems: Sequence[str], chosen: Sequence[str], measures: Sequence[str] | None) -> None:
     """Raise a DataError with all problems, and with the measures that can be compared.
 
+    `chosen` are all compared measures; those without a problem of their own can be compared.
     Nothing is raised without problems. The measures are left out if the user named `measures`, if
     none can be compared, or if the queries themselves differ.
     """
@@ -298,7 +314,8 @@ def _notes(
 ) -> list[str]:
     """Return notes on queries and systems that were left out, and on repaired run files.
 
-    In this order: queries left out, run files, systems that no other source has.
+    In this order: queries left out, run files, systems in no group. `left_out` has the number of
+    queries by source, `groups` are those of `Matching`.
     """
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
@@ -323,10 +340,13 @@ def _notes(
 class SameQueries:
     """Result of comparing the common queries of all sources, part by part.
 
+    `compare_queries` returns it. `refused` gives the reasons against a comparison, and `notes` the
+    sentences for one. Parts are `question`, `judgements`, `subtopics`, `answers` and `spans`.
+
     Attributes:
         n_common: Number of queries that all sources have.
         differing: Part -> common queries in which it differs between any two sources.
-        lines: The same in words, a line for each part and pair of sources.
+        lines: The same in words, a line for each part and pair of sources that differ in it.
         unknown: Sources whose question texts are not known, although those of others are.
         compared: Parts of signatures that were compared query by query, so that fingerprints of
             all queries together may differ.
@@ -340,9 +360,9 @@ class SameQueries:
 
     @property
     def same(self) -> frozenset[str]:
-        """Parts of signatures that are the same for every common query.
+        """Parts of signatures whose queries were compared and are the same in all sources.
 
-        They are names such as `qrels` and `gold`.
+        They are names such as `qrels` and `gold`, also of parts that no score depends on.
         """
         return self.compared - {_PARTS[part][1] for part in self.differing}
 
@@ -398,7 +418,7 @@ def compare_queries(
 
     Returns:
         The differing queries by part, in the order of `common`. A part of which one source has no
-        fingerprints counts as not compared.
+        fingerprints counts as not compared; a part that no score depends on counts as the same.
     """
     differing: dict[str, dict[str, None]] = {}
     lines, unknown, not_compared = [], dict[str, None](), set[str]()
@@ -443,7 +463,7 @@ def compare_queries(
 def list_ids(queries: Sequence[str], most: int) -> str:
     """Return the first `most` ids of queries as text, with dots if there are more.
 
-    The ids are joined by commas; no ids give an empty text.
+    The ids are joined by commas, as `q1, q2, ...`; no ids give an empty text.
     """
     return ", ".join(queries[:most]) + (", ..." if len(queries) > most else "")
 
@@ -454,8 +474,9 @@ def match_systems(
     """Match the systems of a base and of runs by name; systems of one source alone are left out.
 
     If base and run have one system each, these are matched whatever their names. The keys are the
-    names in the base, in the order of the first source with a summary; a value has the name in the
-    base and then in each run, None where a run lacks the system. Without runs it is empty.
+    names in the base, in the order of the first source with a summary (a run folder), else of the
+    base; a value has the name in the base and then in each run, None where a run lacks the system.
+    Without runs it is empty.
 
     Raises:
         DataError: A run has no system in common with the base.

@@ -36,9 +36,10 @@ def pair_systems(
 ) -> dict[str, tuple[PairedScores, ...]]:
     """Return score -> paired scores of each system that has a baseline by this score.
 
-    `clusters` has the cluster label of each query; None if queries are units. A score that is
-    summed over queries, such as a count of documents, has no pairs (an empty tuple). Systems keep
-    their order; scores are in the order of `baselines`.
+    `baseline` is the name that `baseline_of` gets. `clusters` has the cluster label of each query;
+    None if queries are units. A score that is summed over queries, such as a count of documents,
+    has no pairs (an empty tuple). Systems keep their order; scores are in the order in which the
+    systems name them first. The pairs have no query ids.
     """
     return {
         name: tuple(
@@ -59,7 +60,11 @@ def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, System
 def pair_columns(
     name: str, system: SystemScores, other: SystemScores, clusters: Clusters = None
 ) -> PairedScores:
-    """Pair a system with another one by a measure; KeyError if one of them lacks it."""
+    """Pair a system with another one by a measure; KeyError if one of them lacks it.
+
+    The result has no query ids. `clusters` has the cluster label of each query; None if queries are
+    units.
+    """
     columns, names = (system.columns[name], other.columns[name]), (system.name, other.name)
     return PairedScores(*columns, clusters=clusters, measure=name, names=names)
 
@@ -74,6 +79,7 @@ _ROUNDING = 1e-12
 class PairedScores:
     """Scores of a system and of its baseline by one measure, over the same queries in one order.
 
+    `pair_scores` returns it with query ids and changes, `pair_columns` with measure and names.
     Arrays of its properties have shape (n,), in the order of the queries.
 
     Attributes:
@@ -107,7 +113,10 @@ class PairedScores:
 
     @property
     def is_decidable(self) -> bool:
-        """True if at least 80 % of the queries of the baseline are common and unchanged."""
+        """True if at least 80 % of the queries of the baseline are common and unchanged.
+
+        Also True if `changes` is None.
+        """
         n_base = 0 if self.changes is None else self.changes.n_base
         return len(self.query_ids) >= LEAST_COMMON * n_base
 
@@ -214,9 +223,10 @@ def pair_scores(
 ) -> PairedScores:
     """Pair a score of two systems, of one source or two, over the common, unchanged queries.
 
-    `clusters` has the cluster label of each query; None if queries are units. The order of the
-    queries is that of the baseline; only judged queries are left. Queries that were edited, added
-    or removed are in `changes` of the result.
+    The names of systems and scores may differ. `clusters` maps each query to its cluster label;
+    None if queries are units. The order of the queries is that of the baseline; only judged queries
+    are left. Queries that were edited, added or removed are in `changes` of the result; its
+    `measure` and `names` are empty.
 
     Raises:
         DataError: Signatures differ, or no query is common and unchanged.
@@ -281,7 +291,8 @@ def reaches(values: FloatArray, limit: float) -> BoolArray:
 class ComparedPair:
     """Preferences of a judge between the answers of two systems, query by query.
 
-    The queries of `column` have no value where no judgement was made.
+    `compare_preferences` reads a sequence of them, all over the same queries. The queries of
+    `column` have no value where no judgement was made.
 
     Attributes:
         system: Name of the first system; wins are its wins.
@@ -339,7 +350,8 @@ def _comparisons(
 ) -> Iterator[PreferredPair]:
     """Yield counts, win rate and test of each pair; `table` has a column of scores for each.
 
-    In the order of `pairs`. P-values are None for a pair without a judged query.
+    In the order of `pairs`. P-values are None for a pair without a judged query, and `differs` is
+    False. The p-values of all pairs are adjusted together.
     """
     alpha = 1 - method.confidence
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))

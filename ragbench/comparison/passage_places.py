@@ -51,7 +51,7 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
 
 
 class PlacedRankings(NamedTuple):
-    """Places of the passages of all queries, and the passages without one.
+    """Places of the passages of all queries, and the passages without one, by `place_rankings`.
 
     Attributes:
         spans: Places and gold spans of each query.
@@ -100,7 +100,10 @@ def unplaced_warning(
     spans: RetrievedSpans,
     unplaced: Sequence[tuple[int, str]],
 ) -> list[str]:
-    """Return a list with one warning that counts unplaced passages and names one; else []."""
+    """Return a list with one warning that counts unplaced passages and names one; else [].
+
+    It begins with `system`; `unplaced` has rows of `query_ids`, as in `PlacedRankings`.
+    """
     if not unplaced:
         return []
     row, name = unplaced[0]
@@ -114,7 +117,10 @@ def unplaced_warning(
 
 
 class _Placer:
-    """Search for the places of hits in a corpus."""
+    """Search for the places of hits in a corpus; without documents, by their metadata alone.
+
+    `index` is called with all hits first. `place` then returns the span of a hit, or None.
+    """
 
     def __init__(self, documents: Sequence[Document] | None) -> None:
         self._documents = documents or ()
@@ -158,7 +164,10 @@ class _Placer:
         return max(placed, key=lambda span: span.document in of_gold, default=None)
 
     def _document(self, hit: ScoredDocument) -> str:
-        """Return the id of the document of a hit, or its own id if no document is known."""
+        """Return the id of the document of a hit, or its own id if no document is known.
+
+        The document that the hit names comes first, whether the corpus has it or not.
+        """
         if hit.document is not None or self._by_id is None:
             return hit.document or str(hit.metadata.get("document", hit.id))
         if hit.id in self._by_id:
@@ -167,7 +176,10 @@ class _Placer:
 
 
 def _whole_words(text: str) -> str:
-    """Return a text without its first and last words; a text of up to four words as it is."""
+    """Return a text without its first and last word; a text of up to four words as it is.
+
+    The other words are joined by single blanks.
+    """
     # a chunk of so many characters may begin and end within words, which the index lacks
     words = text.split()
     return " ".join(words[1:-1]) if len(words) > _FEW_WORDS else text
@@ -191,7 +203,8 @@ def _place_in(
 ) -> Span | None:
     """Return the place of a hit in its document; None if its text does not stand there.
 
-    The positions `place` count only if the text of the hit stands there.
+    The positions `place` count only if the text of the hit stands there; else the first place of
+    the text counts. A hit without text is the whole document, a blank one its empty start.
     """
     if hit.text is None:
         return Span(document.id, 0, len(document.text))

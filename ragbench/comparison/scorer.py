@@ -83,6 +83,11 @@ class ScoreResult(TypedDict):
 class ScoreFunction:
     """Function that scores one question; `scorer` makes it. Threads may share it.
 
+    A call with `inputs`, `outputs` and `expectations` returns a `ScoreResult`. Each is a mapping
+    with the names of columns of records as keys, a text (question, answer, reference), or None; for
+    a measure also a list of ids. A missing part gives a score of None with its cause, and a part of
+    another form a DataError.
+
     Attributes:
         name: Name of the score, as the caller wrote it; some tools read it from `__name__`.
     """
@@ -143,7 +148,11 @@ class ScoreFunction:
         return {"score": None, "reason": reason or cause.word, "cause": cause.word}
 
     def _row(self, argument: Argument, value: object) -> dict[str, Any]:
-        """Return part -> value of one argument; parts without a key are absent."""
+        """Return part -> value of one argument; parts without a key are absent, None has none.
+
+        A text is the question, answer or reference; a list is the first part of the argument.
+        DataError for anything else but a mapping, or if two keys could be one part.
+        """
         if value is None:
             return {}
         if isinstance(value, Mapping):
@@ -164,6 +173,9 @@ def _keys_of_parts(
     argument: Argument, parts: tuple[str, ...], names: tuple[str, ...]
 ) -> dict[str, str]:
     """Return part -> the key of an argument that holds it; parts without a key are absent.
+
+    `names` are the keys of the argument; those of no part are ignored. Without a key of
+    `reference`, the answer among the `expectations` is the reference.
 
     Raises:
         DataError: Two keys could be one part.
@@ -238,8 +250,9 @@ ScoreRanking = Callable[[list[str], dict[str, int]], tuple[float, Cause]]
 def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
     """Return a function that reads the ranking and the gold of a row, and scores them.
 
-    Without `retrieved`, the ranking is that of the passages, whose ids are hashes where they have
-    none, as gold passages have. The function raises DataError for another form.
+    The function returns (value, reason, cause); the value is None without gold or ranking, and NaN
+    where the measure has none. Without `retrieved`, the ranking is that of the passages, whose ids
+    are hashes where they have none, as gold passages have. It raises DataError for another form.
     """
 
     def score(entry: Entry) -> Scored:
@@ -275,7 +288,11 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
 
 
 def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking:
-    """Return a function that scores a ranking by a measure of one list, without NumPy."""
+    """Return a function that scores a ranking by a measure of one list, without NumPy.
+
+    It takes the ids in rank order and document -> grade, and returns (value, cause): NaN and
+    `NO_RELEVANT` without a relevant document. `cutoff` is the `k` of the measure; None for none.
+    """
 
     def score(ranking: list[str], gold: dict[str, int]) -> tuple[float, Cause]:
         value = float(function(ranking, gold, k=cutoff))
@@ -287,9 +304,12 @@ def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking
 def _of_measure(name: str) -> ScoreRanking:
     """Return a function that scores a ranking by a measure, as a run of one query.
 
+    It takes the ids in rank order and document -> grade, and returns (value, cause), NaN without a
+    value.
+
     Raises:
-        OptionError: Several measures have the name, the measure reads more than ids and grades, or
-            it has a default that depends on all questions.
+        OptionError: No measure or several measures have the name, the measure reads more than ids
+            and grades, or it has a default that depends on all questions.
     """
     from ragbench.score.retrieval.notation import parse_measure
     from ragbench.score.retrieval.score_run import score_run
@@ -313,8 +333,13 @@ def _of_measure(name: str) -> ScoreRanking:
 def _metric_scorer(name: str) -> ScoreRow:
     """Return a function that scores the answer of a row by a metric of answers.
 
+    It returns (value, reason, cause). A value that is not finite is None with the cause
+    `MALFORMED`; a row that lacks a part has NaN. It raises DataError for a part of another form,
+    and AdapterError if a metric of the user fails.
+
     Raises:
-        OptionError: The value depends on all answers, or on which questions have an answer.
+        OptionError: No metric has the name, or its value depends on all answers, or on which
+            questions have an answer.
         MissingExtra: The metric needs a package that is not installed.
         DataError: A model is not in the cache of the hub, which cannot be reached.
     """
@@ -347,8 +372,8 @@ def _metric_scorer(name: str) -> ScoreRow:
 def _rubric_scorer(judge: Judge, name: ScoreName) -> ScoreRow:
     """Return a function that has a judge score a row by one rubric.
 
-    The function raises DataError for a part of another form, and RagbenchError where the user has
-    to act.
+    The function returns (score, words of the judge, cause), the score None without a verdict. It
+    raises DataError for a part of another form, and RagbenchError where the user has to act.
 
     Raises:
         OptionError: No rubric has the name, or the judge cannot apply it.

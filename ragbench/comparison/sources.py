@@ -47,7 +47,7 @@ DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
 class HasRunFolder(Protocol):
     """Finished experiment: its path is a run folder.
 
-    A protocol, since this folder may not import `experiment`.
+    A protocol, since this folder may not import `experiment`: any object with a `path` counts.
 
     Attributes:
         path: Run folder.

@@ -81,7 +81,8 @@ def baselines(
 ) -> dict[str, dict[str, SystemScores | None]]:
     """Return score -> system with this score -> its baseline by this score, None if it has none.
 
-    Scores are in the order in which the systems name them first; no systems give an empty dict.
+    `retriever` is the name that `baseline_of` gets; its StopIteration passes through. Scores are in
+    the order in which the systems name them first; no systems give an empty dict.
     """
     scores = dict.fromkeys(name for system in systems for name in system.columns)
     systems_of = {score: {s.name: s for s in systems if score in s.columns} for score in scores}
