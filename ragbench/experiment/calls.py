@@ -59,7 +59,8 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
     def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
         """Create the outcomes of some queries, with at most `top_k` hits each.
 
-        `read` returns the rankings of the file, the hits of each query best first.
+        `read` returns the rankings of the file, the hits of each query best first. It is called at
+        each access, so it should keep what it has read.
         """
         super().__init__(self._outcome, query_ids)
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
@@ -178,7 +179,8 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
 
     No error of the function is raised, also no SystemExit, except for Ctrl-C. Causes are
     `OVER_BUDGET` if no call is allowed, `TIMEOUT` after the time limit, `MALFORMED` for an
-    AdapterError, that of a CallFailure, and for all else that of `failure_of_exception`.
+    AdapterError, that of a CallFailure, and for all else that of `failure_of_exception`. The detail
+    begins with the owner of the calls.
     """
     if (reason := calls.refused()) is not None:
         return Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {reason}")
@@ -254,11 +256,16 @@ def call_on(
 
     Args:
         executor: Executor with the workers.
-        task: Work to do for each item.
+        task: Component, and the function that workers apply to a block of items.
         items: Items to compute.
         block: Number of items that are sent to a worker together.
         calls: Owner for messages, and the check whether calls are allowed.
-        read: Function from the result of a worker to its outcome.
+        read: Function from the result of an item to its outcome.
+
+    Raises:
+        AdapterError: The component refuses its options or facts, returns the wrong number of
+            results, or the first three blocks are lost.
+        RuntimeError: The component fails with another error, or the executor is closed.
     """
     allowed = takewhile(lambda item: calls.refused() is None, items)
     position = 0
@@ -276,7 +283,7 @@ def call_on(
 def name_queries(
     queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield the outcomes as they come, with the id of the query added to a detail.
+    """Yield the outcomes as they come, with ` (query 'q1')` at the end of a detail.
 
     An outcome without a detail stays without one.
     """

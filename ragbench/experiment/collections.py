@@ -34,6 +34,8 @@ from ragbench.report.progress import Progress
 class CollectionRuns:
     """Results of one config on several data sets; `print` shows what `ragbench run` prints.
 
+    `run_collections` returns it. `exit_code` is that of the gates of all collections together.
+
     Attributes:
         path: Folder of the summary.
         record: Record of `collections.json`.
@@ -228,5 +230,5 @@ def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
 
 
 def read_collections(folder: Path) -> CollectionsSummary:
-    """Return the record of `collections.json` in a folder; raise a DataError if it is wrong."""
+    """Return the record of `collections.json` in a folder; DataError if it is missing or wrong."""
     return read_record(folder / COLLECTIONS, CollectionsSummary)

@@ -45,7 +45,9 @@ _IN_REPR = 6
 class Comparison:
     """Result of a comparison of runs; `print` shows it as tables.
 
-    `rb.compare` makes it; all properties are made anew from the record.
+    `rb.compare` creates it; all properties are made anew from the record. `differences` and `gates`
+    are lists of mappings, empty if nothing was compared or decided. `to_pandas` raises ImportError
+    without pandas, `plot` OptionError without a difference by the measure.
 
     Attributes:
         record: Record of the schema `ragbench.comparison/1`.
@@ -76,8 +78,9 @@ class Comparison:
     def gates(self) -> list[dict[str, Any]]:
         """Decisions on the conditions of `fail_if`, one a system; [] without conditions.
 
-        A condition on a score of a skipped judge has one decision, without a system. These come
-        first; the others are in the order of the conditions.
+        The keys are the fields of `records.gate.Decision`, such as `gate`, `system`, `verdict`
+        (`pass`, `fail`, `undecided`) and `why`. A condition on a score of a skipped judge has one
+        decision, without a system. These come first; the others are in the order of the conditions.
         """
         return [to_json(gate) for gate in self.record.gates]
 

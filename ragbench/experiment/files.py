@@ -148,9 +148,9 @@ def write_run(
 ) -> Experiment:
     """Write the run folder, whole or not at all, and return the experiment.
 
-    Its name is the id of the run. A repetition is written into its own folder, without `latest`.
-    The page is made from the written files. Secrets of the config are masked in all texts; names
-    and ids stay.
+    Its path is `<output>/<name>/<id of the run>`. A repetition is written into its own folder,
+    without `latest`. The page is made from the written files. Secrets of the config are masked in
+    all texts; names and ids stay.
 
     Raises:
         DataError: The folder cannot be written.
@@ -188,8 +188,8 @@ def _query_files(
 ) -> dict[str, str | Iterable[str]]:
     """Return the files with a line per query, answer, verdict or text: path -> parts of the text.
 
-    `clean` removes secrets from a text. Texts are made when they are written. `queries.jsonl` and
-    `texts.jsonl` are left out without lines, `prompts.jsonl` without prompts.
+    `clean` removes secrets from a text. Texts are made when they are written, and can be read once.
+    `queries.jsonl` and `texts.jsonl` are left out without lines, `prompts.jsonl` without prompts.
     """
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
@@ -388,8 +388,9 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
     """Yield (system, query id, document): query by query gold documents, then first hits.
 
-    Gold documents have an empty system. A document of the corpus is yielded once, a hit with a text
-    of its own each time. Documents that neither the corpus nor the hit has a text for are left out.
+    Gold documents, of a grade above 0, have an empty system. A document of the corpus is yielded
+    once, a hit with a text of its own each time. Documents that neither the corpus nor the hit has
+    a text for are left out.
     """
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus

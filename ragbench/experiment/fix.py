@@ -49,9 +49,13 @@ _OF_GENERATOR: tuple[AnswerCause, ...] = (
 class RunReader:
     """Reader of the files of a run folder that the fix list counts.
 
+    A file is read when a property needs it, and once. A file that is needed and missing, or
+    damaged, is a DataError of the property.
+
     Attributes:
         folder: The run folder.
-        system: Name of the system that the changes start from; None for the baseline.
+        system: Name of the system that the changes start from; None for the baseline, or if that
+            has no stored ranking, the first system with one.
     """
 
     folder: Path
@@ -90,9 +94,9 @@ class RunReader:
         return block if isinstance(block, dict) else {}
 
     def options(self, record: type, *keys: str) -> dict[str, Any]:
-        """Return the values of a block that the options of a record name; empty without any.
+        """Return option -> value for the options of a record that a block of the config sets.
 
-        DataError for a value that is not allowed.
+        `keys` lead to the block. {} without any. DataError for a value that is not allowed.
         """
         block, declared = self.block(*keys), declared_options(record)
         values = {name: block[name] for name in declared if name in block}
@@ -104,7 +108,10 @@ class RunReader:
 
     @cached_property
     def base(self) -> SystemSummary:
-        """Retriever that the changes start from; DataError if the run has no such ranking."""
+        """Retriever that the changes start from; DataError if the run has no such ranking.
+
+        For a pair of retriever and generator it is the retriever.
+        """
         names = [system.name for system in self.summary.systems]
         baseline = self.summary.system(self.summary.baseline or "")
         # The baseline may be an app or stored answers without a run file: the first ranking serves.
@@ -249,12 +256,15 @@ class RunReader:
         )
 
     def _failures(self, name: str, ids: Sequence[str]) -> BoolArray:
-        """Return True for each query on which a retriever failed."""
+        """Return True for each query of `ids` on which the retriever `name` failed, in order."""
         rows = self.causes.get(name, {})
         return np.array([q in rows and rows[q].cause == "failed" for q in ids], bool)
 
     def _fusible(self, retrievers: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the retrievers whose stored hits are those that a fusion would get."""
+        """Yield the names of retrievers whose stored hits are those that a fusion would get.
+
+        `retrievers` is the block of the config, name -> options; others are left out.
+        """
         is_by_id = self.block("metrics", "retrieval", "match").get("level", "id") == "id"
         for name in self.rankings:
             passages = self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
@@ -276,9 +286,10 @@ class RunReader:
         return {row.id: row.text or "" for _, row in rows if row.system is None}
 
     def clusters(self, ids: Sequence[str]) -> list[str] | None:
-        """Return the cluster of each query; None if the run has no clusters.
+        """Return the cluster of each query of `ids`; None if the run has no clusters.
 
-        DataError if all queries lack the metadata of the clusters, or the file is damaged.
+        A query without the metadata is a cluster of its own. DataError if all queries lack the
+        metadata of the clusters, or the file is damaged.
         """
         if (path := self.summary.cluster) is None:
             return None

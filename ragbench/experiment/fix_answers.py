@@ -25,7 +25,8 @@ def answers_by_generator(
 ) -> dict[str, AnswersByReading]:
     """Return generator -> its answers to the questions that count.
 
-    Generators without both controls, or without any right answer, are left out.
+    Only generators that are paired with a retriever count. Those without both controls, gold and
+    wrong passages, or without any right answer, are left out.
 
     Args:
         summary: Summary of the run.

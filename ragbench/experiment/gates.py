@@ -111,10 +111,10 @@ def check_gates(
             compared, or if both have one system, these two. None takes the run's own baseline.
 
     Returns:
-        The `gates` of `summary.json`: for each gate and system its verdict (`pass`, `fail`,
-        `undecided`), the reason, and the numbers behind it, such as `interval` and
-        `queries_needed`. A comparison that is not allowed is `undecided` and `refused`, with the
-        differences as reason.
+        The `gates` of `summary.json`: for each gate and system a mapping with `gate`, `system`,
+        `verdict` (`pass`, `fail`, `undecided`), `why`, and the numbers behind it, such as
+        `interval` and `queries_needed`. A comparison that is not allowed is `undecided` and
+        `refused`, with the differences in `why`.
 
     Raises:
         ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.

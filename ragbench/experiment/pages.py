@@ -58,10 +58,11 @@ def write_pages(
     Args:
         runs: Run folders, at least one; the first is the base of the others.
         output: File that ends in `.html` or `.md`. None writes both pages of one run into its
-            folder, and the page of several as `side-by-side.html`.
+            folder, and the page of several as `side-by-side.html` in the working directory.
         tell: Function that gets a line for each main change between several runs, the reasons why
             they may not be compared, or why the page of one run has no fix list.
-        brief: Write the main results of one run for one sheet of A4; `output` is an `.html` file.
+        brief: Write the main results of one run for one sheet of A4; `output` has to be an `.html`
+            file.
 
     Raises:
         DataError: A folder is no run, its files are wrong, or a page cannot be written.
@@ -125,9 +126,10 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
 
 
 def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
-    """Write a list of runs of a folder as an HTML or Markdown page.
+    """Write a list of runs of a folder as a page: HTML by the suffix `.html`, else Markdown.
 
-    The HTML page has the trends of their scores. Without entries the page has no table.
+    Both have the trends of their scores as tables, HTML as pictures too. Without entries the page
+    has no table.
 
     Raises:
         DataError: The file cannot be written.
@@ -209,8 +211,8 @@ def _label_systems(
 ) -> Callable[[int, str], str]:
     """Return a function from the position of a run and a system's name to its label.
 
-    A name in several runs gets the name of its run; `matching` brings the labels of a comparison.
-    An unknown system keeps its name.
+    A name in several runs gets the name of its run: `bm25 (run1)`; `matching` brings the labels of
+    a comparison. An unknown system keeps its name. `names` are those of the runs.
     """
     systems = [name for source in sources for name in source.systems]
     labels = {
@@ -233,7 +235,7 @@ def join_summaries(
     """Return a summary with the systems, gates, warnings and notes of several runs.
 
     Systems are in the order of their first run, those of one name together. Dataset is None if the
-    runs have different ones; the level is 0.95 if theirs differ.
+    runs have different ones; the level is 0.95 if theirs differ. It is complete if all runs are.
 
     Args:
         summaries: Summaries of the runs, at least one; the first is the base of the others.

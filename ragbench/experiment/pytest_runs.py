@@ -75,13 +75,14 @@ class SharedRuns:
 
 @dataclass(frozen=True, slots=True)
 class CollectedGates:
-    """Gates of one YAML file as tests, with the options of their run.
+    """Gates of one YAML file as tests, with the options of their run; `collect_gates` creates it.
 
     Attributes:
         tests: Gate and system of each test, in the order of the gates, then of their systems. The
             system is None for a gate on a judge, or if the config does not name the systems.
         overrides: Keys that the run changes in the file: its gates or their baselines.
-        baselines: Baseline files that the run writes instead of reading them -> True with costs.
+        baselines: Baseline files that the run writes instead of reading them -> True if costs are
+            written too.
         idle: Message on options without an effect, or on a file without gates; empty if none.
     """
 
@@ -169,8 +170,9 @@ def outcome_of(
     Without a system it is the worst verdict of all, and the message has the systems with it. A
     failure has the worst questions. `fail` is worse than `undecided`, `undecided` than `pass`. A
     refused comparison fails, and an undecided one if `strict`. The facts are properties of the test
-    for reports. A system without a decision is undecided, also if `strict`. The message of a pass
-    is empty. Raises DataError if a file of the run, or of a baseline, cannot be read.
+    for reports, as `("bm25", "pass: ...")`, with `judge` for a gate without a system. A system
+    without a decision is undecided, also if `strict`. The message of a pass is empty. Raises
+    DataError if a file of the run, or of a baseline, cannot be read.
     """
     decisions = [
         decision

@@ -60,7 +60,7 @@ class RetrieverRun:
         name: Name of the system.
         queries: Queries of the run.
         outcomes: Hits or failure of each query, in their order.
-        scored: Rankings as they are scored, or a function that reads them; use `run`.
+        scored: Rankings as they are scored, or a function that reads them; `run` returns them.
         unmatched: Rankings of passages, if `run` has the documents that these were matched with;
             None if `run` has the hits as they are.
         notes: Sentences for the reader of the numbers.
@@ -82,7 +82,10 @@ class RetrieverRun:
 
     @property
     def run(self) -> Run:
-        """Rankings as they are scored, without queries that failed or that a file lacks."""
+        """Rankings as they are scored, without queries that failed or that a file lacks.
+
+        A function in `scored` is called at each access.
+        """
         return self.scored if isinstance(self.scored, Run) else self.scored()
 
     def ranks(self, qrels: Qrels, rules: RetrievalMetrics) -> IntArray:

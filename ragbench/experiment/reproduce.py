@@ -106,14 +106,14 @@ def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Run and its repetition, with their differences, a phrase each.
+    """Run and its repetition, with their differences, a phrase each; `reproduce` creates it.
 
     Attributes:
         original: Folder of the run.
         again: Repetition of the run.
         environment: Differences of environment variables, and the values that were used.
         surroundings: Differences of versions, machine and data.
-        numbers: Differences of scores, signatures and rankings; empty if the run is reproduced.
+        numbers: Differences of scores, signatures and rankings; [] if the run is reproduced.
     """
 
     original: Path

@@ -35,7 +35,8 @@ class Experiment:
     """Results of a finished run, read from its folder by `load_experiment` and `run_experiment`.
 
     `print` shows what `ragbench run` prints. Files with a line per query are read on first use, and
-    raise a DataError if damaged.
+    raise a DataError if damaged. `per_query` is system -> score -> query id -> value, NaN without a
+    value. `plot` raises OptionError if the run has no such picture.
 
     Attributes:
         path: Run folder.
@@ -116,10 +117,10 @@ class Experiment:
 
         Args:
             texts: Add the columns `question`, `answer` (of the system, the first of several
-                samples) and `reference` (the gold answers) in front, and `reason` at the end: the
-                reason for the cause, then the words of the judges by rubric. Missing texts are
-                missing values of pandas. Of a table without ids the first column is `row`, the
-                number of the row, from 1.
+                samples) and `reference` (the gold answer, or a list of several) in front, and
+                `reason` at the end: the reason for the cause, then the words of the judges by
+                rubric. Missing texts are missing values of pandas. Of a table without ids the
+                first column is `row`, the number of the row, from 1.
         """
         import pandas as pd
 
@@ -147,7 +148,11 @@ class Experiment:
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
 
     def _texts(self, name: str, view: QueryView) -> dict[str, object]:
-        """Return the texts of a query and a system for `to_pandas`, by column."""
+        """Return column -> text of a query and a system for `to_pandas`.
+
+        Columns are `row`, `question`, `answer`, `reference` and `reason`. A missing text is None,
+        a missing reason ''; several gold answers are a list.
+        """
         system = view.system(name)
         answers = system.answers if system else ()
         verdicts = system.verdicts if system else ()

@@ -145,7 +145,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
 def _executor_of(plan: Plan) -> Executor | None:
     """Return the executor of a plan, and mark the generators whose models its workers load.
 
-    None if the config has no workers; raises as `build_executor`.
+    None if the config has no workers. A ConfigError if it refuses an option, an AdapterError for
+    another error of it.
     """
     executor = build_executor(plan.config)
     for name, generator in plan.generators.items() if executor is not None else ():
@@ -157,7 +158,7 @@ def _executor_of(plan: Plan) -> Executor | None:
 def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> Collection:
     """Return the data set that the caller passes, or else that of the config.
 
-    Raises an OptionError for `documents` without `dataset`, and as `collection_of`.
+    Raises an OptionError for `documents` without `dataset`, and a DataError for wrong data.
     """
     if dataset is not None:
         return collection_of(dataset, documents=documents)
@@ -206,7 +207,7 @@ def load_run_config(
 
 @dataclass(slots=True)
 class RunState:
-    """Token of a run, and whether the run has finished.
+    """Token of a run, and whether the run has finished; `lock_experiment` yields it.
 
     Attributes:
         token: Random word in the store keys of components whose code cannot be fingerprinted: their

@@ -102,8 +102,8 @@ def new_run_id(started: float) -> str:
 def _user_system(plan: Plan) -> str | None:
     """Return the name of the user's own system; None without one.
 
-    It is the first app, else the first retriever that is code or a service of the user, paired with
-    its first generator, else the first recorded system.
+    It is the first app, else the first retriever that is code or a service of the user, with its
+    first generator if it has one, else the first recorded system.
     """
     parts = [system for system in plan.systems if system.type in ("retriever", "pair")]
     users = [s.retriever for s in parts if s.retriever and _is_users(plan, s.retriever)]
@@ -131,8 +131,9 @@ def _is_users(plan: Plan, retriever: str) -> bool:
 def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
     """Return latency and throughput of a system; without values if no latency is known.
 
-    Latencies of stored items count too: they are those of the run that made the calls. Latencies
-    are in milliseconds, rounded to 0.001; throughput is queries per second.
+    Latencies of stored items count too: they are those of the run that made the calls. The median
+    and the 95th percentile are in milliseconds, rounded to 0.001. Throughput is in queries per
+    second, for as many calls side by side as the config allows, whatever the wall time was.
     """
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
@@ -155,8 +156,8 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
     """Yield the cheapest system that is surely not much worse, by the first measure of each kind.
 
-    A measure that tells nothing, or a sum, is no first measure. Nothing is yielded for a measure
-    without known costs; see `CostComparison.cheapest`.
+    A measure that tells nothing, or a sum, is no first measure. Controls do not count. Nothing is
+    yielded for a measure without known costs; see `CostComparison.cheapest`.
     """
     systems = [system for system in results.systems if system.role != "control"]
     families = [family for family in results.comparisons.measures if family.best]
@@ -175,7 +176,7 @@ def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.Cheapest
 def _count_failures(
     systems: Sequence[records.SystemSummary], pairs: Sequence[PreferredPair], results: Results
 ) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Yield (failures by cause, number of values) of each score of the run.
+    """Yield (failures by cause, number of items with a value) of each score of the run.
 
     These are scores of systems, pairs that a judge compared, scores of several answers to a query,
     counted by answer, and passages that a judge graded.
@@ -199,6 +200,9 @@ def _warnings(
     pairs: Sequence[PreferredPair],
 ) -> Iterator[str]:
     """Yield sentences on what makes the numbers doubtful; a reached budget comes first.
+
+    Warnings of the plan and of the stages follow, then failures unless `within`, and a sentence if
+    nothing was scored. A run without doubts yields nothing.
 
     `within` is True if no score has a larger share of failures than the config allows; `pairs` are
     the pairs of systems that a judge compared.
@@ -227,7 +231,10 @@ def _warnings(
 
 
 def _describe_dataset(plan: Plan) -> records.Dataset:
-    """Return name, type and sizes of the data set; sizes are None without corpus or judgements."""
+    """Return name, type and sizes of the data set; sizes are None without corpus or judgements.
+
+    The name is that of its file or folder, else its type, with `/` and the split if there is one.
+    """
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
@@ -248,7 +255,7 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
 
 
 def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
-    """Return the first failure of each system in words, each text once.
+    """Return a sentence on the first failure of each system, `FIRST_TO_FAIL` and a text, each once.
 
     A pair of retriever and generator often fails as its retriever does, with the same text. A
     system without a failure with a text is left out; [] if there is none.
@@ -298,8 +305,9 @@ def _summarize_system(
 ) -> records.SystemSummary:
     """Return the summary of a system: scores, causes, answers, tokens and cost.
 
-    Tokens and cost (USD) are None if they are not known for one of its answers; a retriever has
-    zeros.
+    Tokens and cost (USD) are sums over its successful answers, None if not known for one of them; a
+    retriever has zeros. `baseline` is the name of its baseline, None without one. A KeyError if
+    `results` has no causes of the system.
     """
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = () if answers is None else answers.outcomes
@@ -444,7 +452,7 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> I
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:
     """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known.
 
-    Four numbers, always.
+    Four numbers, always. Tokens and dollars are 0 for a ranking, NaN for a failed call.
     """
     yield math.nan if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     value = outcome.value
@@ -481,9 +489,9 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
     """Yield name, number of items left out by the budget, and their likely usage, for each kind.
 
-    Kinds of items are answers, verdicts, grades of passages, comparisons of pairs, and rankings.
-    The usage is None if no item of the kind is finished. Kinds without missing items come too, with
-    0.
+    Kinds are `generate SYSTEM`, `judge SYSTEM (JUDGE)` (items are answers), `judge passages`,
+    `judge pairs (JUDGE)` and `retrieve SYSTEM`, which has a usage of 0. The other usages are None
+    if no item of the kind is finished. Kinds without missing items come too, with 0.
     """
     for system, answers in results.answers.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)

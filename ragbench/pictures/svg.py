@@ -46,7 +46,10 @@ STYLE = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture:
-    """Finished picture.
+    """Finished picture, which a notebook shows; `Drawing.done` creates it.
+
+    `save` writes it as SVG, PDF or PNG by the ending of the path, `svg` and `image` return texts.
+    PDF and PNG raise MissingExtra without CairoSVG.
 
     Attributes:
         name: Name of its file, without an ending.
@@ -140,7 +143,10 @@ def drawer(kind: str) -> Callable[[Picture], bytes]:
 
 @dataclass(slots=True)
 class Drawing:
-    """Unfinished picture, to which marks are added.
+    """Unfinished picture, to which its methods add marks; `done` returns the finished one.
+
+    `Drawing()` is empty. Places and lengths are pixels from the upper left corner. `colour` is the
+    number of a series from 0, but a CSS colour in `bar`.
 
     Attributes:
         parts: SVG elements in the order of drawing; later ones cover earlier ones.
@@ -195,7 +201,10 @@ class Drawing:
     def bar(
         self, x: float, y: float, width: float, height: float, colour: str, label: str, **data: str
     ) -> None:
-        """Draw a filled rectangle; `data` becomes attributes that the script of the page reads."""
+        """Draw a filled rectangle in a CSS colour, with a label for a pointer at it.
+
+        `data` becomes attributes `data-NAME`, which the script of the page reads.
+        """
         more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
         self.parts.append(
@@ -213,7 +222,9 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Axis that maps values to pixels.
+    """Axis that maps values to pixels: `scale(value)` is the pixel, also beyond the ends.
+
+    `Scale.fit` returns the scale of some values.
 
     Attributes:
         low: Smallest value.
@@ -271,7 +282,7 @@ def axis_ticks(scale: Scale) -> list[tuple[float, str]]:
 
 
 def axis_left(drawing: Drawing, scale: Scale, x0: float, right: float) -> None:
-    """Draw the grid and the numbers of a vertical axis."""
+    """Draw the grid and the numbers of a vertical axis at pixel `x0`; the grid ends at `right`."""
     for tick, label in axis_ticks(scale):
         drawing.rule(x0, tick, right=right - x0)
         drawing.text(x0 - 5, tick + 4, label, anchor="end", soft=True)
@@ -282,7 +293,7 @@ def draw_legend(
 ) -> tuple[float, float]:
     """Draw the names of the series beside a plot; return width and height of the picture.
 
-    Without names only the size of the plot counts.
+    `right` and `bottom` are the ends of the plot in pixels. Without names only its size counts.
     """
     x, y = right + 18, 36.0
     for colour, name in enumerate(names):
@@ -298,7 +309,7 @@ def escaped(text: str) -> str:
 
 
 def colour_of(number: int) -> str:
-    """Return the colour of the series with a number; colours repeat after the last one."""
+    """Return the CSS colour of the series with a number from 0; colours repeat after the last."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -321,7 +332,7 @@ def width_of(names: Sequence[str]) -> float:
 def slug(name: str) -> str:
     """Return a file name of ASCII letters, digits and `-`, at most 40 characters.
 
-    It may be '', and two names may give one.
+    Other characters become `-`, and none is at an end. It may be '', and two names may give one.
     """
     return "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in printable(name))[
         :40

@@ -31,7 +31,8 @@ class ScoreCell:
     Attributes:
         value: Mean with three significant digits; `-` if nothing was scored.
         interval: `[low, high]`; empty without an interval.
-        mark: Whether the value is the best, or tied with the best.
+        mark: `best` for the best value of the measure, `tied` for one that is not shown to differ
+            from it, else empty.
         mean: Mean as a number; None if nothing was scored.
         ends: Ends of the interval as numbers; None without an interval.
         score: Record of the score; None if the system has no such score.
@@ -57,7 +58,8 @@ class DifferenceCell:
     """Table cell with the difference of a system from its baseline by a measure.
 
     Attributes:
-        outcome: Verdict of the comparison.
+        outcome: Verdict of the comparison: `better`, `worse`, `not shown`, `identical` or `not
+            compared`; `baseline` for the baseline itself; empty without a test.
         value: Difference with its sign; `-` without a comparison.
         interval: `[low, high]` with signs; empty without an interval.
         p: Adjusted p-value; `-` if a sequential test of a judge decides, which has no p-value;
@@ -166,7 +168,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Content of a whole report.
+    """Content of a whole report, which the renderers of all formats draw; `lay_out` creates it.
 
     Attributes:
         name: Name of the experiment.

@@ -233,7 +233,10 @@ def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
 
 
 def _ratio(correction: records.Correction) -> str:
-    """Return the width of the corrected interval relative to that of the labels; `-` if unknown."""
+    """Return the width of the corrected interval relative to that of the labels, as `x 0.75`.
+
+    `-` if it is unknown.
+    """
     return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 

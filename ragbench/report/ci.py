@@ -62,7 +62,10 @@ def render_error(code: int, text: str) -> str:
 
 
 def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str:
-    """Return a suite as a JUnit file; counts and duration stand before its other attributes."""
+    """Return a suite as the text of a JUnit file, with a line end; adds its counts and duration.
+
+    `duration` is {"time": seconds as text}, or empty.
+    """
     parts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(len(suite.findall(f"testcase/{tag}"))) for name, tag in parts.items()}
     counts = {"tests": str(len(suite.findall("testcase"))), **counts}
@@ -200,7 +203,8 @@ def _annotation(level: str, title: str, problem: Problem) -> str:
 def error_summary(code: int, text: str) -> str:
     """Return a step summary of an error: the meaning of its exit code, and the message.
 
-    It is Markdown. A code that is no key of `EXIT_MEANINGS`, such as 0, raises KeyError.
+    It is Markdown without a line end. A code that is no key of `EXIT_MEANINGS`, such as 0, raises
+    KeyError.
     """
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"### ragbench: {EXIT_MEANINGS[code]} (exit code {code})\n\n{fence}text\n{text}\n{fence}"
@@ -209,7 +213,7 @@ def error_summary(code: int, text: str) -> str:
 def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
     """Return a Markdown report, cut at a line end to at most `limit` bytes in UTF-8.
 
-    A cut report ends with a note.
+    Its end is a line end, which is added, or a note on the cut.
     """
     text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")

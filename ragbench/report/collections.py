@@ -28,7 +28,10 @@ CSV_COLUMNS = (
 
 
 def lay_out_collections(summary: CollectionsSummary) -> Layout:
-    """Return the page of an experiment over several collections."""
+    """Return the content of the page of an experiment over several collections.
+
+    Its tables are in the chapter `runs`; it has no sections.
+    """
     subject = fmt.counted(len(summary.runs), "collections")
     name, run_id = printable(summary.name), printable(summary.run_id)
     chapter = _lay_out(summary)
@@ -54,7 +57,7 @@ def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
 
 
 def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
-    """Yield the gates that did not pass, then the best system by each measure.
+    """Yield gates that did not pass and incomplete runs, then the best system by each measure.
 
     A measure without a macro mean is left out.
     """
@@ -75,7 +78,11 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
 
 
 def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
-    """Return the table of a measure: a row for each system."""
+    """Return the table of a measure: a row per system with its means and macro mean.
+
+    If systems were compared, each has its difference, p and verdict too; the verdict of a baseline
+    is `baseline`, and its other cells are empty.
+    """
     names = [run.name for run in summary.runs]
     compared = {row.system: row for row in measure.comparisons}
     baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
@@ -104,7 +111,10 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
 
 
 def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
-    """Return the tables as text; without `verbose` those of the first measure of each kind."""
+    """Return the tables as text; without `verbose` those of the first measure of each kind.
+
+    The text ends with a line end.
+    """
     chapter = _lay_out(summary, brief=not verbose)
     lines = [*chapter.headlines]
     for grid in chapter.grids:
@@ -113,7 +123,7 @@ def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
 
 
 def render_markdown(summary: CollectionsSummary) -> str:
-    """Return the tables of all measures as Markdown."""
+    """Return the tables of all measures as Markdown, with a line end at the end."""
     return render_chapter(printable(summary.name), _lay_out(summary))
 
 

@@ -230,7 +230,7 @@ def render_markdown(comparison: records.ComparedRuns) -> str:
 
 
 def _nested(lines: Sequence[str]) -> list[str]:
-    """Return indented lines as nested lists of Markdown; empty lines are left out."""
+    """Return indented lines as lines of nested Markdown lists, escaped, without empty lines."""
     cut = ((line, line.lstrip()) for line in lines if line)
     return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
 

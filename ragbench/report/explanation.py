@@ -25,7 +25,7 @@ _LONGEST = 72  # characters of a question
 class Explanation:
     """Content of an explanation: the systems, the causes that changed, and the selected queries.
 
-    The command `explain` makes it; the renderers of this module print it.
+    The command `explain` creates it; the functions of this module return it as text or JSON.
 
     Attributes:
         summary: The run.
@@ -75,7 +75,10 @@ class Explanation:
         return printable(self.labels.get(row.query_id, row.query_id))
 
     def question(self, row: CauseRow, longest: int = _LONGEST) -> str:
-        """Return the question of a row, cut to `longest` characters; empty if it is unknown."""
+        """Return the question of a row, cut to `longest` characters; empty if it is unknown.
+
+        A question that is cut ends in `...`.
+        """
         text = printable(self.questions.get(row.query_id, ""))
         return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
@@ -174,7 +177,7 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
 
 
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:
-    """Return a line per slice with its causes; [] without slices."""
+    """Return a line per slice of a system with its causes, wrapped at `width`; [] without any."""
     rows = [
         (f"  {printable(field)} {printable(name)}:", fmt.cause_sentence(causes))
         for field, slices in system.causes_by.items()
@@ -185,6 +188,9 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
 
 
 def _legend(explanation: Explanation) -> list[str]:
-    """Return sign and meaning of each cause that a run's system has, in the order of `CAUSES`."""
+    """Return a line with sign and meaning for each cause of the selected systems.
+
+    They are in the order of `CAUSES`; [] without causes.
+    """
     counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
     return [f"{fmt.CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]

@@ -28,6 +28,8 @@ _ANSWER = 80  # characters of an answer
 class ChangedScore:
     """Change of a score of a system since the base.
 
+    `gain` is the mean change; `counts` and `line` are texts for a review.
+
     Attributes:
         measure: Name of the score.
         system: Name of the system.
@@ -48,7 +50,7 @@ class ChangedScore:
 
     @property
     def counts(self) -> str:
-        """Numbers of questions that became worse, better, or stayed the same."""
+        """Numbers of questions as text: `1 worse, 2 better, 7 same of 10`."""
         signs = Counter(np.sign(self.gains[~np.isnan(self.gains)]).tolist())
         return f"{signs[-1]} worse, {signs[1]} better, {signs[0]} same of {signs.total()}"
 
@@ -135,9 +137,10 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
-    """Return a gold document with its ranks; empty without gold documents.
+    """Return a gold document with its ranks: `gold d1: rank 2 -> rank 5; first now d7`.
 
-    The document is the one whose 1 / rank changed most. A new first document follows.
+    The document is the one whose 1 / rank changed most. A new first document follows. Empty without
+    gold documents. `sides` are the systems of base and head, or one of them.
     """
     rankings = [[hit.id for hit in side.ranking] for side in sides]
     if not head.gold or not rankings:
@@ -173,12 +176,13 @@ def _rank(name: str, ranking: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReview:
-    """Comparison of a head with its base, and the decisions on its gates.
+    """Comparison of a head with its base, and the decisions on its gates; `run_gate` returns it.
 
     Attributes:
         scores: Changes of the scores, the worst first.
         worst: Lines on the questions that lost most by the first score, the worst first.
-        best: Lines on the questions that gained most by the first score, the best first.
+        best: Lines on the questions that gained most by the first score, the best first; [] if none
+            gained.
         changes: Questions that were edited, added or removed.
         same_corpus: Whether the corpus is the same; None if unknown, or without a corpus.
         compared: Comparison with the changes of config, data and causes.
@@ -244,8 +248,8 @@ def review_lines(review: GateReview) -> Iterator[str]:
 def render_review(lines: Sequence[str], link: str = "") -> str:
     """Return the lines of a review as Markdown: three paragraphs, the first bold, then a list.
 
-    Texts of others are escaped. A link to the job stands above the list, unless it is empty.
-    ValueError without lines.
+    Texts of others are escaped. A link to the job stands above the list, unless it is empty. The
+    text has no line end. ValueError without lines.
     """
     # Markdown shows the two blanks between the parts of a line as one
     lines = [line.replace("  ", " · ") for line in lines]

@@ -36,7 +36,10 @@ def escape_latex(text: str) -> str:
 
 
 def latex_table(heads: Sequence[str], rows: Iterable[Iterable[str]], caption: str) -> str:
-    """Return a `table` environment; `heads` and `caption` are escaped here, cells are LaTeX."""
+    """Return a `table` environment with a line end; `rows` have cells in LaTeX.
+
+    `heads` and `caption` are plain text, which is escaped here.
+    """
     lines = [
         *(r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"),
         rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
@@ -61,7 +64,7 @@ def section_tables(section: Section, caption: str) -> Iterator[str]:
 
 
 def _cell(cell: ScoreCell) -> str:
-    """Return a cell as LaTeX."""
+    """Return a cell as LaTeX: value, raised letters and sign, interval in small type."""
     value = rf"\textbf{{{cell.value}}}" if cell.mark == "best" else cell.value
     raised = cell.letters + (SIGNS["tied"] if cell.mark == "tied" else "")
     sign = rf"$^{{{raised}}}$" if raised else ""

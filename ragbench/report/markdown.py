@@ -76,7 +76,10 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
 
 
 def render_chapter(name: str, chapter: base.Chapter) -> str:
-    """Return a chapter as a report of its own; a ValueError without a headline."""
+    """Return a chapter as a Markdown report of its own, with a line end at the end.
+
+    The first line has the name and the first headline. A ValueError without a headline.
+    """
     first, *headlines = map(escape, chapter.headlines)
     head = [f"ragbench: {escape(name)}: {first}"]
     return join_blocks([head, *([line] for line in headlines), *_chapter(chapter)])
@@ -165,7 +168,7 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
 
 
 def share_table(systems: Sequence[SystemSummary]) -> list[str]:
-    """Return a table of the number of queries of each cause, with shares and their intervals.
+    """Return the lines of a Markdown table: queries of each cause, with shares and intervals.
 
     A cause that no system has is left out; a system without it has 0.
     """
@@ -192,7 +195,7 @@ def _grid(grid: base.Grid) -> list[list[str]]:
 
 
 def _score(cell: base.ScoreCell) -> str:
-    """Return the text of a cell; the best value is bold, letters are raised."""
+    """Return a cell as `Markdown` text, with interval; the best value is bold, letters raised."""
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
     value += f"<sup>{cell.letters}</sup>" if cell.letters else ""
     remark = " ".join(filter(None, (base.SIGNS[cell.mark], cell.interval)))

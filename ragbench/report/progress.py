@@ -27,7 +27,8 @@ _SECONDS, _LONGEST_SECONDS = 10.0, 300.0  # between two lines: at first, and at 
 class StageProgress:
     """Running stage: counts the items that are done; safe to use from several threads.
 
-    `Progress.stage` makes it.
+    `Progress.stage` creates it, with a bar on a terminal. `advance` adds to the count;
+    `progress_line` and `close` return a line of text, which `Progress` prints.
 
     Attributes:
         name: Name of the stage in its lines.
@@ -76,7 +77,10 @@ class StageProgress:
         return line if total is None else f"{line}, {duration((total - done) / rate)} left"
 
     def close(self, stopped: bool) -> str:
-        """Remove the bar and return the last line: items and duration; `stopped` after an error."""
+        """Remove the bar and return the last line: items and duration; `stopped` after an error.
+
+        The line is as `retrieve bm25: 2 queries in 1.20 s`, without a line end.
+        """
         if self._bar is not None and self._task is not None:
             self._bar.remove(self._task)
         took = duration(time.perf_counter() - self._start)
@@ -202,8 +206,9 @@ def _seconds_between() -> float:
 class LinesAboveBars:
     """Stream in place of a terminal that prints whole lines above the bars.
 
-    Text without a line break waits for one. Of a line that is written several times, as the bars of
-    other libraries are, the last form is printed. All other attributes are those of the terminal.
+    `_lines_above` puts it in the place of `sys.stdout` and `sys.stderr`. Text without a line break
+    waits for one. Of a line that is written several times, as the bars of other libraries are, the
+    last form is printed. All other attributes are those of the terminal.
 
     Args:
         stream: The terminal.
@@ -252,7 +257,8 @@ def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
     """Print above the bars what is written to the terminal while the block runs.
 
     `show` prints a line. The terminal is replaced as `sys.stdout` and `sys.stderr`, and in the
-    handlers of `logging`, which may have been created before.
+    handlers of `logging`, which may have been created before. Streams that are no terminal stay.
+    At the end, also after an error, the terminal is back in all places.
     """
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     lines = {name: LinesAboveBars(s, show) for name, s in streams.items() if s and s.isatty()}
@@ -269,7 +275,7 @@ def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
 
 
 def _move_handlers(source: object, target: Any) -> None:
-    """Let all handlers of `logging` that write to a stream write to another one."""
+    """Let all handlers of `logging` that write to the stream `source` write to `target`."""
     for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
         for handler in getattr(logger, "handlers", ()):
             # that of `logging.lastResort` is a property that follows sys.stderr
@@ -334,7 +340,7 @@ def duration(seconds: float) -> str:
 
 
 def _draw_on(stream: TextIO) -> rich.progress.Progress:
-    """Return the bars of rich, which redraws them in its own thread: `advance` never draws."""
+    """Return bars of rich that are not started yet; its own thread draws them, `advance` never."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress

@@ -60,8 +60,10 @@ def render_query(
 class _QueryText:
     """Writer of the parts of a query as lines of text; for its arguments see `render_query`.
 
+    The lines are indented and have no line ends.
+
     Attributes:
-        printed: Rankings that are printed already.
+        printed: Names of the rankings that are printed already.
     """
 
     def __init__(self, view: QueryView, hits: int, width: int, prompts: QueryViews | None) -> None:
@@ -71,7 +73,7 @@ class _QueryText:
     def wrapped(self, text: str, head: str, lines: int | None = None) -> list[str]:
         """Return a text wrapped after its head; at most `lines` lines, None for all.
 
-        An empty text gives the head alone.
+        A text that is cut ends with ` ...`. An empty text gives the head alone.
         """
         rows = textwrap.wrap(
             printable(text),
@@ -143,7 +145,7 @@ class _QueryText:
     def ranking(self, system: SystemView) -> Iterator[str]:
         """Yield the first hits and the relevant ones; nothing without a ranking.
 
-        A ranking that several systems share is printed once.
+        A ranking that several systems share is printed once; after that a line names it.
         """
         if system.ranking_of is None or not system.ranking:
             return
@@ -256,7 +258,7 @@ class _QueryText:
 
 
 def _prompt_lines(text: str) -> Iterator[str]:
-    """Return the indented lines of a prompt."""
+    """Return an iterator over the lines of a prompt, indented, with `| ` in front."""
     return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
 
 
@@ -320,7 +322,7 @@ def prompts_sent(
 
 
 def _full_text(passage: Passage | None) -> str | None:
-    """Return title and text as a model gets them.
+    """Return title and text as a model gets them, with a blank between them.
 
     None if the text is not stored in full, or there is no passage.
     """

@@ -85,7 +85,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
 
 
 def changed_lines(compared: ComparedRuns) -> list[str]:
-    """Return lines on the changes of each run since the first; [] for a single run."""
+    """Return a head and a line per later run on its changes since the first; [] for one run."""
     if len(compared.runs) < 2:
         return []
     base, *later_runs = compared.runs
@@ -96,12 +96,15 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 
 
 def changed_text(run: RunSince) -> str:
-    """Return the first changes of config and data of a run, or that there are none."""
+    """Return the first 5 changes of config and data of a run, or that there are none, in a line."""
     return _first(run.changed, _MOST_CHANGES) or _UNCHANGED
 
 
 def moved_causes(compared: ComparedRuns) -> list[str]:
-    """Return lines on the questions whose cause changed between runs; [] for a single run."""
+    """Return lines on the questions whose cause changed between runs; [] for a single run.
+
+    The lines of each system begin with an empty one. A system without a change has no lines.
+    """
     lines = []
     # systems of one run have their moves in the tables of the run
     for flow in compared.causes if len(compared.runs) > 1 else ():
@@ -119,13 +122,13 @@ _UNCHANGED = "nothing in config and data"
 
 
 def _first(texts: Sequence[str], most: int) -> str:
-    """Join the first `most` texts, with the number of further ones; empty without texts."""
+    """Join the first `most` texts by `; `, with the number of further ones; '' without texts."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return "; ".join([*map(printable, texts[:most]), *more])
 
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """Return the first 5 queries with their questions, and a line with the number of others.
+    """Return `id: question` of the first 5 queries, and a line with the number of others.
 
     A query without a stored question stands alone.
     """
@@ -138,7 +141,10 @@ def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[s
 
 
 def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence per further run: its changes, and its results by the first measures."""
+    """Yield a sentence per further run: its changes, and its results by the first measures.
+
+    `names` are the short names of all sources, in their order.
+    """
     changes = {run.source: run.changed for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
         systems = {system.name for system in compared.systems if system.source == source}
@@ -152,9 +158,10 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
-    """Return the systems of each verdict with both means; more than 3 of one are counted.
+    """Return the systems of each verdict with both means, as `bm25 (0.3 -> 0.4) better, ...`.
 
-    Verdicts have the order of `_ORDER`. '' if none of the systems is compared.
+    More than 3 of one verdict are counted; verdicts have the order of `_ORDER`. '' if none of
+    `systems` is compared.
     """
     name_of = {system.name: printable(system.system) for system in compared.systems}
     groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
@@ -182,7 +189,11 @@ def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
 
 
 def _score_grid(compared: ComparedRuns) -> Grid:
-    """Return the table of scores of common systems, before and after."""
+    """Return the table of scores of common systems, before and after.
+
+    A row per first measure and system. A missing difference is a dash, and so are the numbers of
+    moved queries of a measure without stored queries.
+    """
     # only the measures with stored queries have counts
     counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
     rows = [
@@ -249,14 +260,14 @@ def moved_head(moved: MovedQueries) -> str:
 class Trends:
     """Score of an experiment over its runs, oldest first.
 
-    `trends_of` makes it.
+    `trends_of` creates it. `grid` returns a row of text per system, `notes` the warnings.
 
     Attributes:
         experiment: Name of the experiment.
-        score: Name of the score.
-        runs: Names of the runs.
-        systems: System -> its score in each run, None if it has none; the best one in the newest
-            run comes first.
+        score: Name of the score: the first one of the newest run.
+        runs: Short names of the runs.
+        systems: System -> its score in each run, None if it has none or the run has another first
+            score; the best one in the newest run comes first. At most 12 systems.
         left_out: Number of further systems.
         breaks: Runs whose score has another signature than that of the previous run, although both
             have the same questions, or beyond the parts that move with the questions.
@@ -324,7 +335,7 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     """Return the trend of the runs of an experiment, by the score of its newest run.
 
-    At most 12 systems.
+    At most 12 systems; none without a score. An IndexError without runs.
     """
     score = runs[-1].score or ""
     # a run whose first score is another one has no place in this trend
@@ -408,7 +419,7 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     """Yield a sentence per experiment: the best system of its newest run, and its changes.
 
-    In the order of the first runs.
+    In the order of the first runs. Without a readable run the only sentence is that there is none.
     """
     readable = [entry for entry in entries if entry.problem is None]
     counts = Counter(entry.name for entry in readable)

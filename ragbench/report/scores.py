@@ -38,7 +38,10 @@ _ORDER = {family: position for position, family in enumerate(_PRINTED)}
 
 @cache
 def _families() -> dict[str, str]:
-    """Return name of our measure, with `@` if it has a cut-off -> name in trec_eval."""
+    """Return name of our measure -> name in trec_eval, as `ndcg@` -> `ndcg_cut`.
+
+    A measure with a cut-off has an `@` at its end.
+    """
     names = [name for name in _PRINTED if name not in FACTS]
     measures = [parse_measures([name], trec_eval_defaults=True)[0] for name in names]
     keys = (f"{m.spec.name}{'' if m.k is None else '@'}" for m in measures)
@@ -90,8 +93,9 @@ def render_csv(
 ) -> str:
     """Return the scores as CSV with all digits; a missing value is an empty cell.
 
-    With `per_query` the queries come first; with `summary` the last row of a system has the means,
-    with the `query_id` `all`. Files are in their order; all have the scores of the first one.
+    The header has `system`, `query_id` and the names of the scores. With `per_query` the queries
+    come first; with `summary` the last row of a system has the means, with the `query_id` `all`.
+    Files are in their order; all have the scores of the first one.
 
     Raises:
         IndexError: There is no file.
@@ -121,7 +125,8 @@ def render_json(
         systems: The scored files; their entries have the form of summary.json.
         per_query: Add the value of each query.
         summary: Add the means.
-        facts: Further keys beside `systems`: the data and options of the scores.
+        facts: Further keys beside `schema`, `confidence` and `systems`: the data and options of the
+            scores.
 
     Raises:
         IndexError: There is no file.
@@ -139,7 +144,8 @@ def render_json(
 def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any]:
     """Return the JSON object of a file.
 
-    Keys are `name`, `file`, `counts`, and `scores` and `per_query` if asked for.
+    Keys are `name`, `file` and `counts`, with `summary` `scores` (score -> its record), and with
+    `per_query` `per_query` (score -> query id -> value, None without one).
     """
     evaluation = scored.evaluation
     entry = {"name": scored.name, "file": scored.source, "counts": evaluation.counts}
@@ -212,7 +218,10 @@ def _counts(systems: Sequence[ScoredFile]) -> list[str]:
 
 
 def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, str]:
-    """Return the cells of a file by query and score: value, and interval of a mean."""
+    """Return (query id, score) -> text of the value, or with None as the id, of mean and interval.
+
+    A query has cells with `per_query`, a mean with `summary`; a missing value is `-`.
+    """
     of_all = scored.evaluation.summary
     # sums, such as num_ret, are whole numbers
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
@@ -325,7 +334,7 @@ class TrecPlace(NamedTuple):
 
 
 def _in_order(measures: Mapping[str, Measure], level: int) -> list[TrecPlace]:
-    """Return the places of the measures in the print order of trec_eval."""
+    """Return the places of the measures in the print order of trec_eval, without `FACTS`."""
     places: list[TrecPlace] = []
     for position, (score, measure) in enumerate(measures.items()):
         # facts have lines of their own

@@ -170,7 +170,7 @@ def _score_texts(measure: MeasureColumn) -> list[str]:
 
 
 def _style(text: str, style: str, color: bool) -> str:
-    """Return a text in the colour of a style; unchanged without colour or text."""
+    """Return a text in the colour of a style; unchanged without `color`, text or known style."""
     if not color or style not in _STYLES or not text.strip():
         return text
     return f"{_STYLES[style]}{text}{_RESET}"

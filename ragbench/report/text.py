@@ -145,7 +145,11 @@ def _exponent(value: float) -> int:
 
 
 def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -> str:
-    """Format a number with decimals, or with an exponent if it is huge or tiny."""
+    """Format a number with decimals, or with an exponent if it is huge or tiny.
+
+    `exponent`, the power of ten of the number, decides: an exponent is written from 6 on and below
+    -4. Negative `decimals` count as 0.
+    """
     if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
         return f"{value:{sign}.{max(0, decimals)}f}"
     return f"{value:{sign}.2e}"
@@ -158,7 +162,7 @@ _NARROWEST = 30
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad the cells of each column to the same display width and return the rows of the table.
+    """Pad the cells of each column at their ends to one display width, and return the rows.
 
     A column must have at least one cell. No columns give [].
 

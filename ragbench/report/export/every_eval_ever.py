@@ -77,7 +77,10 @@ def _judge_prompts(views: QueryViews) -> Mapping[str, str]:
 def _evaluation(
     summary: Summary, system: SystemSummary, manifest: Manifest, prompts: Mapping[str, str]
 ) -> Entry:
-    """Return the file of a system; scores without a mean are left out, as the format needs one."""
+    """Return the JSON object of the file of a system.
+
+    Scores without a mean are left out, as the format needs one.
+    """
     time = read_time(manifest.started)
     started = "0" if time is None else str(int(time.timestamp()))
     name = file_name(system.name)
@@ -171,7 +174,10 @@ def _metric(name: str, score: SystemScore, prompt: str | None, judging: Judging 
 
 
 def _details(score: SystemScore, confidence: float) -> Entry:
-    """Return mean, interval and counts of a score; the format takes counts as texts."""
+    """Return `score` (the mean), `details` (counts as texts) and `uncertainty` (n, interval).
+
+    Without both ends there is no interval.
+    """
     uncertainty: Entry = {"num_samples": score.n}
     low, high = score.interval or (None, None)
     if low is not None and high is not None:

@@ -110,7 +110,10 @@ def _log_system(
     manifest: Manifest,
     names: Mapping[str, str],
 ) -> str:
-    """Log an MLflow run of a system, and return a line with its name and id."""
+    """Log an MLflow run of a system, and return a line with its name and id.
+
+    `names` is score -> name in MLflow. An error of MLflow passes through, and the run has failed.
+    """
     from mlflow.entities import Metric, Param, RunTag
 
     started = read_time(manifest.started)
@@ -151,7 +154,10 @@ def _log_system(
 
 
 def _values(score: SystemScore) -> Iterator[tuple[str, float]]:
-    """Yield (end of the metric name, value) of a score, without values that are not defined."""
+    """Yield (end of the metric name, value) of a score, without values that are not defined.
+
+    The end is '' for the mean, then `/low`, `/high`, `/n`, `/failed` and `/not_applicable`.
+    """
     low, high = score.interval or (None, None)
     numbers = {"": score.mean, "/low": low, "/high": high, "/n": score.n}
     numbers |= {"/failed": score.n_failed, "/not_applicable": score.not_applicable}

@@ -182,6 +182,7 @@ def _attributes(
 ) -> dict[str, str | float]:
     """Return the attributes of an event; a score without a value has no number.
 
+    Names begin with `gen_ai.evaluation.`, such as `score.value`, `score.label` and `explanation`.
     The label is `scored`, `failed` or `not_applicable`, or `level 3` for a verdict with a level.
 
     Args:
@@ -250,6 +251,9 @@ def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
 
 class LastRequest:
     """Last request of an HTTP session, with its outcome.
+
+    It is created without arguments. `observe` takes the session; `check`, after each request,
+    raises an ExportError unless the server took all records, or if there was no request.
 
     The exporter counts every answer below 400 as a success, also a redirect, and ignores how many
     records an answer rejects.

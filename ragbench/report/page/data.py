@@ -55,10 +55,10 @@ _KINDS: Mapping[str, str] = {
 
 
 class PageData(NamedTuple):
-    """Data of the queries of a page.
+    """Data of the queries of a page; `pack_queries` returns it.
 
     Attributes:
-        packed: JSON in gzip; the same run folder gives the same bytes.
+        packed: JSON object in gzip, as UTF-8; the same run folder gives the same bytes.
         queries: Number of queries on the page.
         left_out: Number of further queries of the run.
     """
@@ -276,7 +276,10 @@ class _Packer:
     def _hits(
         self, view: QueryView, ranking: str, hits: Sequence[tuple[str, float]]
     ) -> list[tuple[int | str, Json, int | None]]:
-        """Return passage, score and grade of each hit of a ranking."""
+        """Return (passage, score, grade) of each hit of a ranking, as `number` names the passage.
+
+        The score is None if it is not finite, the grade None for a document without judgement.
+        """
         system, texts = view.system(self.rankings[ranking][0]), self.views.texts_of(view.id)
         answers = () if system is None else system.answers
         contexts = next((a.passages for a in answers if a.passages is not None), ())
@@ -290,7 +293,10 @@ class _Packer:
         return rows
 
     def _systems(self, view: QueryView) -> dict[str, dict[str, object]]:
-        """Return the JSON object of each system for a query; a system without content has none."""
+        """Return system -> its JSON object for a query; a system without content is absent.
+
+        Keys are `cause`, `why`, `failed`, `answers`, `verdicts` and `ms`, without empty values.
+        """
         failures: dict[str, str] = {}
         for row in self.views.unscored(view.id):
             if row.sample is None and row.status == "failed":
@@ -310,7 +316,10 @@ class _Packer:
         return {name: entry for name, entry in systems.items() if entry}
 
     def _answer(self, view: AnswerView) -> dict[str, object]:
-        """Return the JSON object of an answer, or the cause of a missing one."""
+        """Return the JSON object of an answer: `text`, and other keys of its file if not empty.
+
+        `read` has the passages. A failed answer has the keys `cause` and `detail`.
+        """
         row = view.prediction
         if row is None:
             return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
@@ -328,7 +337,8 @@ def _filled(**values: object) -> dict[str, object]:
 def _verdict(row: VerdictRow) -> dict[str, object]:
     """Return the JSON object of a verdict: that of its file, cut and without empty values.
 
-    Left out is what the query or a verdict with a score tells already.
+    Query and document are left out, and of a verdict with a score its status and cause. `more` is
+    the number of claims that are left out.
     """
     is_scored = row.status == "scored"
     short = replace(row, query_id="", document_id=None, claims=row.claims[:_MOST_CLAIMS])
@@ -364,7 +374,7 @@ def _rounded(value: float | None) -> Json:
 
 
 def _shortened(text: str, kind: str, is_cut: bool = False) -> str:
-    """Return a text cut to the limit of its kind, with the number of missing characters.
+    """Return a text cut to the limit of its kind, as `the start… (1,200 more characters)`.
 
     `is_cut` is True if the text is cut already: a short one then ends in `…`, and of a longer one
     more than that number is missing.

@@ -199,7 +199,7 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the source expression of an inline script or style in a security policy."""
+    """Return `sha256-` and the hash of a script or style in Base64, for a security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -226,8 +226,8 @@ Part = list[tuple[MeasureColumn, list[tuple[str, str] | None]]]
 def table_parts(section: Section) -> list[Part]:
     """Return the columns of a section split into tables; each measure with its interval bars.
 
-    As few tables as hold at most 8 measures each, of nearly equal size: 9 measures give 5 and 4. In
-    their order; [] without measures.
+    A table is a list of (column, `interval_bars` of it). As few tables as hold at most 8 measures
+    each, of nearly equal size: 9 measures give 5 and 4. In their order; [] without measures.
     """
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
