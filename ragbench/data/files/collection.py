@@ -105,7 +105,8 @@ def read_document(entry: rows.Entry, id_key: str) -> Document:
 def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object]:
     """Return the keys of a row that are not in `fields`, updated with its object `metadata`.
 
-    A key of `metadata` wins over the same key of the row. Without further keys: {}.
+    `fields` has to include `metadata`. A key of `metadata` wins over the same key of the row.
+    Without further keys: {}.
 
     Raises:
         DataError: `metadata` is neither an object nor null.
@@ -158,7 +159,8 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
     """Read topics: JSON lines by the suffix, TREC topics by their tags, or `id<TAB>text` lines.
 
     The topics are in the order of the file. A file whose text begins with `<` has TREC topics, with
-    tags in any case. Blank lines are skipped. Queries of `.jsonl` ignore `field`.
+    tags in any case. Blank lines are skipped. Only TREC topics use `field`, and only they and
+    `.jsonl` have metadata.
 
     Args:
         path: The file.
@@ -190,9 +192,10 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 
 
 def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
-    """Yield a row of `num` and `title` for each `id<TAB>text` line.
+    """Yield a row of `num` and `title` for each `id<TAB>text` line of (line number, text).
 
-    Blank lines are skipped. Raise a `DataError` for a line without a tab.
+    Both values are stripped, and `num` may be empty. Blank lines are skipped. Raise a `DataError`
+    for a line without a tab, which also is a line without a text.
     """
     for number, text in lines:
         if text.strip():
@@ -233,10 +236,10 @@ def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents for retrieval, with notes on how they were read.
+    """Documents for retrieval, with notes on how they were read by `read_corpus` or `corpus_of`.
 
     Attributes:
-        folder: Name of the folder of the documents; empty for a file.
+        folder: Name of the folder of the documents; empty for a file and for values of a program.
         notes: What was left out, and empty documents, as sentences; may be empty.
         documents: The documents, in the order of the rows or of the paths; at least one.
     """
@@ -264,7 +267,8 @@ def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Do
 def read_corpus(path: Path, load: Load = load_list) -> Corpus:
     """Read a corpus: a folder of documents, or a file with a document in each row.
 
-    A document without an id in a file gets a hash of its text, and equal texts count once.
+    In a folder, the id of a document is its path below the folder. A document without an id in a
+    file gets a hash of its text, and equal texts count once.
 
     Args:
         path: The folder or file.
@@ -349,6 +353,7 @@ def corpus_of(value: object) -> Corpus:
 def _document_values(item: object) -> dict[str, Any]:
     """Return the fields of a document that a program passes; a bare text has the field `text`.
 
+    A mapping keeps its keys; a document of LangChain has `text`, `metadata` and perhaps `id`.
     Raise a `DataError` for anything but a text, a mapping, and a document of ours or of LangChain.
     """
     if isinstance(item, Document):
@@ -364,7 +369,7 @@ def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[D
     """Yield the document of each row of a table, by the first of the usual names of its columns.
 
     A document without an id gets a hash of its text as id, and repeated texts are left out. `notes`
-    then gets a note with both numbers.
+    then gets a note with both numbers, after the last document. No rows give no document.
 
     Raises:
         DataError: A row has no text column, a field has the wrong kind, or an id is bad or comes
@@ -431,7 +436,8 @@ def _read_file(folder: Path, path: Path) -> Document:
     """Return the document of a file; `path` is relative to the folder.
 
     The id is the path with white space as %20; without a heading the title is the file name. An
-    empty file has the text ''. Raises DataError or MissingExtra as the reader of its format does.
+    empty file has the text ''. Raises DataError, MissingExtra or OSError as the reader of its
+    format does.
     """
     full_path = folder / path
     text, title = ("", "")
@@ -447,9 +453,10 @@ def _read_plain(path: Path) -> tuple[str, str]:
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
-    """Return (text, first `# heading`) of a Markdown file; '' without one.
+    """Return (whole text, first heading without its `#`) of a Markdown file; '' without a heading.
 
-    In fenced code '#' starts a comment, and no heading. A `DataError` if the file cannot be read.
+    Headings have one to six `#`; underlined ones do not count. In fenced code '#' starts a comment,
+    and no heading. A `DataError` if the file cannot be read.
     """
     text, _ = _read_plain(path)
     is_fenced = False
@@ -483,7 +490,7 @@ def _read_html(path: Path) -> tuple[str, str]:
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:
-    """Return (text of all pages, ''); scanned pages have no text.
+    """Return (text of all pages, a blank line between them, ''); scanned pages have no text.
 
     Raises:
         MissingExtra: pypdf is not installed.
@@ -517,7 +524,8 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
     """Return the document of a row; without a column for the id, the id is a hash of the text.
 
-    An empty, null or NaN text or title is ''.
+    An empty, null or NaN text or title is ''. Columns that `columns` (part -> column) does not name
+    become metadata.
 
     Raises:
         DataError: The text or title is not text, or the id cannot be one; `metadata` is no object.

@@ -57,7 +57,8 @@ class QuestionTable:
     """Questions, gold and answers of the rows of a table; `add` collects them row by row.
 
     `add` raises a DataError for a row that contradicts an earlier one, or in which a system answers
-    a question again; in a log such a question gets a new id.
+    a question again; in a log such a question gets a new id. A mapping has no key for a question
+    without such gold.
 
     Attributes:
         is_log: True if rows have neither ids nor systems: then each row is a question of its own.
@@ -70,7 +71,8 @@ class QuestionTable:
         spans: Query id -> its gold spans, and None for gold that cannot be placed.
         systems: System -> its answers and passages.
         first: Query id -> its first row in the file.
-        rows: (system, query id) -> its row, or its first row if several name gold of one question.
+        rows: (system or None, query id) -> its row, or its first row if several name gold of one
+            question.
         n_joined: Number of rows that only add gold to an earlier question.
         labels: System name -> its spelling in the rows.
     """
@@ -117,7 +119,10 @@ class QuestionTable:
 
     @property
     def gold_spans(self) -> dict[str, list[Span]]:
-        """Query id -> its gold spans; empty if a part of its gold cannot be placed."""
+        """Query id -> its gold spans; [] if a part of its gold cannot be placed.
+
+        Questions without quoted passages and spans have no key.
+        """
         # a part of the gold would give other values than the whole
         return {
             query: [] if None in spans else [span for span in spans if span is not None]
@@ -125,7 +130,10 @@ class QuestionTable:
         }
 
     def _with_free_id(self, row: ParsedRow) -> ParsedRow:
-        """Return the row with `-2`, `-3`, ... after its id if the log has the question already."""
+        """Return the row with `-2`, `-3`, ... after its id if the log has the question already.
+
+        Adds such a row to `n_repeated`; else the row itself is returned.
+        """
         # the first row of a question keeps its id, so that earlier results stay valid
         identifier, number = row.query.id, 1
         while (row.system, identifier) in self.rows:
@@ -137,11 +145,11 @@ class QuestionTable:
     def _join_gold(self, row: ParsedRow, first: ParsedRow) -> None:
         """Add the gold documents of a further row of a question.
 
-        Adds to `grades` and `n_joined`.
+        Adds to `grades` and `n_joined`. `first` is the earlier row of the same system and question.
 
         Raises:
-            DataError: A row has an output of a system, which answers a question once, or a document
-                has two grades.
+            DataError: One of the two rows has an output of a system, which answers a question once,
+                or a document has two grades.
         """
         # two answers of a system to one question would count the question twice
         if row.of_a_system or first.of_a_system:
@@ -163,7 +171,8 @@ class QuestionTable:
         Metadata of the question keeps only what all its rows share.
 
         Raises:
-            DataError: An earlier row of the question has other ones.
+            DataError: An earlier row of the question has another text, other earlier turns, or
+                other gold. A row without gold contradicts nothing.
         """
         query = self.queries.setdefault(row.query.id, row.query)
         if query.text != row.query.text:
@@ -184,12 +193,18 @@ class QuestionTable:
             self._add("other expected tool calls", row, self.expected, row.talk.expected)
 
     def _add(self, fault: str, row: ParsedRow, gold: dict[str, T], value: T) -> None:
-        """Store the gold of a question; raise a `DataError` if an earlier row has other gold."""
+        """Store `value` in `gold` for the row's question, unless an earlier row has stored it.
+
+        Raise a `DataError` if the earlier gold differs; `fault` names it: `another reference`.
+        """
         if gold.setdefault(row.query.id, value) != value:
             raise self._conflict(fault, row)
 
     def _conflict(self, conflict: str, row: ParsedRow) -> DataError:
-        """Return the error for a row that contradicts the first row of its question."""
+        """Return the error for a row that contradicts the first row of its question.
+
+        `conflict` names the part, as in `another question`. It is returned, not raised.
+        """
         first = self.first[row.query.id]
         problem = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
         allowed = "the same in each row of a question, or an id that tells them apart"
@@ -198,7 +213,8 @@ class QuestionTable:
     def _name(self, row: ParsedRow) -> str:
         """Return the name of the system of a row.
 
-        Raise a `DataError` if two systems get one name. Without a system the name is `given`.
+        Raise a `DataError` if two systems get one name. Without a system the name is `given`. The
+        spelling of the row is added to `labels`.
         """
         label = DEFAULT_SYSTEM if row.system is None else row.system
         name = system_name(label)
@@ -254,7 +270,8 @@ class ParsedRow:
         """Return part -> value, for the parts that have a column, for `ragbench validate`.
 
         A whole conversation adds the question, turns, answer and tool calls. `contexts` are texts
-        and `retrieved` ids, None without passages; gold of a grade other than 1 is `id: grade`.
+        and `retrieved` ids, None without passages; gold of a grade other than 1 is `id: grade`, and
+        a gold span `document start-end`. Other lists are [] without any.
         """
         values: dict[str, Any] = {
             "id": self.query.id,
@@ -281,10 +298,14 @@ class ParsedRow:
 class GoldColumns:
     """Reader of the gold documents of each row; collects notes on gold that the corpus lacks.
 
+    It is created from the columns, all rows, the corpus (None without one) and the reader of ids.
+    `read(row)` returns (gold document -> grade, gold spans), or raises a DataError for malformed
+    gold. `notes`, `warnings` and `check_gold` are for the time after all rows.
+
     Attributes:
         columns: Part -> column, of the parts with gold.
-        passages: Gold passages by id, if there is no corpus to find them in.
-        places: Gold id that the corpus lacks -> its first place.
+        passages: Gold passages by id, if there is no corpus to find them in; else empty.
+        places: Gold id that the corpus lacks -> its first place as text; empty without a corpus.
     """
 
     def __init__(
@@ -327,7 +348,8 @@ class GoldColumns:
         """Return (gold document -> grade, gold spans) of a row: its ids, quoted passages and spans.
 
         The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
-        holds its passages. Without a corpus a passage is a document of its own, and quotes give no
+        holds its passages. Ids that the corpus lacks stay.
+        Without a corpus a passage is a document of its own, and quotes give no
         span; else None stands for a quote or span that is in no document. Places of unknown ids,
         passages and counts for the notes are collected.
 
@@ -368,8 +390,8 @@ class GoldColumns:
     def texts(self, entry: Entry) -> list[str]:
         """Return the gold passages of a row; empty without any, and if ids take their place.
 
-        Blank texts are left out. Raises DataError if a passage is neither a text nor an object with
-        one.
+        Ids do so without a corpus, if the table has a column of them. Blank texts are left out.
+        Raises DataError if a passage is neither a text nor an object with one.
         """
         column = self.columns.get("reference_contexts")
         # without a corpus, ids are of what the records hold, and passages have no id
@@ -411,8 +433,8 @@ class GoldColumns:
             parts: Parts that the user named; other columns may be empty.
 
         Raises:
-            DataError: No row has gold in a column that the user named, or no quoted passage stands
-                in the corpus.
+            DataError: The user named a column of gold, and no row has gold in any column; or no
+                quoted passage stands in the corpus.
         """
         if self._unplaced and len(self._unplaced) == len(self._quoted):
             raise DataError(
@@ -477,7 +499,7 @@ def map_columns(
     """Return (rows with paths and groups as columns, part -> column, part -> columns of the user).
 
     The third part is `mapping` with the numbered columns that were grouped. Rows with `keep` = no
-    are left out.
+    are left out. Before that each row gets its number in the table, from 1.
 
     Args:
         entries: Rows of the table.
@@ -531,7 +553,10 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:
-    """Return True if at least half of the ids in a column are of the corpus; False without ids."""
+    """Return True if at least half of the ids in a column are of the corpus.
+
+    False without a corpus, without ids, and for a column that cannot be read as ids.
+    """
     n_known, total = known_ids(entries, names, column)
     return total > 0 and n_known * 2 >= total
 

@@ -74,7 +74,9 @@ class GoldDocument:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SystemView:
-    """Ranking, answers, verdicts and scores of one system for one query.
+    """Ranking, answers, verdicts and scores of one system for one query, from a `QueryView`.
+
+    A bare view is one of `QueryViews(run, bare=True)`.
 
     Attributes:
         name: `bm25`, or `bm25/extractive`.
@@ -89,7 +91,7 @@ class SystemView:
         answers: Its answers, one per sample; empty for a retriever alone.
         verdicts: Verdicts of judges, with reasons, raw replies and tokens.
         scores: Score -> value of this query, None without a value; empty in a bare view.
-        unscored: Score -> reason why there is no value.
+        unscored: Score -> row with the reason why there is no value; empty in a bare view.
         ranking_ms: Milliseconds that its retriever took; its share in a batch. None if unknown, as
             for run files and whole apps.
     """
@@ -113,7 +115,9 @@ class SystemView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QueryView:
-    """Contents of a run folder about one query.
+    """Contents of a run folder about one query, as `QueryViews(run)[id]` returns them.
+
+    `system(name)` is None if the run has no such system.
 
     Attributes:
         question: Text of the query; empty if the run folder does not hold it.
@@ -156,6 +160,8 @@ class QueryView:
 class QueryViews:
     """Views of the queries of a run folder, by query id; iteration yields them in data set order.
 
+    `QueryViews(run)[id]` is a `QueryView`. With `bare=True` the views have no rankings, scores and
+    causes, and only the systems that answered.
     Use one object for many queries: it reads each file once, and keeps files open until `close()`.
     Memory grows with the number of lines, not with the texts in them. The cause of a system is None
     if the run has none for the query.
@@ -276,7 +282,8 @@ class QueryViews:
     def unscored(self, query: str) -> list[manifest.UnscoredRow]:
         """Return the rows of missing scores of a query, of all systems; [] without any.
 
-        They are in the order of the file. Raises a `DataError` for a damaged line.
+        They are in the order of the file, also those of single answers of a query. A missing file
+        gives []. Raises a `DataError` for a damaged line.
         """
         return self._lines("unscored.jsonl").read(manifest.UnscoredRow, query)
 
@@ -301,7 +308,10 @@ class QueryViews:
         return run_lines.ranking_files(self.folder, self.summary)
 
     def texts_of(self, query: str) -> run_lines.Texts:
-        """Return the stored texts of documents for one query, whose id is not checked."""
+        """Return the stored texts of documents for one query, whose id is not checked.
+
+        Call them with a system and a document: a text, or None.
+        """
         return run_lines.Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
@@ -322,7 +332,10 @@ class QueryViews:
         return next(filter(None, rows), None)
 
     def label(self, query: str) -> str:
-        """Return the name of a query for a reader: `row 13` of a table without ids, else its id."""
+        """Return the name of a query for a reader: `row 13` of a table without ids, else its id.
+
+        An id that the run lacks is returned as it is.
+        """
         return self._question(query).label
 
     def question(self, query: str) -> str:
@@ -368,7 +381,7 @@ class QueryViews:
 
     @cached_property
     def _answering_systems(self) -> list[SystemSummary]:
-        """Systems with answers or verdicts."""
+        """Systems with a stored answer or verdict, in the order of the summary."""
         kinds = ("predictions", "judgements")
         return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
@@ -388,7 +401,8 @@ class QueryViews:
     def _verdicts(self, kind: str, query: str) -> tuple[manifest.VerdictRow, ...]:
         """Return the verdicts on a query of all judges in a folder of `judgements/`, by judge.
 
-        The judges are sorted by name; () without verdicts.
+        `kind` is the folder, `pairs` or `passages`. The judges are sorted by name; () without
+        verdicts.
         """
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")

@@ -188,8 +188,8 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
     Texts that a spreadsheet would run as formulas get an apostrophe (`inert`). Texts with a comma,
     a quote or a line end are quoted, and so is a lone carriage return, which the csv module of
-    older Pythons does not quote. Numbers are written with all their digits. No rows give the header
-    alone.
+    older Pythons does not quote. Numbers are written with all their digits, an integer 1 as `1.0`.
+    No rows give the header alone.
 
     Example:
         >>> print(to_csv(["id", "map"], [["=1+1", 0.5], ["a,b", None]]), end="")
@@ -227,7 +227,7 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
         tables: Columns of each table; the second column often is the same object in all of them.
 
     Raises:
-        ValueError: A column has another length than the others.
+        ValueError: Columns shorter than n differ in length. Entries beyond n are left out.
 
     Example:
         >>> table = ["bm25", ["=1+1", "q2"], np.array([0.5, np.nan])]
@@ -252,7 +252,7 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
 def _cells(column: Column, rows: slice) -> Sequence[str]:
     """Return the cells of some rows of a column, one text per row.
 
-    None, NaN and infinities give ''.
+    `rows` has a start and a stop. None, NaN and infinities give ''.
     """
     if column is None or isinstance(column, str):
         return [_cell(column)] * (rows.stop - rows.start)
@@ -266,7 +266,7 @@ def _cells(column: Column, rows: slice) -> Sequence[str]:
 
 
 def _cell(cell: str | float | None) -> str:
-    """Return the text of a cell; empty for None, NaN and infinities."""
+    """Return the text of a cell; empty for None, NaN and infinities. An integer 1 becomes `1.0`."""
     if isinstance(cell, str):
         return _text(cell)
     return "" if cell is None or not math.isfinite(cell) else repr(float(cell))
@@ -369,8 +369,9 @@ def resolve_run_folder(path: Path) -> Path:
     `latest` may be a link or a file with the name of a folder beside it.
 
     Raises:
-        DataError: There is no run (names the nearest folder with one), a file of it is a link, a
-            pipe or a device, or `latest` cannot be read.
+        DataError: There is no run (names the nearest folder with one), or only a summary over
+            several collections; a file of it is a link, a pipe or a device, or `latest` cannot be
+            read.
     """
     folder = _follow_latest(path)
     if os.path.isfile(folder / "summary.json"):

@@ -81,8 +81,12 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
 class _ScoreReader:
     """Reader of the scores and costs of each system in a run folder.
 
+    It is created with the folder, and reads `per_query.csv`, `unscored.jsonl` and `costs.csv` at
+    once: a DataError if one is missing or damaged. `system(summary)` returns the SystemScores of a
+    system, or raises a DataError if its rows do not fit to each other.
+
     Attributes:
-        query_ids: Queries, in the order of the first system.
+        query_ids: Queries, in the order of the first system in `per_query.csv`; [] without rows.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,9 +103,10 @@ class _ScoreReader:
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
     def _read_unscored(self) -> None:
-        """Read the causes of missing values; raise a `DataError` for an unknown cause.
+        """Read the causes of missing values into `_causes` and `_of_answers`.
 
-        The file must exist; it is empty if all was scored. Fills `_causes` and `_of_answers`.
+        Raise a `DataError` for an unknown cause or a damaged line, and for a missing file: it is
+        empty if all was scored.
         """
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
@@ -249,7 +254,7 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
 
 
 def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
-    """Return the text of a baseline file; see `write_baseline`.
+    """Return the text of a baseline file, JSON with a line end; see `write_baseline`.
 
     Nothing is checked: without scores it has no system.
     """
@@ -257,7 +262,10 @@ def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
 
 
 def _format_json(value: Any, levels: int, indent: str = "") -> str:
-    """Return JSON with a line for each entry, down to `levels` of nested objects."""
+    """Return JSON with a line for each entry, down to `levels` of nested objects, and no line end.
+
+    Deeper objects, lists, and the top key `data` are one line. `indent` is that of `value`.
+    """
     if not levels or not isinstance(value, dict):
         return to_json_line(value)
     lines = [
@@ -333,9 +341,10 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
 
 
 def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
-    """Return score -> cause -> number of answers without a value, for scores that lack any.
+    """Return score -> word of a cause -> number of answers to a query without a value.
 
-    Causes are sorted by their code. Empty if all answers have a value.
+    `answers` has the causes of the query's answers, by score. Scores whose answers all have a value
+    are left out, so {} if none lacks any. Causes are sorted by their code.
     """
     counters = {name: Counter(causes.tolist()) for name, causes in answers.items()}
     return {
@@ -405,7 +414,12 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
 
 
 class _BaselineReader:
-    """Reader of one system of a baseline file; its DataErrors name the place."""
+    """Reader of one system of a baseline file; its DataErrors name the place.
+
+    It is created with the file (for messages), the name of the system and the queries of the first
+    system. `read(record)` returns the SystemScores; a DataError if the record does not fit to the
+    queries or to itself.
+    """
 
     def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
         self._file, self._name, self._query_ids = file, name, query_ids
@@ -439,7 +453,7 @@ class _BaselineReader:
         )
 
     def _error(self, place: str, problem: str, allowed: str | None = None) -> DataError:
-        """Return the error for a place within the system."""
+        """Return, not raise, the error for a place within the system, such as `scores.map`."""
         record = f"systems.{self._name}.{place}"
         return DataError(problem, file=self._file, record=record, allowed=allowed)
 
