@@ -47,8 +47,8 @@ def content_id(text: str) -> str:
 def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> object:
     """Return the boolean that a text or number stands for: True for `TRUE`, `Yes` and 1.
 
-    The case of a text does not matter. A blank text is None. Other values come back as they are,
-    unless `cells` is True.
+    The case of a text does not matter. A blank text and None give None. Other values come back as
+    they are, unless `cells` is True.
 
     Args:
         entry: Row of the value, for the message.
@@ -57,7 +57,7 @@ def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> ob
         cells: True for files that hold text only, such as CSV.
 
     Raises:
-        DataError: A text of such a file is none of these words.
+        DataError: With `cells`, the value is none of these words.
     """
     word = value.strip().lower() if isinstance(value, str) else value
     if word in ("", None):
@@ -73,10 +73,10 @@ def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> ob
 def read_text(entry: Entry, column: str, value: Any) -> str | None:
     """Return a text, an integer as its digits, or None for null.
 
-    Text comes back as it is, also an empty one; True and False are errors.
+    Text comes back as it is, also an empty one.
 
     Raises:
-        DataError: The value is something else; names the column.
+        DataError: The value is something else, also a float, True or False; names the column.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -88,7 +88,8 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    A missing column counts as null. An empty list stays empty. In files that hold text only, such
+    A missing column counts as null. An empty list stays empty; a tuple or NaN is one item.
+    In files that hold text only, such
     as CSV, a text in brackets is parsed as JSON or as a list that Python or NumPy printed, and an
     empty cell gives None; elsewhere an empty text is one item.
 
@@ -175,11 +176,12 @@ def read_texts(entry: Entry, column: str) -> list[str] | None:
 
 
 class Passages:
-    """Reader of passages: those with an id or text of a document of the corpus get its id and text.
+    """Reader of passages, which finds documents of the corpus by their ids or their texts.
 
-    Ids and texts are compared as they are written, also their case. An empty text is a passage.
-    Without documents every passage stands for itself. `read` raises a DataError for a passage in
-    another form.
+    `read(row, column)` returns the passages of a row, None for null, and raises a DataError for a
+    passage in another form. An id alone gets the text of its document, a text alone the id of its
+    document; a passage with both keeps both. Ids and texts are compared as they are written, also
+    their case. An empty text is a passage. Without documents every passage stands for itself.
     """
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
@@ -266,11 +268,12 @@ class Passages:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Fields of a record about a conversation and tools.
+    """Fields of a record about a conversation and tools, as `ChatReader.read` returns them.
 
     Attributes:
         turns: The turns before the question.
-        standalone: The question as the system reworded it for search, without its context.
+        standalone: The question as the system reworded it for search, without its context; None
+            without one.
         tool_calls: The tools that the system called; None where the file does not say.
         expected: The gold calls; None where there are none, empty if no call is right.
         whole: The conversation, in records without a column for the question alone; else None.
@@ -312,7 +315,8 @@ class Chat:
 class ChatReader:
     """Reader of the conversation and the tool calls of each row, by the columns of a file.
 
-    `read` raises a DataError for turns or calls of another form.
+    It is created with all rows, since a row without calls made none if another row has some.
+    `read(row)` returns a `Chat`, and raises a DataError for turns or calls of another form.
     """
 
     def __init__(
@@ -400,7 +404,7 @@ class ChatReader:
 def read_calls(entry: Entry, column: str) -> tuple[ToolCall, ...] | None:
     """Return the tool calls in a column.
 
-    None where it is null or an empty cell, () for an empty list.
+    None where it is missing, null or an empty cell, () for an empty list.
 
     Raises:
         DataError: The column holds something else, or a cell in brackets cannot be parsed.

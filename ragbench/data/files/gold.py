@@ -53,7 +53,8 @@ class DocumentNames:
     to the file name in it with and without the ending, and to its title; one of a folder also to an
     absolute path that ends in its path (`C:\work\docs\a.md`). Such a name counts, in any case,
     where one document alone has it.
-    `name in names` is True if the name means exactly one document.
+    `name in names` is True if the name means exactly one document; `resolve(name)` returns the ids
+    of all documents that it may mean, [] for none.
 
     Attributes:
         ids: The ids themselves; a text that equals one means that document.
@@ -159,6 +160,9 @@ def _normalize(name: str) -> str:
 @dataclass(slots=True)
 class GoldIds:
     """Reader of the columns `relevant` and `grades`; counts renamed and repeated ids for notes.
+
+    `read(row, column)` returns the (id, grade) pairs of a cell, the grade None without one;
+    `grades` adds those of a column of their own. Both raise a DataError for a cell of another form.
 
     Attributes:
         part: Part of the record that the column holds.
@@ -359,7 +363,11 @@ class GoldIds:
 
 
 class RankedIds(GoldIds):
-    """Reader of the column `retrieved`: the ids of the hits of a question, best first."""
+    """Reader of the column `retrieved`: the ids of the hits of a question, best first.
+
+    It is created as `GoldIds` is. `ranking(row, column)` returns the ids of a row, None for a
+    missing value, and raises a DataError for a cell of another form.
+    """
 
     part, content = "retrieved", "ids"
     forms = "an id, or a list of ids, best first; hits with texts are `contexts`"

@@ -75,6 +75,8 @@ def no_constant(name: str) -> NoReturn:
 class Entry:
     """Row of a file, with its place for messages; the readers of this module yield it.
 
+    `field`, `text` and `id` return the value of a key, checked, or raise a DataError with its place.
+
     Attributes:
         line: Line where it starts; None in formats without lines.
         values: Column or key -> value.
@@ -94,7 +96,10 @@ class Entry:
     def error(
         self, fault: str, *, allowed: str | None = None, near: str | None = None
     ) -> DataError:
-        """Return a `DataError` with the file and place of this row."""
+        """Return, not raise, a `DataError` with the file and place of this row.
+
+        `near` is a suggested spelling of a wrong name.
+        """
         return DataError(
             fault, file=self.file, line=self.line, record=self.record, allowed=allowed, nearest=near
         )
@@ -346,7 +351,7 @@ def read_json(path: Path) -> Any:
 
     Raises:
         DataError: The file cannot be read, is empty or is no JSON, such as JSON lines under the
-            name `.json`.
+            name `.json`, a number NaN or a repeated key.
     """
     try:
         return parse_json("".join(text for _, text in text_lines(path)))

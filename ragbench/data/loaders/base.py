@@ -39,7 +39,10 @@ Value = TypeVar("Value")
 
 
 class Loader(Protocol):
-    """Reader of a data set; the options of a loader are those of its constructor."""
+    """Reader of a data set; the options of a loader are those of its constructor.
+
+    `load()` returns the data set, or raises a DataError with the place of the fault.
+    """
 
     def load(self) -> Collection:
         """Return the data set, with ids that are unique and refer to something.
@@ -53,7 +56,10 @@ class Loader(Protocol):
 
 
 class Previewed(ABC):
-    """Loader that interprets a file: `ragbench validate` shows its first rows as they are read."""
+    """Loader that interprets a file: `ragbench validate` shows its first rows as they are read.
+
+    A subclass implements `preview(count)`, which returns these rows as mappings of part -> value.
+    """
 
     @abstractmethod
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
@@ -66,6 +72,8 @@ class Previewed(ABC):
 @dataclass(frozen=True, slots=True)
 class Places:
     """Places of the parts of a data set, each as `file:line`, and the queries of other splits.
+
+    `places` of a loader returns them; a row of a file without lines has `file: row 3`.
 
     Attributes:
         queries: Query id -> place of the question.
@@ -81,7 +89,10 @@ class Places:
 
 
 class Located(ABC):
-    """Loader that knows the lines of its files: `ragbench audit` names them."""
+    """Loader that knows the lines of its files: `ragbench audit` names them.
+
+    A subclass implements `places()`, which reads the files again and returns `Places`.
+    """
 
     @abstractmethod
     def places(self) -> Places:
@@ -94,6 +105,8 @@ class Located(ABC):
 @dataclass(frozen=True, slots=True)
 class RandomSplit:
     """Share of the queries in a random test set, and the seed of the draw.
+
+    `parse_split` checks the values; the constructor does not.
 
     Attributes:
         test: Share of the queries that become the test set, above 0 and below 1.
@@ -182,8 +195,9 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
-    Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and `given`;
-    none depends on the order of the records. `queries` is always there; the others only if the part
+    A fingerprint has 12 hexadecimal digits. Metadata of queries do not count. Parts are `queries`,
+    `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and `given`; none depends on the
+    order of the records. `queries` is always there; the others only if the part
     is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
@@ -210,12 +224,12 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
 
 def _rows(rows: Iterable[list[str]]) -> str:
-    """Return a hash of rows of texts, whatever their order."""
+    """Return a hash of rows of texts, whatever their order, in 12 hexadecimal digits."""
     return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
 
 
 def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:
-    """Return a hash of each turn or tool call, in order; [] for none."""
+    """Return a hash of each turn or tool call, in order, in 64 hexadecimal digits; [] for none."""
     return [fingerprint_json(record.to_dict(), _WHOLE) for record in records]
 
 
@@ -244,6 +258,9 @@ def _answered(answered: Answered) -> str:
 
 class CorpusReader:
     """Base of loaders that keep large corpora packed on disk.
+
+    A loader passes `load_packed` to `read_corpus`: it returns the documents of files and the notes
+    on them, and raises what their reader raises, or a DataError if a file changes meanwhile.
 
     Attributes:
         arrays: Store of packed corpora; set before `load`. None keeps nothing.
@@ -309,7 +326,7 @@ def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     """Write ids, titles, texts and metadata of documents as arrays.
 
     Adds the arrays `ids`, `parts` (title, text, metadata as JSON by turns), their ends, and
-    `facts`.
+    `facts`: key and size of the content, fingerprint of the corpus, and ids of empty documents.
 
     Raises:
         _Unpackable: JSON does not hold the metadata of a document.

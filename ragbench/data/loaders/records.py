@@ -31,7 +31,13 @@ _TIMES = ("timestamp", "created_at", "start_time")
 
 
 class TableLoader(base.Previewed, base.Located, base.CorpusReader):
-    """Base of loaders of a table with a row per question, with or without a corpus."""
+    """Base of loaders of a table with a row per question, with or without a corpus.
+
+    A subclass passes its name and its options to the constructor, which raises OptionError for
+    `columns` or `split`, and implements `_rows`. `load` returns the data set, `preview` the first
+    rows and `places` the place of each question; each reads the file, and raises DataError, or
+    MissingExtra for a package that its format needs.
+    """
 
     def __init__(self, owner: str, options: RecordsOptions | HuggingFaceOptions) -> None:
         """Check the options `columns` and `split`; an OptionError names `owner`, the loader."""
@@ -88,6 +94,9 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
 class RecordsOptions(OptionSet):
     """Options of `type: records` in the YAML.
 
+    Without `columns` (None) the usual names of columns count, without a corpus there is nothing to
+    retrieve from, and without `split` all questions are scored.
+
     Attributes:
         path: The .jsonl, .json, .csv, .tsv or .parquet file, a row per question.
         columns: Which column is the id, question, contexts, retrieved (ids of hits, best first),
@@ -112,8 +121,10 @@ class Records(TableLoader):
     `relevant` names the gold documents of a question (an id, or several in any usual notation),
     `reference_contexts` quotes them, `reference` is the gold answer. Records with passages, ids of
     hits, answers, search queries or tool calls are also a system, named `given`, or one for each
-    value of `system`. Columns that hold no part become metadata of the question. Creating it checks
-    `columns` and `split` (OptionError); `load` reads the files.
+    value of `system`. Columns that hold no part become metadata of the question.
+    `Records(path="qa.csv")` is created with the options of `RecordsOptions`: `path`, `columns`,
+    `corpus` and `split`. It checks `columns` and `split` (OptionError); `load` reads the files, and
+    raises DataError or MissingExtra.
     """
 
     declares = RecordsOptions
@@ -131,6 +142,9 @@ class Records(TableLoader):
 
 class HuggingFaceOptions(OptionSet):
     """Options of `type: huggingface` in the YAML.
+
+    Without `columns` (None) the usual names of columns count, without a corpus there is nothing to
+    retrieve from.
 
     Attributes:
         path: Name on the hub, or a folder of .parquet, .jsonl or .csv files.
@@ -151,9 +165,10 @@ class HuggingFace(TableLoader):
     """Loader of a data set of the Hugging Face hub, or of a folder in its layout.
 
     Rows are read like those of `records`; the columns of the RAGBench data set are known. A folder
-    is read where it is; the datasets package stores what comes from the hub. `load` raises
-    MissingExtra without the datasets package, and DataError if the data set or split cannot be
-    loaded.
+    is read where it is; the datasets package stores what comes from the hub. It is created with the
+    options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns` and
+    `corpus`; OptionError for a wrong `split` or `columns`. `load` raises MissingExtra without the
+    datasets package, and DataError if the data set or split cannot be loaded.
     """
 
     declares = HuggingFaceOptions

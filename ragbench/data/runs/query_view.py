@@ -310,7 +310,7 @@ class QueryViews:
     def texts_of(self, query: str) -> run_lines.Texts:
         """Return the stored texts of documents for one query, whose id is not checked.
 
-        Call them with a system and a document: a text, or None.
+        `texts(system, document)` then returns the row with a text, or None.
         """
         return run_lines.Texts(self._lines(TEXTS_FILE, "id"), query)
 

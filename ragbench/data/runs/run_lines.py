@@ -38,8 +38,10 @@ PARTS = ("question", "judgements", "subtopics", "answers", "spans")
 class Lines:
     """Index of a JSON Lines file by the id in each line; a missing file has no lines.
 
-    A line takes two numbers of memory, however long it is. The file stays open between reads. An
-    unknown id has no lines either: `read` returns [].
+    It is created with the path and the key of the id, and reads the file once: a DataError if that
+    fails or a line has no id. Iteration yields the ids; `read(record_type, id)` returns the lines
+    of an id as records, [] for an unknown one. The object is false without lines.
+    A line takes two numbers of memory, however long it is. The file stays open between reads.
     """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
@@ -128,7 +130,8 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
 class Texts:
     """Stored texts of documents for one query; false if no texts are stored at all.
 
-    Calling it with a system and a document id returns the stored text or None.
+    `texts(system, document)` returns the row with the text as the system retrieved it, else that
+    common to all systems, or None. The system may be None. A damaged line is a DataError.
     """
 
     def __init__(self, lines: Lines, query: str) -> None:
@@ -154,14 +157,14 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """Answer of a system to a query, one per sample.
+    """Answer of a system to a query, one per sample, as `read_answers` yields them.
 
     Attributes:
         answer: None for a failed answer.
         cause: Cause of a failure as a word, such as `timeout`; `scored` for an answer.
-        detail: Text of the error.
+        detail: Text of the error; empty for an answer.
         sample: Number of the sample; None if there is one answer.
-        passages: Passages in the prompt, in their order; None if unknown.
+        passages: Passages in the prompt, in their order; None if unknown, and for a failed answer.
         queries: Search queries that the system formulated.
         prediction: The whole line, with tokens, cost and time; None for a failed answer.
     """
@@ -249,7 +252,7 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
         query_ids: The queries, in the order of the causes.
 
     Raises:
-        ValueError: A system has more or fewer causes than there are queries.
+        ValueError: A system has fewer causes than there are queries; further ones are left out.
 
     Example:
         >>> from ragbench.records.causes import Loss
@@ -350,9 +353,9 @@ def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> 
 def fingerprint_rows(
     query_ids: Iterable[str], prints: QueryFingerprints
 ) -> Iterable[tuple[str, list[str | None]]]:
-    """Return (query, its fingerprint by each part) for each query; None where it lacks the part.
+    """Return an iterator over (query, its fingerprint by each part), None where it lacks the part.
 
-    The order is that of `query_ids`; parts are in the order of `PARTS`.
+    The order is that of `query_ids`; parts are those of `prints`, in the order of `PARTS`.
     """
     columns = [prints[part] for part in _columns(prints)]
     return ((query, [column.get(query) for column in columns]) for query in query_ids)
