@@ -286,7 +286,8 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
 
     Raises:
         DataError: The file cannot be read or has no records, a line or a nugget has another form, a
-            nugget is repeated, or two lines of a query differ; names the line and the nugget.
+            nugget is empty or repeated, or two lines of a query differ, also in the order of the
+            nuggets; names the line and the nugget.
     """
     nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
     for entry in read_jsonl(path):
@@ -307,7 +308,10 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
 
 
 class NuggetLine(Record):
-    """Nuggets in a line of a file of nuggets, without the id and the text of its query."""
+    """Nuggets in a line of a file of nuggets, without the id and the text of its query.
+
+    `entry.as_record(NuggetLine)` reads it, or raises a DataError for nuggets of another form.
+    """
 
     nuggets: tuple[Nugget, ...]
 
@@ -334,7 +338,11 @@ def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
 
 
 class _QrelsColumns:
-    """Columns of TREC qrels: `add` fills them chunk by chunk, `qrels` returns the whole."""
+    """Columns of TREC qrels: `add` fills them chunk by chunk, `qrels` returns the whole.
+
+    `add(text)` returns False for lines of another form, after which the object is of no use.
+    `qrels()` returns None without lines, and where a query or a judged pair comes again.
+    """
 
     def __init__(self) -> None:
         self._query_ids: list[str] = []

@@ -132,9 +132,9 @@ def broken_gzip(error: Exception, name: str, number: int) -> DataError:
 
 
 def text_lines(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text with the line end) of a UTF-8 file, plain or gzip.
+    """Yield (line number from 1, text with the line end) of a UTF-8 file, plain or gzip.
 
-    A stream is read as it is, without decompression.
+    A byte order mark is dropped. A stream is read as it is, without decompression.
 
     Raises:
         DataError: A line is not UTF-8, has a NUL byte or is longer than 64 MiB, or the file is
@@ -218,7 +218,10 @@ def _decompressed(stream: BinaryIO) -> BinaryIO:
 
 
 class _GzipStream(gzip.GzipFile):
-    """Decompressed stream that yields all bytes before a damage, and seeks if its file does."""
+    """Decompressed stream that yields all bytes before a damage, and seeks if its file does.
+
+    It is created with the compressed stream. Reading at a damage raises one of `GZIP_ERRORS`.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__(fileobj=stream)
@@ -241,8 +244,10 @@ def reader(stream: BinaryIO) -> Read:
 class WholeLines:
     """Reader of a byte stream by whole lines: `pieces()` returns the next lines, as a few pieces.
 
-    A byte order mark at the start is dropped, and a missing last line end is added. An empty file,
-    damaged gzip data, or a line of more than 64 MiB raises a DataError.
+    It is created with a function that reads bytes (`reader(stream)`) and a name for messages; call
+    `pieces(size)` until `at_end`. A byte order mark at the start is dropped, and a missing last
+    line end is added. An empty file, damaged gzip data, or a line of more than 64 MiB raises a
+    DataError.
 
     Attributes:
         at_end: True once all has been read.
@@ -262,7 +267,7 @@ class WholeLines:
         self.next_line = 1
 
     def pieces(self, size: int) -> Pieces:
-        """Return whole lines of some `size` bytes, as two or three pieces.
+        """Return whole lines of some `size` bytes, as two or three pieces, to be joined.
 
         A last line end is added. Pieces may be empty. The rest after the last line end waits for
         the next call.

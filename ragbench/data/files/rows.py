@@ -75,7 +75,7 @@ def no_constant(name: str) -> NoReturn:
 class Entry:
     """Row of a file, with its place for messages; the readers of this module yield it.
 
-    `field`, `text` and `id` return the value of a key, checked, or raise a DataError with its place.
+    `field`, `text` and `id` return the value of a key, or raise a DataError with its place.
 
     Attributes:
         line: Line where it starts; None in formats without lines.

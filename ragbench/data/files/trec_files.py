@@ -44,8 +44,10 @@ class ScatteredQueriesError(Exception):
 class RunStream:
     """Reader of a TREC run as blocks of whole queries; `open_run_stream` makes it.
 
-    The format and the errors are those of `read_run`. Lines of six fields with one space or tab
-    between them are parsed together, others one by one.
+    `blocks` yields the hits, once, and raises ScatteredQueriesError where the lines of a query
+    stand apart; `grouped` then returns all hits as one block. The format and the errors are those
+    of `read_run`. Lines of six fields with one space or tab between them are parsed together,
+    others one by one.
 
     Attributes:
         yielded: Ids, as bytes, of the queries that `blocks` has yielded; empty for a pipe.
@@ -119,7 +121,7 @@ class RunStream:
     def pieces(self) -> Iterator[trec_text.ParsedText]:
         """Yield the parsed text in pieces, which may cut queries.
 
-        A file of comments yields pieces without hits.
+        A file of comments yields pieces without hits. The stream is read once.
 
         Raises:
             DataError: The file has neither hits nor comments, a line is wrong, or the file is empty
@@ -205,7 +207,8 @@ class RunPart:
     """Part of a run file; iterating yields blocks of whole queries, as `RunStream.blocks` does.
 
     The file is open only while it is read; each iteration reads the part again. `split_run` makes
-    the parts.
+    the parts. Iteration raises a DataError for a wrong line, with its number in the part,
+    ScatteredQueriesError as `RunStream.blocks`, and OSError if the file cannot be opened again.
 
     Attributes:
         span: First byte, and the byte after the last.
@@ -436,7 +439,7 @@ def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
 
 
 def whole_run(stream: RunStream) -> Run:
-    """Return the run of a stream in the order of the file, under the default name.
+    """Return the run of a stream in the order of the file, under the name `run`.
 
     A file whose queries are scattered is read twice. Raises DataError for a wrong line, and for an
     empty or damaged file.

@@ -41,7 +41,8 @@ _NOT_TO_CHECK = (PackedDocuments, type(None))  # loaders of files check what the
 class PythonLoader:
     """Loader that calls a user's function at each `load`, and checks the data set.
 
-    `as_loader` makes it. An error of the function becomes an AdapterError, unless it is one of
+    `as_loader` makes it. `load()` returns the checked `Collection`, or raises a DataError for a
+    wrong id or part. An error of the function becomes an AdapterError, unless it is one of
     ragbench.
     """
 
@@ -198,7 +199,8 @@ def as_collection(value: Any, owner: str) -> Collection:
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
     """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts.
 
-    Also if `queries` is missing, or a part has another form. A missing or null part is None
+    The parts are `queries`, `documents`, `qrels`, `answers` and `expected_tool_calls`. A DataError
+    too if `queries` is missing, or a part has another form. Another missing or null part is None
     (documents, qrels) or empty.
     """
     for part in value:

@@ -37,6 +37,10 @@ Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlfl
 class TraceSet:
     """Traces of a file, with the causes of those that are not clear; `read` fills it once.
 
+    It is created with the format, the rules, the spans and the corpus. After `read`, `queries` has
+    the questions, `systems(hops)` the answers (ValueError without traces), `notes()` and
+    `warnings()` sentences on how the file was read.
+
     Attributes:
         format: Format of the export, such as `langfuse`.
         rules: Rules of the user for finding the roles of spans.
@@ -282,6 +286,9 @@ def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
 class TracesOptions(OptionSet):
     """Options of `type: traces` in the YAML; each has its description beside it.
 
+    None finds `question`, `answer` and `id_field` by their usual keys. Without `gold` there is no
+    gold, and `columns` must be None; without a `split` all traces are scored.
+
     Attributes:
         path: The .jsonl, .json, .csv or .parquet export.
         format: The tool that wrote it; auto tells it by the keys.
@@ -317,7 +324,9 @@ class Traces(Previewed):
     a reranker, `given-union` has the passages of all retrievals, and `given-hop-1`, `given-hop-2`,
     ... those of each. Earlier traces of a session are the turns before a question. A failed call is
     a failed answer with its cause; a trace whose roles are not clear is left out and counted.
-    Creating it raises OptionError for a wrong `split`; `load` reads the files.
+    `Traces(path="export.jsonl")` is created with the options of `TracesOptions`, and raises
+    OptionError for a wrong `split`. `load` reads the files: DataError if one cannot be read or no
+    trace is clear, OptionError for `columns` without `gold`.
     """
 
     declares = TracesOptions
@@ -349,8 +358,8 @@ class Traces(Previewed):
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return the first `count` clear traces, all if there are fewer, each as part -> value.
 
-        A `DataError` if the export or the corpus cannot be read or no trace is clear; `gold` is not
-        read.
+        A `DataError` if the export or the corpus cannot be read or no trace is clear, MissingExtra
+        if a file needs an extra; `gold` is not read.
         """
         traces = self._read()
         return [_parts(trace, traces.turns[trace.id]) for trace in traces.traces[:count]]
@@ -422,8 +431,8 @@ def read_gold(
     """Return the gold of each trace from a table, under the ids of the traces.
 
     Rows and traces meet by id, or else by the question without case and repeated spaces; of several
-    rows with one question the last counts. Traces without gold have no entry in its dicts; `qrels`
-    is None if no trace has gold documents.
+    rows with one question the last counts. The `queries` of the result are the argument. Traces
+    without gold have no entry in its dicts; `qrels` is None if no trace has gold documents.
 
     Args:
         path: The table; None returns a data set without gold.
@@ -434,6 +443,7 @@ def read_gold(
     Raises:
         DataError: No trace asks a question of the table, or the table cannot be read.
         OptionError: `columns` without a table.
+        MissingExtra: A Parquet table without the extra `parquet`.
     """
     if path is None:
         if columns:

@@ -32,7 +32,7 @@ class RoleRules:
             keys.
         answer: Path of the answer in the output of the outermost span; None finds it by its keys.
         id_field: Metadata key with the id of a passage; None takes the usual keys.
-        corpus: Id -> document, for passages without a text.
+        corpus: Id -> document, for passages without a text; empty without a corpus.
     """
 
     question: str | None = None
@@ -59,7 +59,7 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRoles:
-    """Roles of the spans of one trace.
+    """Roles of the spans of one trace, as `read_trace` returns them.
 
     Attributes:
         answer: The answer; None if the call failed.
@@ -183,6 +183,9 @@ def _tool_call(span: TraceSpan) -> ToolCall:
 
 class _Tree:
     """Spans of a trace with their nesting, in order of time if all have times.
+
+    It is created from the spans of one trace: `UnclearTrace` for repeated ids, and for spans inside
+    each other in a circle. `above`, `outermost` and `calls_with_usage` return lists of spans.
 
     Attributes:
         by_id: Id -> span.

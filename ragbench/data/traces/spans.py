@@ -120,7 +120,8 @@ def kind_of(*words: Json) -> Kind:
 def parse(value: Json) -> Json:
     """Return the value in a text: JSON, or as Python prints it; all else is returned as it is.
 
-    NaN, an empty cell in tables of pandas, becomes None.
+    Only a text that begins with `{` or `[` is read: "1" stays a text. NaN, an empty cell in tables
+    of pandas, becomes None.
 
     Example:
         >>> parse('{"question": "Why?"}'), parse("[1] says so"), parse("['a']")
@@ -210,7 +211,8 @@ def error_reason(code: Json, *messages: Json) -> str | None:
     """Return why a step failed, in one line; None if its status is no error.
 
     Args:
-        code: Status as the tool writes it; None counts as no error.
+        code: Status as the tool writes it. `error`, `STATUS_CODE_ERROR` and 2 are errors, in any
+            case and also behind a point; None and all others are not.
         messages: Texts that may hold the reason. The first line of the first text that is not
             blank counts; without one the reason is 'no reason is recorded'.
     """
@@ -235,7 +237,10 @@ def pick(values: Tree, *keys: str) -> Json:
 
 
 def to_text(value: Json) -> str | None:
-    """Return a text that is not blank, or an integer as its digits; None for anything else."""
+    """Return a text that is not blank, or an integer as its digits; None for anything else.
+
+    A text is returned as it is, with the blanks around it.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value.strip() else None
@@ -270,7 +275,7 @@ def _nest_items(value: Json) -> Json:
 
 
 def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
-    """Insert a value into a tree.
+    """Insert a value into a tree, in place; `path` has at least one step.
 
     A value and a branch at one place share it, the value under the key ''. A later value at the
     same place replaces the earlier one.
@@ -303,7 +308,10 @@ def _to_lists(value: Json) -> Json:
 
 
 def first_in(tree: Tree, *paths: str) -> Json:
-    """Return the value at the first of some paths that leads to one; None if none does."""
+    """Return the value at the first of some paths that leads to one; None if none does.
+
+    A path is keys and positions between points, such as `documents.0.id`; null is no value.
+    """
     return next((value for path in paths if (value := value_at(tree, path)) is not None), None)
 
 
@@ -338,6 +346,8 @@ _SIGNS: Mapping[str, Sequence[set[str]]] = {
 
 def detect_format(values: Tree) -> str | None:
     """Return the format of an export by the keys of one of its objects; None if none fits.
+
+    It is `otlp`, `langsmith`, `langfuse`, `mlflow` or `openinference`.
 
     Example:
         >>> detect_format({"run_type": "chain", "id": "1"}), detect_format({"question": "Why?"})
