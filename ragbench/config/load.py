@@ -220,7 +220,10 @@ def _trees_by_collection(tree: Node, report: Report) -> dict[str, Node]:
 def _refuse_baseline_files(
     configs: Iterable[schema.ExperimentConfig | None], report: Report
 ) -> None:
-    """Report gates against a baseline file, which has the queries of one collection."""
+    """Report gates against a baseline file, which has the queries of one collection.
+
+    The problem stands at the gate; a config that is None is left out.
+    """
     from ragbench.gates.drop import Change
 
     for gate in (gate for config in configs if config is not None for gate in config.gates):
@@ -230,7 +233,10 @@ def _refuse_baseline_files(
 
 
 def _of_collection(config: schema.ExperimentConfig, name: str) -> schema.ExperimentConfig:
-    """Return the config of the run on one collection, in `<output>/<experiment>/<collection>`."""
+    """Return the config of the run on one collection, in `<output>/<experiment>/<collection>`.
+
+    Its `name` is that of the collection, and its `output` is `<output>/<experiment>`.
+    """
     output = f"{config.output}/{config.name}"
     resolved_part = {**config.resolved, "name": name, "output": output}
     return replace(config, name=name, output=output, resolved=resolved_part)
@@ -244,8 +250,8 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
 
     Args:
         path: The file.
-        judges: Names of the judges to read; default: all. () reads none; a single judge without a
-            name is read with any other value.
+        judges: Names of the judges to read; default: all. Unknown names are left out. () reads
+            none; a single judge without a name is read with any other value.
 
     Raises:
         ConfigError: The file cannot be read, or these blocks have problems.
@@ -320,14 +326,15 @@ class Surroundings:
 class TreeCheck:
     """Checks of one tree, block by block; its problems go into a report.
 
-    `build` checks all blocks once; nothing is raised for a mistake in the config.
+    Names of components and sweeps are checked on creation, all blocks by one call of `build`, which
+    returns the config, or None. Nothing is raised for a mistake in the config.
 
     Attributes:
         tree: The config, with variables replaced.
         report: Receives the problems.
         path: The YAML file; None for a mapping.
         live: Folders and live components.
-        swept: Block of components -> its entries, sweeps written out.
+        swept: Block of components -> its `Expanded` entries, sweeps written out.
         context: State of the checks.
     """
 
@@ -399,7 +406,7 @@ class TreeCheck:
     def _controls(self, entries: Sequence[str | Mapping[str, int]] | None) -> tuple[str, ...]:
         """Return the name of each control, once; `{distractors: 3}` becomes `distractors=3`.
 
-        A mapping with another key or a number out of range is reported.
+        () for None. A mapping with another key or a number out of range is reported, and stays.
         """
         names, node, most = [], self.tree.get("controls"), schema.MOST_DISTRACTORS
         for place, entry in enumerate(entries or ()):
@@ -503,7 +510,7 @@ class TreeCheck:
     def _sweeps(self, dataset: schema.Component | None, top_k: int) -> dict[str, schema.Sweep]:
         """Return the sweeps of the retrievers by name, with their checked `select`.
 
-        A `select` with a problem is None.
+        `select` is None for a sweep without one, and for one with a problem.
         """
         swept = self.swept["retrievers"]
         sweeps = {name: schema.Sweep(members) for name, members in swept.members.items()}
@@ -577,7 +584,7 @@ class TreeCheck:
         return check_gates(node, names, self.context)
 
     def _item(self, name: str) -> Node:
-        """Return a block of the file, or an empty one."""
+        """Return the value of a block of the file, or an empty mapping without the block."""
         entry = self.tree.entries.get(name)
         return entry.node if entry else Node({}, self.tree.place, (name,))
 

@@ -50,7 +50,8 @@ def _names_secret(line: str) -> bool:
 class Report:
     """Problems of a config, each once; sorted by their places when they are raised.
 
-    Its length is the number of problems; `error` makes the error to raise.
+    Its length is the number of problems, and iteration is in the order of adding. `error` returns
+    the ConfigError with all of them, which the caller raises.
     """
 
     _problems: dict[Problem, None] = field(default_factory=dict)
@@ -268,7 +269,8 @@ class Node:
     """A value of the config: a scalar, a list or a mapping; the YAML and Python readers make it.
 
     Attributes:
-        value: The scalar, the elements of the list, or key -> entry of the mapping.
+        value: The scalar, the elements of the list, or key -> entry of the mapping. `UNREADABLE`
+            for a scalar with a problem in the report.
         path: Keys from the root to the value.
         source: A scalar as it is written, without quotes.
         quoted: Whether a scalar stands in quotes.
@@ -323,7 +325,8 @@ class Node:
     def quote(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut.
 
-        Cut after 60 characters; a text stands in quotes.
+        Cut after 60 characters; a text stands in quotes. A variable stands as `${NAME}`, as the
+        config has it. No value is `an empty value`, and an empty list or mapping `[]` or `{}`.
         """
         if isinstance(self.value, dict):
             return "a mapping" if self.value else "{}"
@@ -383,8 +386,8 @@ class PythonReader:
     def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Node:
         """Return the tree of a value; a part that no config can hold is reported and becomes null.
 
-        Enumerations of texts, paths and NumPy scalars become texts and numbers. More than 50 levels
-        are a problem.
+        Enumerations of texts, paths and NumPy scalars become texts and numbers, and any sequence a
+        list. A key that is no text is reported and left out. More than 50 levels are a problem.
         """
         if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)

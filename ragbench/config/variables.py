@@ -47,7 +47,9 @@ class _NotAReference(ValueError):
 
 
 def _parts(text: str, environment: Mapping[str, str]) -> tuple[str | Reference, ...]:
-    """Return the texts and references of a scalar, in order.
+    """Return the texts and references of a scalar, in order; () for ''.
+
+    `$${` becomes a text `${`. A variable that `environment` lacks is no error.
 
     Raises:
         _NotAReference: A `${` has no name or no end, or its default has a `${`.
@@ -72,7 +74,7 @@ def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> N
 
     A variable that is empty counts as absent if there is a default, as in a shell. A variable that
     is not set, without a default, is a problem. The value of an unquoted `${N:-3}` is read as YAML:
-    3 is a number. `$${` stands for `${`. The tree itself is not changed.
+    3 is a number. `$${` stands for `${`. Keys stay as they are, and the tree is not changed.
 
     Args:
         node: The tree.
@@ -123,9 +125,9 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
 
 
 def _resolved(node: Node, value: str, report: Report) -> Any:
-    """Return the replaced text as YAML reads it.
+    """Return the replaced text as YAML reads it; as text if the scalar stands in quotes.
 
-    `UNREADABLE`, with a problem, for an unclear number.
+    '' stays '', and is no null. `UNREADABLE`, with a problem, for an unclear number.
     """
     if node.quoted or not value:
         return value
@@ -204,12 +206,12 @@ def escaped(text: str) -> str:
 
 
 def reads_environment(text: str) -> bool:
-    """Return True if a text of a config names a variable; `$${` does not."""
+    """Return True if a text of a config has a `${`, also a malformed one; `$${` does not count."""
     return any(match["escape"] is None for match in _REFERENCE.finditer(text))
 
 
 def names_in(text: str) -> list[str]:
-    """Return the variables that a text of a config names, in order.
+    """Return the variables that a text of a config names, in order, repeated ones too.
 
     Example:
         >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
@@ -235,8 +237,8 @@ def apply_overrides(
 
     Args:
         tree: The config.
-        overrides: `key=value` texts, whose values are read as YAML, or a mapping from dotted keys
-            to Python values.
+        overrides: `key=value` texts, whose values are read as YAML, or one such text, or a mapping
+            from dotted keys to Python values.
         blocks: Blocks that are created if they are absent; any other key on the way must exist.
         report: Receives the problems.
     """
@@ -335,10 +337,10 @@ def _put(
 
 @dataclass(frozen=True)
 class Expanded:
-    """A block of components with its sweeps written out.
+    """A block of components with its sweeps written out, as `expand_sweeps` returns it.
 
     Attributes:
-        components: Name -> entry, one for each combination of a sweep.
+        components: Name -> entry: one for each combination of a sweep, and the others as they are.
         members: Swept entry -> the names of its combinations; empty if the sweep is malformed.
         selects: Swept retriever -> its `select`; absent without one.
     """

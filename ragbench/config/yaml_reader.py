@@ -49,7 +49,7 @@ _TOO_DEEP = f"more than {MAX_DEPTH} levels deep"
 
 @functools.cache
 def _loader(parser: Any) -> Any:
-    """Return a loader class whose nodes have an empty tag if the text has none."""
+    """Return a subclass of a loader of PyYAML; its nodes have an empty tag if the text has none."""
 
     class Loader(parser):  # type: ignore[misc]
         def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
@@ -133,6 +133,8 @@ def _decode(data: bytes, file: str, report: Report) -> str | None:
 @dataclass(slots=True)
 class _YamlReader:
     """Converter of the YAML nodes of one text to the tree of a config.
+
+    `read`, called once, returns the tree; None, with a problem in the report, if it cannot be read.
 
     Attributes:
         text: The text.
@@ -267,7 +269,10 @@ class _YamlReader:
         return Node(entries, place, path)
 
     def _key(self, key: Node, path: KeyPath) -> str | None:
-        """Return a key as text; None, with a problem, if it is no text."""
+        """Return a key as text; a number that is a level of a rubric becomes text too.
+
+        None, with a problem, for any other key that is no text, and for `<<` without quotes.
+        """
         if key.value == "<<" and not key.quoted:
             problem = "the merge key '<<' is not part of YAML 1.2"
             self.report.add(key.place, path, problem, "an alias for a whole value, or the keys")

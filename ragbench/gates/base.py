@@ -51,7 +51,8 @@ class ScoreFacts:
         direction: `higher` or `lower`, whichever is better.
         low: Smallest possible value; -inf without one.
         high: Largest possible value; inf without one.
-        aggregate: How the values of queries become one number.
+        aggregate: How the values of queries become one number: `mean`, `sum`, `geometric_mean`, or
+            `corpus` for a score of all texts at once.
     """
 
     name: str
@@ -231,6 +232,9 @@ class Candidate:
 class Gate(OptionSet, ABC):
     """A condition that a run has to meet; each kind of gate is a subclass in its own file.
 
+    A gate is created by its options as keywords, which are not checked; the config checks them.
+    Subclasses define `text`, `check` and `decide_systems`; `decide_gates` decides a list of gates.
+
     Attributes:
         subject: Key that names what the gate is about, such as `measure`.
         of: Kind of the subject: `score`, `cost` or `judge`.
@@ -317,6 +321,7 @@ class Gate(OptionSet, ABC):
 
         Raises:
             DataError: The file cannot be read, or the baseline lacks a system or score.
+            OSError: The file may not be opened.
         """
 
     @abstractmethod
@@ -330,7 +335,8 @@ class Gate(OptionSet, ABC):
 class SystemGate(Gate):
     """A gate with one decision for each system.
 
-    Subclasses define `decide_system`.
+    Subclasses define `text` and `decide_system`, perhaps also `check_condition` and
+    `default_systems`. `decide_systems` yields an undecided decision where the score is missing.
     """
 
     def check(self, names: GateNames) -> Iterator[GateProblem]:
@@ -359,7 +365,9 @@ class SystemGate(Gate):
         yield from ()
 
     def _check_systems(self, names: GateNames, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield mistakes in the names of systems; none if the data set may bring other systems.
+        """Yield an empty list of systems, and names of systems that do not exist or lack the score.
+
+        Names are not checked if the data set may bring other systems.
 
         Args:
             names: Known systems and sweeps.
@@ -437,7 +445,8 @@ class SystemGate(Gate):
 class MeasureGate(SystemGate):
     """Base of gates on a score or a cost, with a decision for each system.
 
-    A score that no system has makes the gate undecided.
+    A score that no system has makes the gate undecided. Further options are those of `Gate`:
+    `system` and `undecided`. Subclasses define `text` and `decide_system`.
 
     Attributes:
         measure: Name of a score of the run, or of a cost.
@@ -538,6 +547,7 @@ def read_baselines(
 
     Raises:
         ConfigError: Files cannot be read, or lack systems or scores of their gates: all of them.
+        OSError: A file may not be opened.
     """
     baselines: dict[Path, ScoredSystems] = {}
     problems = []

@@ -54,6 +54,10 @@ def few_clusters(n_clusters: int | None) -> str:
 class Change(base.MeasureGate):
     """A gate on the difference between a score or cost of a system and that of its baseline.
 
+    Subclasses define `text` and `decide_changes`, and name their conditions. The config puts the
+    path of `against` into `file`; without `file`, `against` is the name of a system.
+    `decide_systems(run)` yields a decision for each system.
+
     Attributes:
         margin_key: Key of a margin in the unit of the score; empty if the kind has none.
         against: A baseline file, a run folder, or another system of the run; default: the system's
@@ -94,7 +98,7 @@ class Change(base.MeasureGate):
             yield base.GateProblem("against", "{} is compared with itself", "another system")
 
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
-        """Yield a problem for a score without a mean, or a margin beyond its range.
+        """Yield a problem for a score that is a sum over queries, or a margin beyond its range.
 
         Nothing for an unknown score.
         """
@@ -185,9 +189,10 @@ class Change(base.MeasureGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision for a system and its baseline, paired by query.
 
-        Only common, unchanged queries count. It is undecided without a baseline, and `refused` if
-        the scores may not be compared. Undecided too for the system of `against`, a baseline
-        without the score, and a sample of the queries that lacks too many of the baseline.
+        Only common, unchanged queries count. It is undecided without a baseline; undecided with
+        `refused` True if the scores may not be compared. Undecided too for the system of `against`,
+        a baseline without the score, and a sample of the queries that lacks too many of the
+        baseline. KeyError if `run.baselines` lacks the file.
         """
         run, name, score = candidate.run, candidate.system.name, candidate.score
         n, total = len(run.scored.query_ids), run.n_queries
@@ -248,6 +253,7 @@ class Change(base.MeasureGate):
     def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:
         """Return True if the mean of the system is at least as good as that of the baseline.
 
+        Lower is better where the score says so, and rounding errors are allowed for.
         At least one query has a score in both. Kinds that compare something else override it.
         """
         return base.within(float(np.nanmean(pairs.gains)), 0.0, None) == "pass"
@@ -293,7 +299,7 @@ class Spread:
 
 
 def power_of(spread: Spread, margin: float, confidence: float, *, widest: float) -> Power:
-    """Return the changes that so many queries, or clusters, can detect, and the number needed.
+    """Return the change that so many queries, or clusters, detect with power 0.8, and their need.
 
     Args:
         spread: Observed spread.
@@ -303,7 +309,7 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 
     Returns:
         Changes are in the unit of `margin`; a number of queries is None for never, `detectable` is
-        None for no change. The estimate is `within` the margin if it is equal to it.
+        None for no change. `estimate` is 'within' for a `worse_by` up to the margin, else 'beyond'.
 
     Raises:
         OptionError: The margin is negative, the spread has no queries, or confidence is outside (0,
@@ -380,6 +386,9 @@ def power_text(power: Power, n_units: int, unit: str, change: str, alternative: 
 
 class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
+
+    Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
+    `decide_systems(run)` yields a decision for each system.
 
     Attributes:
         max_drop: Largest allowed drop of the mean paired difference.
@@ -587,7 +596,8 @@ class NotWorse(Drop):
     """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
     The default decision: that of a gate without a condition, and of `ragbench gate` for a config
-    without gates. `benchmarks/year.py` simulates what it does to a project.
+    without gates. Its only options are `measure`, `against`, `system` and `undecided`.
+    `benchmarks/year.py` simulates what it does to a project.
     """
 
     conditions = ()
@@ -647,7 +657,8 @@ class QueriesWorse(Change):
     """At most so many queries became worse, each of these queries by `by` or more.
 
     Undecided without a baseline, if no query has a score in both, or if failed queries could turn a
-    pass into a fail.
+    pass into a fail. Further options are those of `Change`: `measure`, `against`, `system` and
+    `undecided`. `decide_systems(run)` yields a decision for each system.
 
     Attributes:
         max_queries_worse: Largest number of queries that may become worse.

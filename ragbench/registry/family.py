@@ -26,6 +26,9 @@ T = TypeVar("T")
 class Family:
     """Family of components: the types that `type:` may name, imported on first use by `load`.
 
+    `load` returns the class or function that a type names, not an object of it. It raises
+    OptionError for an unknown type and DataError for code that cannot be imported.
+
     Attributes:
         noun: Name of one member: `retriever`.
         group: Entry point group of third parties: `ragbench.retrievers`.
@@ -49,7 +52,7 @@ class Family:
         Args:
             type_name: A built-in type, a type of an installed package, or `python:module:Name`.
             search: Folders where `python:` looks before installed packages; they stay at the front
-                of `sys.path`.
+                of `sys.path`. None means those of the surrounding `looking_in`.
 
         Raises:
             OptionError: The type is unknown.
@@ -108,7 +111,7 @@ _SEARCH: ContextVar[tuple[Path, ...]] = ContextVar("search", default=())
 
 @contextmanager
 def _set_for_block(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Set a context variable for the time of a `with` block."""
+    """Set a context variable for the time of a `with` block; its old value returns afterwards."""
     token = variable.set(value)
     try:
         yield
@@ -132,7 +135,8 @@ _IMPORT_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None
 def checking_imports(check: ImportCheck) -> AbstractContextManager[None]:
     """Call `check` before each import of `load_object` inside a `with` block.
 
-    It gets the module and its files, and raises to refuse; the error passes through `load_object`.
+    It gets each parent package, then the module, with their files or folders. It raises to refuse,
+    and the error passes through `load_object`.
     """
     return _set_for_block(_IMPORT_CHECK, check)
 

@@ -81,7 +81,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """An option of a component, as the signature declares it.
+    """An option of a component, as the signature declares it; `declared_options` returns these.
+
+    `check` raises OptionError for a value of a wrong type or out of bounds.
 
     Attributes:
         annotation: The type, without `Annotated`.
@@ -177,8 +179,9 @@ class Mismatch:
 class OptionSet:
     """Options of a component, of a gate, or of a block of a config.
 
-    A subclass only lists its options: it is a frozen dataclass with keyword-only fields. The
-    help of an option is its text under `Attributes:` in the docstring, if `Option` has none.
+    A subclass only lists its options: it is a frozen dataclass with keyword-only fields. Their
+    values are not checked on creation. The help of an option is its text under `Attributes:` in
+    the docstring, if `Option` has none.
     """
 
     def __init_subclass__(cls) -> None:
@@ -191,17 +194,19 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a class or function by name, from its annotated keyword parameters.
 
     Parameters without an `Option` are inputs, not options, and are left out. In the order of the
-    parameters; {} if it declares none. NameError if an annotation cannot be resolved.
+    parameters, of a dataclass with its own fields before inherited ones; {} if it declares none.
+    The class in its attribute `declares` is read in place of a class. NameError if an annotation
+    cannot be resolved.
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)
 
 
 class Configured:
-    """A component that remembers the options of its constructor, for `options_of`.
+    """Base of components that remember the options of their constructor, for `options_of`.
 
     Workers copy a component by these options, and keys of stored items contain them. Only keyword
-    arguments are remembered.
+    arguments are remembered, as they are; nothing is checked.
     """
 
     _given_options: Mapping[str, Any]
@@ -328,7 +333,8 @@ def section_texts(text: str, heading: str) -> dict[str, str]:
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, annotation, default) of each parameter of a constructor or function.
 
-    The annotation is None without one. Raises NameError for an annotation that cannot be resolved.
+    The annotation is None without one, the default `REQUIRED`. `self` of a constructor is among
+    them, except for a dataclass. NameError for an annotation that cannot be resolved.
     """
     if inspect.isclass(component):
         # the class that defines the constructor declares its options
@@ -352,7 +358,8 @@ def _fields(
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, annotation, default) of each field of a dataclass.
 
-    Its own fields come before inherited ones, in the order of its bases.
+    Its own fields come before inherited ones, in the order of its bases. The default is `REQUIRED`
+    for a field without a default, and for one with a default factory.
     """
     hints = typing.get_type_hints(record, include_extras=True)
     names: dict[str, None] = {}
@@ -480,6 +487,8 @@ def _union_mismatches(
     members: list[list[Mismatch]], union: Any, option: Option | None, steps: tuple[int | str, ...]
 ) -> list[Mismatch]:
     """Return the mismatches of a value that fits no member of a union, each place once.
+
+    These are the parts that do not fit; if there are none, the value itself with all members.
 
     Args:
         members: Mismatches with each member.

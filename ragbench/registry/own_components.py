@@ -28,8 +28,8 @@ def adapt(
 ) -> Any:
     """Return a component from a class, an object or a function of the user.
 
-    A class is called with the options; an object with one of the methods is returned as it is; a
-    plain function is wrapped, with the options bound as keywords.
+    A class is called with the options; an object with one of the methods is returned as it is. A
+    function, or another object that can be called, is wrapped, with the options bound as keywords.
 
     Args:
         target: The class, object or function.
@@ -71,7 +71,8 @@ class OwnComponent:
     """A component around an object of the user, whose attributes replace the defaults.
 
     A subclass inherits a protocol, such as `Retriever`, after this class, and lists in `takes` the
-    attributes and methods that the object may have. The protocol gives the others.
+    attributes and methods that the object may have. The protocol gives the others, also those that
+    the object lacks. `component` is the object; it is not checked.
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()
