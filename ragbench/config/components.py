@@ -30,7 +30,7 @@ from ragbench.text.chunk import Chunking, splitter_options
 
 
 class Common(OptionSet):
-    """Keys of every component: time limit, concurrency and version.
+    """Keys of every retriever, reranker, generator and app: time limit, concurrency and version.
 
     Attributes:
         timeout: Time limit of one call, in seconds; null: none.
@@ -45,6 +45,8 @@ class Common(OptionSet):
 
 class CodeCommon(OptionSet):
     """Further key of components in the user's code: the number of retries.
+
+    These are retrievers, rerankers, generators and apps with a type `python:...`.
 
     Attributes:
         retries: Retries of errors that may be temporary, within `timeout`.
@@ -67,6 +69,8 @@ class RerankerCommon(OptionSet):
 
 class GeneratorCommon(OptionSet):
     """Further keys of every generator: retrievers, number of passages and samples.
+
+    They stand in an entry of `generators:`, beside the options of its type.
 
     Attributes:
         retrievers: Retrievers that it is combined with; default: all.
@@ -120,8 +124,9 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
 def options_of(component: Any) -> dict[str, DeclaredOption]:
     """Return the options that a component declares; empty if its annotations cannot be resolved.
 
-    A class of the user may have annotations that only a type checker resolves; then its signature
-    alone is checked. In the order of the parameters.
+    Empty too for a component without a readable signature. A class of the user may have annotations
+    that only a type checker resolves; then its signature alone is checked. In the order of the
+    parameters.
     """
     try:
         return declared_options(component)
@@ -133,6 +138,8 @@ def check_component(
     name: str, entry: KeyEntry, family: Family, context: Context
 ) -> Component | None:
     """Return the component of an entry; None, with problems in the report, if it is wrong.
+
+    Options that are valid alone, but not together, are reported, and the component is returned.
 
     Args:
         name: Its name in the config.
@@ -243,7 +250,8 @@ def _undeclared(
     """Return the keys of an entry that the user's component accepts without declaring them.
 
     Required parameters of a class that the entry lacks are reported. They are in the order of the
-    file; [] for a component that declares all.
+    file; [] for a component that declares all. A component whose signature cannot be read accepts
+    every key.
     """
     defaults, takes_any = keyword_parameters(cls) or ({}, True)
     for key, default in defaults.items() if inspect.isclass(cls) else ():
@@ -315,8 +323,8 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
 def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
     """Check `columns` and `split` as the loaders do, so that their mistakes get places too.
 
-    Problems go into the report, also of the key `columns` that is no mapping; a value with a
-    problem is not checked again.
+    Problems go into the report. A value that is no mapping, or has a problem already, is not
+    checked.
     """
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split

@@ -41,8 +41,10 @@ _INDENT = "\n       "
 def lines_for_key(node: Node) -> str | None:
     """Return the lines to write in place of an unknown key; None if its meaning cannot be told.
 
+    The text begins with `these lines:`, and each of the lines is indented below it.
+
     Args:
-        node: Value of the key.
+        node: Value of the key, with the path of the key.
     """
     *block, key = node.path
     if block == ["metrics"]:
@@ -56,6 +58,8 @@ def lines_for_key(node: Node) -> str | None:
 
 def lines_for_missing(node: Node, key: str) -> str | None:
     """Return the lines to write for the missing path of a table of questions; None for other keys.
+
+    The text begins with `these lines:`, and each of the lines is indented below it.
 
     Args:
         node: Block that lacks the key.
@@ -84,7 +88,8 @@ def report_listed_scores(node: Node, report: Report) -> bool:
 def lines_for_scores(names: Iterable[object]) -> str | None:
     """Return the block `metrics` for names of scores; None if none of them is known.
 
-    Unknown names, code and values that are no text are left out.
+    The text begins with `these lines:`, and each of the lines is indented below it. Unknown names,
+    code and values that are no text are left out.
     """
     from ragbench.gates.base import score_facts  # a config without gates does not load them
 

@@ -24,6 +24,8 @@ _FILE_SUFFIXES = (".yaml", ".yml")
 class JudgeCommon(OptionSet):
     """Keys of every judge: rubrics, and when and what it judges.
 
+    They stand in `metrics.judge`, or in each of the named judges there, beside those of the type.
+
     Attributes:
         rubrics: Built-in rubrics, files, or what would stand in a file; default: faithfulness,
             answer_relevancy, correctness, or all of a judge that has none of these.

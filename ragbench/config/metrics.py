@@ -147,7 +147,8 @@ def _parse_names(
 ) -> list[tuple[Node, Any]]:
     """Return the names of a list with their parsed scores; wrong and repeated names are reported.
 
-    In the order of the list. A name that YAML cut at a comma is reported once.
+    Wrong names are left out, repeated ones stay, in the order of the list. A name of several scores
+    stands once, with a list of them. A name that YAML cut at a comma is reported once.
 
     Args:
         names: The list; elements that are not text are left out, as they have a problem already.
@@ -223,7 +224,7 @@ _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
 def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
-    """Return the block `match`; None if its level is wrong.
+    """Return the block `match`; None if its level is wrong, or if it is no mapping.
 
     Other problems are reported, and the block is returned.
 

@@ -32,8 +32,9 @@ def check_options(
 ) -> dict[str, Any]:
     """Return the valid values of a mapping, with the defaults of absent keys.
 
-    A key with a problem is left out of the result; all problems go into the report. A value that is
-    no mapping gives no values.
+    A key with a problem is left out of the result, also a required key that is absent; all problems
+    go into the report. A null is a value, not an absent key. A value that is no mapping gives no
+    values.
 
     Args:
         node: The mapping.
@@ -163,8 +164,9 @@ class Context:
     ) -> None:
         """Create a built-in component, to report options that are valid alone but not together.
 
-        A component that calls the user's code is not created. One that reads a file, or one that is
-        `late`, is created only if the config has a problem anyway: both take time.
+        A component that calls the user's code is not created, and none where code is forbidden. One
+        that reads a file, or one that is `late`, is created only if the config has a problem
+        anyway: both take time.
 
         Args:
             entry: The entry of the component.
@@ -199,7 +201,10 @@ class Context:
 def _try_component(
     entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
-    """Create a component and report its `OptionError`; the run meets other errors of ragbench."""
+    """Create a component and report its `OptionError`; the run meets other errors of ragbench.
+
+    Its `check_samples` is called with `samples`, the number of answers to each query, if not None.
+    """
     try:
         component = cls(**options)
         if samples is not None:
@@ -311,7 +316,7 @@ def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: 
 def resolve_path(node: Node, context: Context) -> Path | None:
     """Return the absolute path of a value; None, with a problem, if nothing exists there.
 
-    `~` is the home folder. The place is added to `context.paths`.
+    It is relative to `context.base`; `~` is the home folder. The place is added to `context.paths`.
     """
     text, base = str(node.value), context.base
     context.paths.add(node.path)
@@ -342,7 +347,8 @@ def _resolve_options(
 ) -> None:
     """Make the paths in `values` absolute; report files and Python code that do not exist.
 
-    Arguments that do not fit the code are reported too.
+    A file that does not exist stays as it is written; in a list it is left out. Arguments that do
+    not fit the code are reported too.
     """
     for key, option in declared.items():
         value = node.get(key)

@@ -45,6 +45,8 @@ from ragbench.secrets import Redactor
 class Environment:
     """The variables that a config names, and its secrets, in variables or in the config itself.
 
+    `environment_of` returns it.
+
     Attributes:
         references: Variable -> its last reference, in the order of the file.
         hidden: Names of the variables that hold secrets.
@@ -61,7 +63,10 @@ class Environment:
 
     @property
     def secrets(self) -> dict[str, str]:
-        """Values that must not be written anywhere, by variable or place."""
+        """Values that must not be written anywhere, by variable or place.
+
+        A variable that is not set has ''.
+        """
         values = {name: r.value for name, r in self.references.items() if name in self.hidden}
         return {**values, **self.defaults, **self.literal}
 
@@ -77,7 +82,10 @@ class Environment:
 
 
 def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
-    """Return the record of a variable; None means that it is not set."""
+    """Return the record of a variable; None means that it is not set.
+
+    The record of a secret says whether it is set, but has no value.
+    """
     is_set = value is not None
     return EnvironmentVariable(set=is_set, value=None if secret else value, secret=secret)
 
@@ -148,9 +156,10 @@ def _is_secret_by_name(path: KeyPath, value: object, declared: Collection[KeyPat
 
 
 def _texts_beside_secrets(node: Node, hidden: Collection[str]) -> list[str]:
-    """Return the texts beside a variable with a secret in one scalar, and its defaults.
+    """Return the texts beside a variable with a secret in one scalar, and defaults that count.
 
-    Texts under eight characters and placeholders are left out. Empty without such a variable.
+    The default of a variable counts if its value is empty. Texts under eight characters and
+    placeholders are left out. Empty without such a variable.
     """
     if not any(reference.name in hidden for reference in node.references()):
         return []
@@ -214,7 +223,10 @@ def resolve_config(tree: Node, context: Context, environment: Environment) -> di
 
 
 class _Resolver:
-    """Writer of a checked tree as plain data, without secrets."""
+    """Writer of a checked tree as plain data, without secrets; `mapping` returns the data.
+
+    The context has the declared options of the blocks, the environment the variables and secrets.
+    """
 
     def __init__(self, context: Context, environment: Environment) -> None:
         self._context, self._environment = context, environment
@@ -378,7 +390,7 @@ _Dumper.add_representer(float, _number)
 
 
 def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
-    """Return the resolved config as YAML.
+    """Return the resolved config as YAML, with a line end.
 
     Sweeps, defaults and the values of variables are written out; `${VAR}` stands for secrets alone,
     `***` for a secret in the config itself. Read with the same `base_dir` and secrets, a config
@@ -407,7 +419,11 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
 
 
 def to_yaml(value: Mapping[str, Any]) -> str:
-    """Return plain data as YAML that this package reads back as the same data."""
+    """Return plain data as YAML that this package reads back as the same data, with a line end.
+
+    Keys keep their order, and tuples become lists. A yaml.YAMLError is raised for an object of
+    another type.
+    """
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -421,10 +437,9 @@ def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
 
 
 def _metric(metric: Metric, metric_name: str, path_text: Callable[[str], str]) -> str:
-    """Return the name of a metric with texts for its absolute paths.
+    """Return the name of a metric with the `path_text` of each of its absolute paths.
 
-    A name without such paths, or with a variable in it, stays as written. The paths are relative to
-    the folder of the run.
+    A name without such paths, or with a variable in it, stays as written.
     """
     declared = declared_options(metric.declaration.function)
     paths = {

@@ -219,6 +219,8 @@ def _systems_of_corpus(
 ) -> tuple[str, str, list[str]]:
     """Return (YAML of corpus and systems, the key `match` or '', notes).
 
+    The YAML ends with a line `@APP@`, which the caller replaces.
+
     Raises:
         DataError: The records cannot be read, or none of their gold documents is in the corpus.
     """
@@ -307,7 +309,10 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
 
 
 def _column_line(part: str, column: str | list[str]) -> str:
-    """Return the line of the config for a part and its column, or columns."""
+    """Return the line of the config for a part and its column, or columns; without a line end.
+
+    It is indented by four spaces, and ends with a comment for a part that needs one.
+    """
     names = _scalar(column) if isinstance(column, str) else f"[{', '.join(map(_scalar, column))}]"
     comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
     return f"    {part}: {names}{comment}"

@@ -34,6 +34,8 @@ SLICES = ("query_length", "relevant", "answerable")
 class Match(OptionSet):
     """Rules for hits: which retrieved passages count as relevant.
 
+    The block `metrics.retrieval.match` of a config; `check_metrics` checks it.
+
     Attributes:
         level: `id`: a retrieved id is a judged one; `document`: passages are folded into their
             document, so that k counts documents; `text`: gold passages are found by their words.
@@ -65,6 +67,8 @@ class Match(OptionSet):
 class Fill(OptionSet):
     """Rules by which a judge grades passages without a judgement.
 
+    The block `metrics.retrieval.fill`; in a checked config, `judge` is the name of the judge.
+
     Attributes:
         judge: Name of the judge that grades; default: the only one.
         rubric: Rubric of passages, or its file: a level less one is a grade.
@@ -81,6 +85,9 @@ class Fill(OptionSet):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics(ScoringRules):
     """Rules for the scores of rankings.
+
+    The block `metrics.retrieval`; its other options are those of `ScoringRules`: `ties`,
+    `trec_eval`, `missing` and `no_relevant`.
 
     Attributes:
         top_k: Number of ranks that are kept and scored.
@@ -103,6 +110,9 @@ class RetrievalMetrics(ScoringRules):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(IntervalsAndTests):
     """Options of intervals and tests.
+
+    The block `statistics`; its other options are those of `IntervalsAndTests`: `confidence`,
+    `resamples`, `test`, `correction` and `family`.
 
     Attributes:
         baseline: Retriever that the others are compared with; default: the first.
@@ -130,6 +140,8 @@ PYTHON_TIMEOUT = 60.0
 
 class Top(OptionSet):
     """A ragbench experiment: data, systems, what to score, and how to compare.
+
+    These are the keys at the top level of a config that are no blocks; `BLOCKS` has the blocks.
 
     Attributes:
         name: Name of the run folder; default: the file's stem.
@@ -173,6 +185,8 @@ BLOCKS: Mapping[str, str] = {
 class AuditRules(OptionSet):
     """Options of `ragbench audit`: which questions need several documents, or none.
 
+    The block `audit` of a config.
+
     Attributes:
         kind: metadata.<key> with the kind of a question.
         multi_document: Kinds of questions that need two gold documents or more.
@@ -185,7 +199,7 @@ class AuditRules(OptionSet):
 
 
 class BudgetLimits(OptionSet):
-    """Limits on the cost of a run.
+    """Limits on the cost of a run: the block `budget`. None sets no limit.
 
     Attributes:
         usd: US dollars for models.
@@ -245,7 +259,7 @@ RubricSource = str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeBlock:
-    """A checked judge with its rubrics.
+    """A checked judge with its rubrics, an entry of `metrics.judge`; `check_judges` makes it.
 
     Attributes:
         name: Its name if `judge` is a mapping of named blocks; None for a single judge.
@@ -272,7 +286,9 @@ class JudgeBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedMetric:
-    """A checked entry of `metrics.generation`.
+    """A checked entry of `metrics.generation`; `check_metrics` makes it.
+
+    A name of several metrics, such as a group, gives several of these.
 
     Attributes:
         metric: The metric with its options; paths are absolute.
@@ -302,6 +318,8 @@ class Metrics:
 
 class Selection(OptionSet):
     """Choice of the best combination of a sweep on one split of the data.
+
+    The key `select` of a retriever with `sweep`. Values are checked by the config alone.
 
     Attributes:
         on: Split that decides: `train`; the run reports on the split of the data set.
@@ -333,6 +351,9 @@ class Sweep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
     """A config that was checked as a whole; `Top` and `BLOCKS` describe its keys.
+
+    `load_config` returns it, and `load_saved` one with the data set and judges alone. `reload`
+    raises ConfigError for problems of the file, and KeyError for an unknown combination.
 
     Attributes:
         retrievers: Retrievers by name, sweeps written out, in the order of the file.

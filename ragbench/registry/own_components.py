@@ -156,12 +156,15 @@ def _make(
 def _check_names(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
-    """Return the options if a function accepts their names.
+    """Return the options if a function accepts their names, or does not tell its parameters.
 
     Raises:
         OptionError: A name is no parameter, and the function has no `**kwargs`.
     """
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # code in C need not tell its parameters: the call refuses wrong names
+        return options
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in options:
         if name not in parameters and not takes_any:

@@ -4,6 +4,7 @@ import pytest
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import adapt
+from ragbench.registry.own_components import make_object
 
 
 class Mine:
@@ -69,3 +70,9 @@ def test_a_constructor_that_raises_is_an_adapter_error():
 def test_anything_else_says_what_is_allowed():
     with pytest.raises(AdapterError, match=r"found int, allowed: a class or object with retrieve"):
         adapted(3)
+
+
+def test_a_class_in_c_without_a_signature_is_called_all_the_same():
+    assert make_object("builtins:dict", {"a": 1}, "retriever 'mine'") == {"a": 1}
+    with pytest.raises(AdapterError, match="retriever 'mine': builtins:int: TypeError"):
+        make_object("builtins:int", {"a": 1}, "retriever 'mine'")
