@@ -81,7 +81,8 @@ class JudgedItem:
 class Rubric:
     """Question, scale and method by which a judge scores an item.
 
-    `load_rubric` and `read_rubric` make it.
+    `load_rubric` and `read_rubric` make it; the constructor checks nothing. `score_of` returns the
+    score from 0 to 1 of a level.
 
     Attributes:
         name: Name of the rubric, with its options: the name of its scores.
@@ -162,7 +163,9 @@ class RubricJudge:
     may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`, `check` and
     `close`: `ragbench.score.judge.python.as_judge` wraps it in this protocol.
 
-    A member without a default raises NotImplementedError until a subclass defines it.
+    A member without a default raises NotImplementedError until a subclass defines it. `judge`
+    returns the verdict of a rubric on an item, `judge_all` rubric -> verdict for many items. A
+    failure is a verdict with a cause; RagbenchError if the user has to act, as for a missing key.
 
     Attributes:
         served: Names of the rubrics that the judge can apply; None: any rubric.
@@ -186,22 +189,31 @@ class RubricJudge:
 
     @property
     def label(self) -> str:
-        """Description of the kind of judge in one sentence, printed beside its scores."""
+        """Description of the kind of judge in one sentence, printed beside its scores.
+
+        NotImplementedError in this base class.
+        """
         raise NotImplementedError
 
     @property
     def model(self) -> str:
-        """Name of the model, or name and version of the method, that gives the verdicts."""
+        """Name of the model, or name and version of the method, that gives the verdicts.
+
+        NotImplementedError in this base class.
+        """
         raise NotImplementedError
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models in the order of the config; several for a jury."""
+        """Names of the models in the order of the config; several for a jury.
+
+        By default `model` alone.
+        """
         return (self.model,)
 
     @property
     def options(self) -> Mapping[str, object]:
-        """Options that the verdicts depend on besides the model, for the signature."""
+        """Options that the verdicts depend on besides the model, for the signature; default {}."""
         return {}
 
     @property
@@ -220,7 +232,8 @@ class RubricJudge:
         An experiment passes a pair twice, the second time with the two answers exchanged, unless
         the judge calls models: such a judge asks in both orders itself.
 
-        The score is from 0 to 1, or None with a cause. Errors are those of `judge_all`.
+        The score is from 0 to 1, or None with a cause. A judge of the user may raise anything;
+        a built-in judge raises RagbenchError if the user has to act.
         """
         return self.judge_all([item], [rubric])[0][rubric.name]
 
@@ -282,7 +295,7 @@ class RubricJudge:
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        By default the fingerprint of the rubric, and `options`.
+        By default `rubric`, the fingerprint of the rubric, and the keys of `options`.
         """
         return {"rubric": rubric.fingerprint, **self.options}
 
@@ -297,6 +310,8 @@ class RubricJudge:
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
     """Facts about a judge before it is created, as `RubricJudge` declares them.
+
+    `judge_facts` reads them from a class or factory.
 
     Attributes:
         served: Names of the rubrics that the judge can apply; None: any, or not yet known.
@@ -379,7 +394,8 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[s
 
     `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss. `reasons`
     are the two reasonings, which the verdict quotes. The score is the mean of both if the orders
-    agree on the better answer, or both are ties; else 0.5. IndexError for fewer than two reasons.
+    agree on the better answer, or both are ties; else 0.5. The level is that score on the scale of
+    `rubric`. IndexError for fewer than two reasons.
     """
     lines = [f"in this order: {reasons[0]}", f"in the other order: {reasons[1]}"]
     sides = {int(score > 0.5) - int(score < 0.5) for score in scores}

@@ -44,6 +44,10 @@ class OpenAIJudge(ModelJudge):
     Replies are JSON by schema if the server supports it; otherwise they are parsed and repaired,
     and unreadable ones are requested once more. Levels are weighted by their probabilities if the
     server returns log-probabilities.
+
+    It is created with options of `OpenAIJudgeOptions`: `model`, or `models` for a jury. OptionError
+    for a wrong value. A missing key is an OptionError at `check` or the first request. `judge_all`
+    returns rubric -> verdict per item; a failed request is a verdict with status `failed`.
     """
 
     declares = OpenAIJudgeOptions
@@ -80,7 +84,10 @@ class OpenAIJudge(ModelJudge):
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable that should hold the key and is not set, or None."""
+        """Name of the environment variable that should hold the key and is not set, or None.
+
+        None too for a server or client that needs no key.
+        """
         return self._server.missing_key
 
 
@@ -118,6 +125,10 @@ class LangchainJudge(ModelJudge):
     """Judge by a chat model of LangChain, or any object with `invoke(messages)`.
 
     Temperature, maximum length of replies and retries are set on the chat model itself.
+
+    It is created with `client`, the chat model, or with the option `factory`; OptionError for
+    neither or both. The factory is called by `check` or at the first request: DataError if it
+    cannot be imported, AdapterError if it fails. `judge_all` returns rubric -> verdict per item.
     """
 
     declares = LangchainJudgeOptions
@@ -152,7 +163,8 @@ class LangchainJudge(ModelJudge):
     def options(self) -> Mapping[str, Any]:
         """Options that verdicts depend on besides model and prompt.
 
-        `arguments` is a hash of factory, arguments and version.
+        They are those of `ModelJudge`, `version`, and `arguments`, a hash of factory, arguments and
+        version.
         """
         return {"version": self._version, "arguments": self._identity, **super().options}
 

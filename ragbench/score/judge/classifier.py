@@ -66,6 +66,8 @@ PresetName = Literal[
 class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
     """Options of the chat model that splits answers into claims.
 
+    Address and key, sampling and examples are options too, as of `type: openai`.
+
     Attributes:
         model: Name of the model.
     """
@@ -108,6 +110,10 @@ class Classifier(RubricJudge):
     Each passage is read alone, and the best one counts; one longer than the model's input is read
     in overlapping windows. `faithfulness` is the mean of these probabilities over the claims into
     which a chat model, the `splitter`, splits the answer.
+
+    `Classifier(**options)` returns a `ServedClassifier` if the options name a server, a splitter or
+    the preset of a chat model, else a `LocalClassifier`. The options are those of
+    `ClassifierOptions`. OptionError for a wrong value, or without a model and a preset.
     """
 
     declares = ClassifierOptions
@@ -119,7 +125,8 @@ class Classifier(RubricJudge):
     def __new__(cls, **options: Any) -> Classifier:
         """Return a judge that sends requests if the options name a server, else one that computes.
 
-        The options are those of `ClassifierOptions`.
+        A splitter, and the preset of a chat model, are servers as well. The options are those of
+        `ClassifierOptions`.
         """
         preset = load_presets().get(str(options.get("preset")))
         is_chat = preset is not None and preset.head == "chat"
@@ -129,12 +136,18 @@ class Classifier(RubricJudge):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model: `preset` and `label`."""
+        """Options that verdicts depend on besides the model: `preset` and `label`.
+
+        An option that is not set is None.
+        """
         return {"preset": self._chosen.preset, "label": self._chosen.label}
 
     @property
     def _supported(self) -> str | None:
-        """Label of a supported text; None takes the first usual one that the model has."""
+        """Label of a supported text: that of the options, else of the preset.
+
+        None takes the first usual one that the model has.
+        """
         return self._chosen.label or (self._preset.label if self._preset else None)
 
 
@@ -155,7 +168,13 @@ def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset
 
 
 class LocalClassifier(LocalJudge[Support], Classifier):
-    """Judge support by a local classifier."""
+    """Judge support by a local classifier.
+
+    It is created with options of `ClassifierOptions`: OptionError for a wrong value, or without a
+    model and a preset. It applies the rubric `supported`: the score is the largest probability that
+    a passage supports the answer. The model is loaded at the first item; `check` raises
+    MissingExtra, OptionError or DataError before that. `close` unloads it.
+    """
 
     declares = ClassifierOptions
     served: Sequence[str] = ("supported",)
@@ -202,7 +221,14 @@ class LocalClassifier(LocalJudge[Support], Classifier):
 
 
 class ServedClassifier(ModelJudge, Classifier):
-    """Judge support by a classifier behind a server, or with a chat model that splits claims."""
+    """Judge support by a classifier behind a server, or with a chat model that splits claims.
+
+    It is created with options of `ClassifierOptions`: OptionError for a wrong value. Without
+    `base_url` the classifier computes here, and only the splitter is behind a server. The rubric
+    `faithfulness` needs a splitter. A failed request is a verdict with status `failed`;
+    RagbenchError if the user has to act, as for a missing key. `close` closes connections and
+    unloads the model.
+    """
 
     declares = ClassifierOptions
 
@@ -250,7 +276,11 @@ class ServedClassifier(ModelJudge, Classifier):
     def check(self) -> None:
         """Connect to the servers, and check a local model without loading it.
 
-        Errors are those of `ModelJudge.check` and of `LocalClassifier.check`.
+        Raises:
+            OptionError: A key is missing, or a local model has other labels or no such device.
+            MissingExtra: A package is not installed.
+            DataError: The prices cannot be read, or a local model is not in the cache of the hub,
+                and the hub cannot be reached.
         """
         super().check()
         if self._local is not None:
@@ -265,7 +295,9 @@ class ServedClassifier(ModelJudge, Classifier):
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        For claims also the splitter with the fingerprint of its prompt and options.
+        The keys are `rubric` (its fingerprint), `preset` and `label`. For claims with a splitter
+        also `splitter` (name of its model), `prompt` (a fingerprint), `temperature`, `seed`,
+        `max_tokens`, `reasoning_effort` and `language`.
         """
         parts = dict(RubricJudge.signature_parts(self, rubric))
         if self._splitter is not None and rubric.method == "claims":
@@ -308,7 +340,10 @@ class ServedClassifier(ModelJudge, Classifier):
         return claims_verdict(claims, supports)
 
     async def _supports(self, vote: Vote, text: str) -> dict[int, Support]:
-        """Return the support of a text by each source of an item; in a rehearsal always 0.
+        """Return number -> support of a text by each source of the item of a vote.
+
+        Numbers are those of the passages, from 1, without blank ones; 0 for a model that reads all
+        at once. In a rehearsal the probability is always 0.
 
         Raises:
             CallFailure: A request failed, or its reply cannot be read.
@@ -334,7 +369,8 @@ class ServedClassifier(ModelJudge, Classifier):
     async def _ask_in_windows(self, ask: Ask, sources: Sequence[str], text: str) -> list[float]:
         """Return the probability of support by each source, in order.
 
-        A source that is too long for the model counts as the better of two overlapping windows.
+        `ask` returns the probability of support of a text by each source. A source that is too long
+        for the model counts as the better of two overlapping windows.
 
         Raises:
             CallFailure: A request failed, or a source is too long although it has few characters,
@@ -356,7 +392,11 @@ class ServedClassifier(ModelJudge, Classifier):
     async def _ask_chat(
         self, vote: Vote, preset: Preset, sources: Sequence[str], text: str
     ) -> list[float]:
-        """Return the probability of support by a passage, or by all if the model reads all."""
+        """Return one probability of support: by the only source, or by all passages together.
+
+        All passages count if the model of the preset reads all; the text of the source is then not
+        read. CallFailure for a failed request, or a reply without a verdict.
+        """
         passages = list(vote.item.contexts or []) if preset.reads_all else list(sources)
         documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
         request = llm.ChatRequest(
@@ -372,7 +412,9 @@ class ServedClassifier(ModelJudge, Classifier):
         return [0.0 if self.asking.rehearsal else read_answer(reply, preset.answers)]
 
     async def _ask_endpoint(self, vote: Vote, sources: Sequence[str], text: str) -> list[float]:
-        """Return the probability of support of a text by each source.
+        """Return the probability of support of a text by each source, in order.
+
+        In a rehearsal each is 0.
 
         Raises:
             CallFailure: The call failed, or the reply has another form.
@@ -406,10 +448,11 @@ class ServedClassifier(ModelJudge, Classifier):
 
 
 def _read_splitter(options: Mapping[str, Any] | None, model: str) -> SplitterOptions | None:
-    """Return the checked options of the splitter; None without.
+    """Return the checked options of the splitter; None if `options` is None.
 
     Raises:
-        OptionError: A wrong option, or the splitter has the name of the classifier, `model`.
+        OptionError: No `model`, a wrong option, or the splitter has the name of the classifier,
+            `model`.
     """
     if options is None:
         return None

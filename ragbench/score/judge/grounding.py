@@ -26,6 +26,10 @@ Side = Literal["answer_passages", "reference_passages", "answer_reference", "ref
 class Grounding:
     """Verdicts on the claims of one answer and one reference; unchecked sides are empty.
 
+    A verdict of a passage is `supported`, `supported_together` (only with the other passages so
+    marked), `contradicted` or `not_mentioned`; a ruling is one of these without
+    `supported_together`. Lengths are not checked.
+
     Attributes:
         answer_passages: Verdicts of passages (columns) on the claims of the answer (rows).
         reference_passages: Verdicts of passages (columns) on the claims of the reference (rows).
@@ -81,10 +85,10 @@ class Grounding:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Formula of one score over the verdicts on claims.
+    """Formula of one score over the verdicts on claims; `FORMULAS` maps a name to it.
 
     Attributes:
-        sides: Verdicts that the formula reads.
+        sides: Verdicts that the formula reads: names of the first four fields of `Grounding`.
         score: Function that returns the score, 0 to 1, or None if nothing can be counted.
         undefined: Cause for a None, if there was a claim to check.
     """
@@ -112,7 +116,8 @@ def _share(marks: Iterable[bool]) -> float | None:
 def _pair_share(grounding: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
     """Return the share of the answer's claims for which `counts(grounded, right)` is true.
 
-    None without claims. ValueError if the two sides differ in length.
+    For each claim of `grounding`: `grounded` if a passage supports it, `right` if the reference
+    does. None without claims. ValueError if the two sides differ in length.
     """
     return _share(counts(*pair) for pair in zip(grounding.grounded, grounding.right, strict=True))
 
@@ -163,7 +168,8 @@ def _citation_precision(grounding: Grounding) -> float | None:
 def _citation_recall(grounding: Grounding) -> float | None:
     """Return the share of claims that the passages cited by their sentence support.
 
-    None without claims; a claim without citations counts as unsupported.
+    A claim that needs several passages counts if all of them are cited. None without claims; a
+    claim without citations counts as unsupported.
     """
     claims = zip(grounding.answer_passages, grounding.cited, strict=True)
     return _share(_backed_by(row, cited) for row, cited in claims)
@@ -241,8 +247,9 @@ def grounded_verdict(
 ) -> Verdict:
     """Return the verdict of a rubric over claims; `not_applicable` if the formula has no value.
 
-    `lines` become the reasoning, one line each; None describes the rulings on each claim. KeyError
-    if the rubric's formula is not in `FORMULAS`.
+    `lines` become the reasoning, one line each; None describes the rulings on each claim. A scored
+    verdict has the judged claims, without a value it has the cause. KeyError if the rubric's
+    formula is not in `FORMULAS`.
     """
     score = apply_formula(rubric.formula or "", grounding)
     claims = tuple(_judged_claims(rubric, grounding))
@@ -255,7 +262,8 @@ def grounded_verdict(
 def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim]:
     """Yield the claims whose verdicts the rubric reads, with ruling and passages of each.
 
-    Claims of the answer come first; passages count from 1.
+    Claims of the answer come first; passages count from 1. A ruling is None on a side that the
+    formula does not read. KeyError if the rubric's formula is not in `FORMULAS`.
     """
     sides = FORMULAS[rubric.formula or ""].sides
     parts: Sequence[tuple[Literal["answer", "reference"], Side, Side, Sequence[str]]] = (
@@ -320,7 +328,7 @@ def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
 def apply_formula(name: str, grounding: Grounding) -> float | Cause:
     """Return the score of a formula, or the cause why it has no value.
 
-    The score is from 0 to 1.
+    The score is from 0 to 1. Without any claim to check, the cause is `Cause.NO_CLAIMS`.
 
     Raises:
         KeyError: `name` is not in `FORMULAS`.

@@ -25,7 +25,7 @@ Rows = Table | Iterable[Mapping[str, Any]]
 
 
 class LangChainDocument(Protocol):
-    """Document of LangChain.
+    """Document of LangChain, or any object with the attribute `page_content`.
 
     Attributes:
         page_content: Text of the document.
@@ -40,6 +40,8 @@ Passage = str | Document | LangChainDocument | Mapping[str, Any]
 
 class RubricInputs(TypedDict, total=False):
     """Inputs of some rubrics, and the names of ragas and deepeval for question, answer and so on.
+
+    Each key may be absent; None means absent.
 
     Attributes:
         queries: Queries that the system formulated, for rubrics that judge queries.
@@ -81,7 +83,8 @@ _ROW_KEYS = (*_INPUTS, "queries", "guidelines", "other", "turns", "tool_calls", 
 def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
 
-    A text or mapping alone is a list of one. Documents are those of ragbench and of LangChain.
+    A text or mapping alone is a list of one. Documents are those of ragbench, whose title comes
+    before the text, and of LangChain.
 
     Raises:
         DataError: A member has no text.
@@ -121,7 +124,11 @@ def _nugget(value: object) -> Nugget:
 
 
 def _nuggets(values: object) -> tuple[Nugget, ...]:
-    """Return nuggets; DataError as in `_nugget`, also for a value that is no list."""
+    """Return the nuggets of a list of mappings or `Nugget`, in order.
+
+    DataError for a value that is no list, and for a member without text, or with an unknown word
+    as importance or assignment.
+    """
     return tuple(map(_nugget, values if isinstance(values, Iterable) else [values]))
 
 
@@ -138,10 +145,11 @@ def items_of(rows: Rows) -> list[JudgedItem]:
     Column names of ragas, deepeval and record files are understood. A data frame may have other
     columns; a mapping with an unknown key is an error. Values that are None and columns that no
     rubric reads, such as gold passages, are left out. In the order of the rows; no rows give an
-    empty list.
+    empty list. Question, answer, `other` and query id are taken as they are, without a check.
 
     Raises:
-        DataError: The rows are no table, or a row has an unknown key or a value of another form.
+        DataError: The rows are no table, two columns could be one input, or a row has an unknown
+            key or another input of a wrong form.
     """
     table = is_frame(rows)
     mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
@@ -197,11 +205,12 @@ def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Ju
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name,
     those of ragas and deepeval among them. `place` names the call in messages. A text as reference
-    or guideline is a list of one.
+    or guideline is a list of one. Question, answer, `other` and query id are not checked.
 
     Raises:
-        DataError: `more` has another name or a second name of an input, or an input has the wrong
-            form.
+        DataError: `more` has another name or a second name of an input, or another input has the
+            wrong form.
+        ValueError: `inputs` are not five.
     """
     stated = {name: value for name, value in zip(_INPUTS, inputs, strict=True) if value is not None}
     stated.update(more)
@@ -291,8 +300,9 @@ def judge_with_evidence(
 ) -> Verdict:
     """Return the verdict of `judge` on an item with its evidence.
 
-    An item that lacks a part that the rubric needs gets a `not_applicable` verdict, and `judge` is
-    not called. Exceptions of `judge` are not caught.
+    The reasoning of a scored verdict ends with a line per added passage. An item that lacks a part
+    that the rubric needs gets a `not_applicable` verdict, and `judge` is not called. Exceptions of
+    `judge` are not caught.
     """
     completed = with_evidence(item, rubric)
     return missing_verdict(completed, rubric) or explain_evidence(

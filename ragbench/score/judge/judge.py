@@ -40,6 +40,12 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     exception; an error that the user has to fix, such as a missing key, is raised. A judge can be
     shared by threads, and closed by `with` or `async with`.
 
+    `model` is the name of a model, as the server calls it, and `options` those of the judge type,
+    such as `base_url`. Creating a judge checks rubrics, package and key: OptionError, MissingExtra
+    or DataError. `score` judges one answer and `score_many` the rows of a table. They return
+    rubric -> verdict; an answer that lacks an input has `not_applicable`. DataError for inputs
+    with an unknown name or a wrong form.
+
     Attributes:
         rubrics: Rubrics that each answer is judged by, in order.
         type: Type of the judge, or `module:name` of code of the user.
@@ -222,7 +228,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     ) -> dict[str, Verdict]:
         """Judge one answer as `score` does, without blocking the running loop.
 
-        Arguments, result and errors are those of `score`.
+        Arguments and result (rubric -> verdict) are those of `score`. DataError for an input with
+        an unknown name or a wrong form, RagbenchError if the user has to act.
         """
         item = item_of("ascore()", (question, answer, contexts, reference, query_id), more)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
@@ -230,8 +237,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
-        Cancelling aborts the requests in progress; replies that have arrived stay stored. Errors
-        are those of `score_many`.
+        The result is rubric -> verdict per row, in order. Cancelling aborts the requests in
+        progress; replies that have arrived stay stored. DataError for rows of another form,
+        RagbenchError if the user has to act.
         """
         return await ajudge_all(self._judge, items_of(rows), self.rubrics)
 
@@ -262,7 +270,8 @@ def judge_items(
 ) -> tuple[list[dict[str, Verdict]], Mapping[str, ScoreColumn]]:
     """Judge items by some rubrics and by those that the judge was created with, each once.
 
-    A judge that was created without rubrics adds its default ones only if there are no names.
+    A judge that was created without rubrics adds its default ones only if there are no names. The
+    rubrics of `names` come first.
 
     Args:
         judge: Judge from Python.
@@ -294,8 +303,8 @@ def verdict_reader(
     """Return a function that judges an item by one rubric, also one that the judge does not have.
 
     `name` is a rubric of the judge, or a rubric as `Judge` takes it. The function raises
-    `RagbenchError` where the user has to act, as for a missing key; a failed judgement is a
-    verdict.
+    `RagbenchError` where the user has to act, as for a missing key. A failed judgement, and an item
+    that lacks a part, is a verdict.
 
     Raises:
         OptionError: No rubric has the name, or the judge cannot apply it.
@@ -318,10 +327,12 @@ def make_judge(
     """Return a judge from a type name, or from a user's class, object or function.
 
     `inputs` are live objects that a config cannot hold, such as a `client`; None for none.
-    Exceptions of the user's code that creates the judge are passed on.
+    Exceptions of the user's code that creates the judge are passed on. A missing key or package is
+    found by `check` of the judge, not here.
 
     Raises:
-        OptionError: The judge has no such option or input, or an option has a wrong value.
+        OptionError: The type is unknown, the judge has no such option or input, or an option has a
+            wrong value.
         DataError: The target is neither a judge nor a factory of judges, or code of the user cannot
             be imported.
     """

@@ -31,7 +31,11 @@ Value = TypeVar("Value")
 class LocalJudge(RubricJudge, ABC, Generic[Value]):
     """Judge by a classifier of pairs of a source and a text, which is loaded at the first item.
 
-    Each pair is computed once per run, for all rubrics and systems.
+    Each pair is computed once until `close`, for all rubrics and systems. `owner` names the judge
+    in messages, `checkpoint` is the model, and `batch_tokens` the size of a batch (None: default).
+    A subclass defines `_columns`, `_compute` and `_verdict`, and `_blank`, the value of a pair that
+    is not computed yet. `judge_all` returns rubric -> verdict per item; RagbenchError if the model
+    cannot be loaded or apply a rubric, while other failures are verdicts.
     """
 
     computes = takes_many = True
@@ -74,9 +78,10 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all`, from a thread; cancelling stops between two blocks.
+        """Return rubric -> verdict per item, in order, computed in a thread.
 
-        Errors are those of `judge_all`.
+        Cancelling stops between two blocks of 64 items. RagbenchError if the model cannot be loaded
+        or apply a rubric.
         """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
@@ -106,7 +111,11 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
             self._values = {}
 
     def values(self, pairs: Sequence[Pair]) -> list[Value]:
-        """Return the value of each pair, in order; errors are those of `check`."""
+        """Return the value of each pair, in order; a pair is computed once.
+
+        The first call loads the model: MissingExtra, OptionError or DataError as in `check`. Errors
+        of the model are passed on.
+        """
         with self._lock:
             new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
             values = self._compute(self._loaded(), new) if new else []
@@ -114,7 +123,10 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
             return [self._values[pair] for pair in pairs]
 
     def _loaded(self) -> TextClassifier:
-        """Return the model, loaded at the first call; the lock is held. Errors as `check`."""
+        """Return the model, loaded at the first call and after `close`; the caller holds the lock.
+
+        MissingExtra, OptionError or DataError if it cannot be loaded.
+        """
         if self._classifier is None:
             self.check()
             self._classifier = TextClassifier(
@@ -129,22 +141,31 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
 
     @abstractmethod
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
-        """Return the columns of the wanted classes; OptionError if the model lacks a label."""
+        """Return the columns of the wanted classes; OptionError if the model lacks a label.
+
+        `labels` maps a column to the label of the model of `checkpoint`.
+        """
 
     @abstractmethod
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Value]:
-        """Return the value of each pair, in order."""
+        """Return the value of each pair, in order, as computed by `classifier`."""
 
     @abstractmethod
     def _verdict(
         self, value_of: Callable[[Pair], Value], item: JudgedItem, rubric: Rubric
     ) -> Verdict:
-        """Return the verdict on an item, from the values of its pairs."""
+        """Return the verdict on an item, from the values of its pairs.
+
+        `value_of` returns the value of a pair. It is called twice with the same pairs: the first
+        time it returns `_blank` for new pairs, and the verdict is dropped.
+        """
 
     def _judge_block(
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item of a block; all failed if the model raises an error.
+
+        An item that lacks a part of a rubric has `not_applicable`.
 
         Raises:
             RagbenchError: The model cannot be loaded, or it cannot apply a rubric.

@@ -45,9 +45,11 @@ Combine = Literal["mean", "median", "majority"]
 class Jury:
     """Models of a judge, and the combination of their verdicts.
 
+    Values are not checked. Several samples of one model are always combined by their mean.
+
     Attributes:
         models: Names of the models, as in requests.
-        combine: Combination of the scores of several models.
+        combine: Combination of the scores of several models: mean, median or majority.
         samples: Number of replies of each model to the same prompts, 1 or more.
     """
 
@@ -93,7 +95,7 @@ def majority(values: Sequence[float]) -> float:
 
 
 def _deviation(scores: Sequence[float]) -> float:
-    """Return the standard deviation of at least two scores."""
+    """Return the sample standard deviation (divisor n - 1) of at least two scores."""
     # not `stdev`, whose last digit depends on the version of Python
     mean = statistics.fmean(scores)
     return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
@@ -111,9 +113,12 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     A failure on an item becomes a verdict with status `failed`, the cause, and the replies that
     arrived. Errors that the user can fix (no key, a full disk, a missing reply in a replay) are
-    raised.
+    raised. An item that lacks a part of a rubric gets a verdict `not_applicable`.
 
-    It is closed by `close`, after which it connects anew.
+    `connect` returns the client of the models, given the store of replies or None. It is called at
+    the first request or by `check`: OptionError for a missing key, MissingExtra for a missing
+    package. After `close` the judge connects anew. `limits` None means the default limits; `prices`
+    returns the price table. `judge_all` and `judge` return the verdicts.
 
     Attributes:
         price_share: Price of the requests as a share of the list price; below 1 for batches.
@@ -140,7 +145,12 @@ class ModelJudge(llm.Connected, RubricJudge):
     def check(self) -> None:
         """Connect to the model and load the templates of prompts, before the first request.
 
-        Errors as `engine`.
+        A judge that is connected stays so.
+
+        Raises:
+            OptionError: An option of the connection is not allowed, or the key is missing.
+            MissingExtra: A package is not installed.
+            DataError: The prices cannot be read.
         """
         super().check()
         # A process that forks while another thread imports leaves its child half of a module.
@@ -179,8 +189,12 @@ class ModelJudge(llm.Connected, RubricJudge):
         """Return the signature parts of a rubric's scores besides the model.
 
         The keys are those of `options`, `prompt` and `embeddings`, for a rubric on claims and
-        passages also `passages` and `window`. A part that is not used is None. Raises as
-        `embedding_identity`.
+        passages also `passages` and `window`. A part that is not used is None.
+
+        Raises:
+            MissingExtra: The rubric embeds texts, and sentence-transformers is not installed.
+            OptionError: The embedding model does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         asking = self.asking
         prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)
@@ -196,8 +210,9 @@ class ModelJudge(llm.Connected, RubricJudge):
         """Yield position and rubric -> verdict of each item as its replies arrive.
 
         As many items as the limits allow are judged concurrently. Items are drawn one by one and
-        not kept, so that memory does not grow with their number. Positions count from 0.
-        RagbenchError if the user has to act, as for a missing key.
+        not kept, so that memory does not grow with their number. Positions count from 0. A failed
+        request, or a part that an item lacks, gives a verdict with a cause. RagbenchError if the
+        user has to act, as for a missing key.
         """
         yield from self.engine.map(lambda item: self._verdicts(item, rubrics), items)
 
@@ -218,15 +233,19 @@ class ModelJudge(llm.Connected, RubricJudge):
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return the result of `judge_all` in the running loop; cancelling aborts requests.
+        """Return rubric -> verdict per item, in order, without blocking the running event loop.
 
-        Errors are those of `judge_all`.
+        Cancelling aborts the requests. RagbenchError if the user has to act, as for a missing key;
+        a failed request is a verdict.
         """
         pairs = await self.engine.amap(lambda item: self._verdicts(item, rubrics), items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     def rehearsal(self, model: llm.ChatModel) -> ModelJudge:
-        """Return a judge of these options that sends its requests to `model`, to count them."""
+        """Return a judge of these options that sends its requests to `model`, to count them.
+
+        It has no store of replies, no budget and no prices, and loads no embedding model.
+        """
         asking = replace(self.asking, rehearsal=True)
         return ModelJudge(lambda _: model, self.jury, asking, prices=lambda: llm.Prices({}))
 
@@ -236,8 +255,8 @@ class ModelJudge(llm.Connected, RubricJudge):
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """Return rubric -> verdict on one item; equal prompts of rubrics are sent once.
 
-        In the order of the rubrics. RagbenchError if the user has to act; it is raised after all
-        requests have ended.
+        In the order of the rubrics; `not_applicable` for a rubric of which the item lacks a part.
+        RagbenchError if the user has to act; it is raised after all requests have ended.
         """
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
@@ -344,8 +363,9 @@ def combine_verdicts(
         verdicts: The verdicts, at least one.
         labels: Name of each verdict in the reasoning.
         rubric: Rubric of the verdicts.
-        combine: Combination of the levels, or of the scores if a verdict has no level. For a
-            majority levels are rounded; the mean of the most frequent ones counts if several tie.
+        combine: Combination of the levels, or of the scores if a verdict has no level: mean, median
+            or majority. For a majority levels are rounded; the mean of the most frequent ones
+            counts if several tie.
         may_fail: True combines the others if some failed, as samples of one model do. Models are
             not exchangeable: if one fails, the item fails, since otherwise items would be judged by
             different juries.
@@ -384,7 +404,8 @@ def combine_verdicts(
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
     """Return the combination of verdicts with scores: of their levels if all have one.
 
-    At least one; for a majority, levels are rounded first.
+    At least one verdict; without levels the result has a score alone. `combine` is mean, median or
+    majority; for a majority, levels are rounded first. The reasoning is empty.
     """
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
@@ -406,17 +427,18 @@ def _outcome_of(verdict: Verdict) -> str:
 
 
 class _Recording(CountingModel):
-    """Chat model that records requests and sends none; replies have the shape of the schema."""
+    """Chat model that records requests and sends none; replies have the shape of the schema.
+
+    Attributes:
+        requests: Requests in the order of `complete`; empty at first.
+    """
 
     def __init__(self) -> None:
         super().__init__(llm.Prices({}), items=1, reply=0, bytes_a_token=1)
         self.requests: list[llm.ChatRequest] = []
 
     async def complete(self, request: llm.ChatRequest) -> llm.ChatReply:
-        """Record the request and return a placeholder reply that fits its schema.
-
-        Requests are kept in order.
-        """
+        """Append the request to `requests` and return a placeholder that fits its schema."""
         self.requests.append(request)
         return await super().complete(request)
 
@@ -424,8 +446,9 @@ class _Recording(CountingModel):
 def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     """Return the distinct requests that a rubric makes for its first example; none is sent.
 
-    In a prompt that quotes an earlier reply, the word "something" replaces the reply. In the order
-    of sending; ratings of several passages make several.
+    In a prompt that quotes an earlier reply, the word "something" replaces the reply. Placeholders
+    replace the parts that the example lacks, or all parts without an example. In the order of
+    sending; ratings of several passages make several.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric
@@ -450,10 +473,11 @@ def rehearse(
 ) -> llm.Estimate:
     """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
-    A counting model receives the real prompts of the first 20 items. Their number and length are
-    exact unless they depend on replies: the low estimate assumes one claim a sentence, the high
-    one two. Without items or rubrics the estimate is zero; without a price the cost is None. Cost
-    is in US dollars; an estimate is a pair (low, high).
+    A counting model receives the real prompts of the first 20 items, and the sums are scaled to all
+    items. Number and length of these prompts are exact unless they depend on replies: the low
+    estimate assumes one claim a sentence, the high one two. Without items or rubrics the estimate
+    is zero; without a price the cost is None. Cost is in US dollars; an estimate is a pair (low,
+    high).
 
     Raises:
         RagbenchError: The prices cannot be read, or a rubric's embedding model is missing.

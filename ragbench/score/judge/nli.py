@@ -30,6 +30,11 @@ class NLI(LocalJudge[Ruling]):
     input is read in overlapping windows. An answer or a reference as source is read after the
     question, which it need not repeat. Each pair is computed once per run, for all rubrics.
 
+    `NLI(model=...)` raises OptionError for a wrong threshold, and for a model that is neither a
+    folder nor a possible hub name. `check` and the first item raise MissingExtra, OptionError or
+    DataError if the model cannot be loaded. `judge_all` returns rubric -> verdict per item; other
+    failures are verdicts.
+
     Args:
         model: An entailment model: a folder, or a name on the Hugging Face hub.
         threshold: Probability at which a text supports or contradicts a claim; null: 0.5.
@@ -60,6 +65,9 @@ class NLI(LocalJudge[Ruling]):
         batch_tokens: BatchTokens = None,
     ) -> None:
         """Create a judge; the model is loaded at the first item.
+
+        An unknown `language` has no stemmer and no stop words. `device` is `auto`, `cpu` or `cuda`;
+        `batch_tokens` None is 1,024 on a CPU and 32,768 on a GPU.
 
         Raises:
             OptionError: The threshold is out of range, or the model is neither a folder of a model

@@ -19,6 +19,8 @@ _FILE = Path(__file__).parent / "presets.yaml"
 class Preset:
     """Model that says whether passages support a text, with the words of its input.
 
+    `load_presets` returns them by name.
+
     Attributes:
         model: Name on the Hugging Face hub.
         head: Place of the classes in the output: that of an `InputForm`, or `chat` for a chat model
@@ -73,7 +75,8 @@ class Preset:
         """Return the messages for a chat model; `passages` is one unless it reads all.
 
         In the order system, assistant, user; messages without words are left out. Several passages
-        are separated by a blank line; without a question its gap is empty.
+        are separated by a blank line; without a question its gap is empty. `text` is the judged
+        text.
         """
         gaps = {"question": question or "", "passages": "\n\n".join(passages), "text": text}
         gaps["passage"] = gaps["passages"]
@@ -111,7 +114,7 @@ class Preset:
 
 @functools.cache
 def load_presets() -> Mapping[str, Preset]:
-    """Return name -> preset, in the order of the file."""
+    """Return name -> preset of all presets, in the order of the file `presets.yaml`."""
     presets = load_yaml(_FILE.read_text(encoding="utf-8"), typed=True)
     lists = ("tokens", "answers")
     return {

@@ -82,7 +82,7 @@ def support_score(levels: Sequence[str | None], score: SupportScore) -> float | 
 
 
 class RagasMetric(NamedTuple):
-    """Metric of ragas that shares its name with a rubric.
+    """Metric of ragas that shares its name with a rubric; `RAGAS` maps the name to it.
 
     Attributes:
         needs: Parts of an item that the metric needs.

@@ -31,6 +31,10 @@ class FunctionJudge(RubricJudge):
     Other keyword parameters are options. A function without a parameter `rubric` has one rubric,
     under its own name, in `own_rubric` and `served`; it is asked by no other. `judge_maker` makes
     it.
+
+    `name` is the `module:name` of the function, and `options` are passed to each call. `judge`
+    returns the verdict of a call: AdapterError for a result that is no score from 0 to 1, and
+    errors of the function are passed on. A function with a parameter `rubric` judges by any rubric.
     """
 
     label = "a function of your own"
@@ -44,18 +48,19 @@ class FunctionJudge(RubricJudge):
 
     @property
     def model(self) -> str:
-        """Module and name of the function."""
+        """Name of the function as given: `module:name`."""
         return self._name
 
     @property
     def options(self) -> Mapping[str, object]:
-        """Hash of the function's source, and the options that it is called with."""
+        """Options that the function is called with, and `code`, a hash of its source."""
         return self._options
 
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
         """Call the function and return its result as a verdict.
 
-        Errors of the function are passed on. A part that the item lacks is None or empty.
+        Errors of the function are passed on. A part that the item lacks is None or empty;
+        `reference` is the first reference. `rubric` is passed if the function has such a parameter.
 
         Raises:
             AdapterError: The function returned no score, verdict or pair of score and reason.
@@ -72,7 +77,9 @@ _REQUIRED = ("judge", "label", "model", "options")
 class OwnJudge(registry.OwnComponent, RubricJudge):
     """User's object as a judge: its members replace those of the protocol.
 
-    `as_judge` makes it.
+    `as_judge` makes it; the object is not checked. A member that it lacks has the default of
+    `RubricJudge`. `judge_all` counts only together with `ajudge_all`. Errors of its methods are
+    passed on.
     """
 
     takes = frozenset(
@@ -98,7 +105,11 @@ def as_judge(judge: object) -> RubricJudge:
 
 
 def missing_members(judge: object) -> str | None:
-    """Return a message on the required members that an object lacks; None if it has all."""
+    """Return a message on the required members that an object lacks; None if it has all.
+
+    They are `judge`, `label`, `model` and `options`. The message is the end of a sentence: `has no
+    label, allowed: ...`. None too for a subclass of `RubricJudge`.
+    """
     if isinstance(judge, RubricJudge):
         return None
     names = [name for name in _REQUIRED if not hasattr(judge, name)]
@@ -110,7 +121,7 @@ def missing_members(judge: object) -> str | None:
 def read_verdict(value: object) -> Verdict:
     """Return the verdict of a function's result: a score, (score, reason), or a `Verdict`.
 
-    NumPy numbers count too, NaN does not.
+    NumPy numbers count too, NaN does not. A `Verdict` is returned as it is, its score unchecked.
 
     Example:
         >>> read_verdict((0.5, "half of it")), read_verdict(True)
@@ -164,6 +175,9 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
 
 def judge_maker(target: Any, name: str = "") -> Any:
     """Return a factory of judges for a user's class, object or function, with declared options.
+
+    Called with the options as keywords, it returns the user's object or a `FunctionJudge`; errors
+    of the user's code are passed on then.
 
     A class or function that declares its options is returned unchanged: it is the factory itself.
     A function that requires a part of an item as a parameter is a judge itself. `name` is the

@@ -52,7 +52,7 @@ def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """Return the rubrics of a judge as text if it cannot apply this rubric, else None.
 
     None also for a judge whose rubrics are not yet known. The names are joined by commas, in the
-    order of the judge.
+    order of the judge, with the `served_note` of the judge behind them.
     """
     if judge.served is None or rubric.name in judge.served:
         return None
@@ -63,7 +63,7 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     """Return a built-in rubric by name and options, or one from a file or mapping.
 
     A mapping has the keys of a rubric file. A built-in name, in its case, comes before a file of
-    that name.
+    that name. A text that is no built-in name is the path of a file.
 
     Raises:
         OptionError: No built-in rubric and no file has this name, or an option is wrong.
@@ -101,7 +101,8 @@ def is_built_in(name: str | Path) -> bool:
 def rubric_options(name: str) -> dict[str, DeclaredOption]:
     """Return name -> option for the options of a built-in rubric's name; empty without options.
 
-    Names are `score`, `as` and `model`, as far as the rubric has them.
+    Names are `score`, `as` and `model`, as far as the rubric has them. `name` stands without
+    options; an unknown name gives {}.
     """
     options = []
     if name == "nugget_recall":
@@ -119,6 +120,8 @@ def rubric_options(name: str) -> dict[str, DeclaredOption]:
 def embedding_identity(rubric: Rubric) -> str | None:
     """Return the identity of a rubric's embedding model, for signatures; None without a model.
 
+    It is the name on the hub, or `sha256-` and a hash of the folder. The model is not loaded.
+
     Raises:
         MissingExtra: sentence-transformers is not installed.
         OptionError: The model does not exist.
@@ -135,6 +138,8 @@ def embedding_identity(rubric: Rubric) -> str | None:
 
 class RubricDescription(NamedTuple):
     """Description of a built-in rubric for readers, from the comment of its file.
+
+    `describe_rubric` returns it; each part is plain text in one line.
 
     Attributes:
         measures: Meaning of the score.
@@ -243,7 +248,8 @@ _ASKS = {"pairwise": "pair", "intentions": "conversation", "retention": "convers
 def read_rubric(path: Path) -> Rubric:
     """Read and check a rubric file.
 
-    A key that is absent has its default.
+    The name of the rubric is that of its key `name`. A key that is absent has its default; `name`,
+    `needs` and `scale` are required.
 
     Raises:
         DataError: The file cannot be read, is no YAML mapping, repeats a key, or has a wrong key
@@ -274,7 +280,7 @@ def read_rubric(path: Path) -> Rubric:
 def _as_texts(value: Any) -> Any:
     """Return data with every scalar as text, as YAML is read here.
 
-    Tuples become lists; keys become texts, and None the text `None`.
+    Tuples become lists; keys become texts. A scalar is `str` of it: None is `None`, True is `True`.
     """
     if isinstance(value, Mapping):
         return {str(key): _as_texts(part) for key, part in value.items()}
@@ -285,6 +291,9 @@ def _as_texts(value: Any) -> Any:
 
 class _RubricReader:
     """Reader of the keys of one rubric.
+
+    `keys` are those of a rubric file, with texts as scalars; `path` names the file in messages.
+    `read` returns the rubric, or raises a `DataError` for the first wrong key.
 
     Attributes:
         lines: Key -> its line in the file; empty for a rubric that is no file.
@@ -297,8 +306,8 @@ class _RubricReader:
     def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
         """Return an error with file, key and line of the key; `close` is the nearest valid word.
 
-        The line is None for a key that the file lacks. A mapping that comes from no file has no
-        lines, and `rubric` as its file.
+        Nothing is raised. The line is None for a key that the file lacks. A mapping that comes from
+        no file has no lines, and `rubric` as its file.
         """
         line = self.lines.get(key)
         return DataError(
@@ -308,8 +317,9 @@ class _RubricReader:
     def read(self) -> Rubric:
         """Check all keys and return the rubric.
 
-        Unknown keys are reported first, then missing ones. Keys and their words count in their
-        case. A missing key has its default; empty lists are allowed.
+        Unknown keys are reported first, then missing ones: `name`, `needs` and `scale` are
+        required. Keys and their words count in their case. Another missing key has its default;
+        empty lists are allowed. Parts that object, method and formula need are added to `needs`.
 
         Raises:
             DataError: A key is missing or unknown, or its value is wrong.
@@ -415,9 +425,10 @@ class _RubricReader:
         return dict(sorted((int(level), text) for level, text in levels.items()))
 
     def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-        """Return the checked examples, in order; () without any. Errors as `_example`.
+        """Return the checked examples, in order; () without any.
 
-        Each has a level from 1 to `levels`, and the keys `judged`.
+        Each has an integer level from 1 to `levels`, and the keys `judged` and `reasoning`. Raise a
+        `DataError` if the examples are no list, or one of them is wrong.
         """
         examples = self._keys.get("examples", [])
         if not isinstance(examples, list):

@@ -83,8 +83,8 @@ _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # a list mark: its number
 def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
     """Return the sentences of a text that have content words and are not refusals.
 
-    `analyze` returns the content words of a text. Markers such as [1] are citations, not numbers
-    that are claimed. In order; an empty text gives an empty list.
+    `analyze` returns the content words of a text. Markers such as [1] are citations, and are no
+    part of the sentences; list marks stay. In order; an empty text gives an empty list.
     """
     return [
         sentence
@@ -104,7 +104,7 @@ def without_item_mark(sentence: str) -> str:
 
 
 def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:
-    """Return the distinct stems of a text's content words; 1,000 counts as 1000.
+    """Return the distinct stems of a text's content words, by `analyze`; 1,000 counts as 1000.
 
     Empty for a text of stop words only.
     """
@@ -130,9 +130,11 @@ Rule = Callable[[Pair], Ruling]
 def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
     """Return the verdict of a rubric over claims, whose claims are the sentences of the texts.
 
-    Of several references the one with the best score counts; without a reference the sides that
-    need one are empty. `not_applicable` if the formula has no value. Errors of `rule` are passed
-    on; KeyError for a formula that is not in `FORMULAS`.
+    `rule((source, sentence))` returns the ruling of a source on a sentence: supported, contradicted
+    or not_mentioned. `analyze` returns the content words of a text; sentences without any claim
+    nothing. Of several references the one with the best score counts; without a reference the sides
+    that need one are empty. `not_applicable` if the formula has no value. Errors of `rule` are
+    passed on; KeyError for a formula that is not in `FORMULAS`.
     """
     sides = grounding.FORMULAS[rubric.formula or ""].sides
     verdicts = []
@@ -149,9 +151,10 @@ def _ground(
     rule: Rule,
     sides: Collection[grounding.Side],
 ) -> grounding.Grounding:
-    """Check the sentences of answer and reference against the passages and against each other.
+    """Return the rulings on the sentences of answer and reference.
 
-    Sides that are not asked for are empty.
+    Sources are the passages, and the other of both texts after the question. `rule` is not called
+    for an empty source, which is `not_mentioned`. Sides that are not in `sides` are empty.
     """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)

@@ -17,7 +17,8 @@ class ClassificationEndpoint(llm.ChatModel):
 
     The message of a request is the JSON list of its inputs, a text or a pair each; the text of a
     reply is the JSON that the server returns: for each input its labels with their scores. Inputs
-    that are too long for the model are refused, not cut.
+    that are too long for the model are refused, not cut. `complete` raises CallFailure for a failed
+    call; it is not repeated.
 
     Args:
         url: URL of the server, without `/predict`.
@@ -40,6 +41,7 @@ class ClassificationEndpoint(llm.ChatModel):
 
         Raises:
             CallFailure: The call failed, or the reply is no JSON.
+            ValueError: The last message of the request is no JSON.
         """
         inputs = load_json(request.messages[-1].content)
         body = {"inputs": inputs, "truncate": False}
@@ -52,6 +54,9 @@ class ClassificationEndpoint(llm.ChatModel):
 
 class RoutedModels(llm.ChatModel):
     """Several models behind one engine, chosen by the name of the model in a request.
+
+    `complete` returns the reply of that model: KeyError for another name, CallFailure for a failed
+    call. `identity` joins those of the models.
 
     Args:
         models: Name -> client.

@@ -24,11 +24,12 @@ _BETWEEN = re.compile(r"[\s\"'<>.,:;()\[\]{}\u2581\u0120]+")
 
 
 class Support(NamedTuple):
-    """Support of a text by a source.
+    """Support of a text by a source, as a classifier computes it.
 
     Attributes:
         probability: Probability that the source supports the whole text.
-        spans: Parts that it does not support, each with its probability to be unsupported.
+        spans: Parts that the source does not support, each with its probability to be unsupported;
+            empty for a model that classifies whole texts.
     """
 
     probability: float
@@ -191,5 +192,8 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a reply or a token in lower case, in order; asterisks stay."""
+    """Return the words of a reply or a token in lower case, in order, without punctuation.
+
+    Asterisks stay. A text without words gives [].
+    """
     return [word for word in _BETWEEN.split(text.lower()) if word]

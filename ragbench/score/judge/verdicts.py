@@ -41,8 +41,10 @@ def judge_all(
     """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
 
     `advance` is called with the number of items that were completed since the last call. No items
-    give an empty list. RagbenchError of a judge that takes many items is raised: the user has to
-    act.
+    give an empty list. Items may be an iterator.
+
+    A judge that judges items one by one never fails: any exception becomes a `failed` verdict. A
+    judge that takes many items raises RagbenchError if the user has to act.
     """
     if judge.takes_many:
         return judge.judge_all(items, rubrics, advance)
@@ -60,7 +62,8 @@ async def ajudge_all(
     """Return the result of `judge_all` without blocking the running event loop.
 
     Cancelling aborts the requests in progress; a judge without requests stops between two items.
-    Errors are those of `judge_all`.
+    RagbenchError if the user has to act, only of a judge that takes many items; other failures are
+    verdicts.
     """
     if judge.takes_many:
         return await judge.ajudge_all(items, rubrics)
@@ -70,7 +73,7 @@ async def ajudge_all(
 def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdict:
     """Return the verdict of a judge on one item; `failed` if the judge raises an exception.
 
-    A part that the item lacks makes it `not_applicable`.
+    A part that the item lacks makes it `not_applicable`. A RagbenchError becomes `failed` as well.
     """
     try:
         return judge_with_evidence(item, rubric, judge.judge)
@@ -98,8 +101,9 @@ def judge_on(
     type_name: str,
     options: Mapping[str, Any],
 ) -> Iterator[list[dict[str, Verdict]]]:
-    """Judge items on the workers of an executor; yield lists of rubric -> verdict, in order.
+    """Judge items on the workers of an executor, in blocks of 8; yield the verdicts of each block.
 
+    A block is a list of rubric -> verdict per item, in the order of the items.
     Workers create the judge anew from `type_name` and `options`, and must report the same model.
     Items whose worker process died get `failed` verdicts.
 
@@ -160,8 +164,9 @@ def judge_pairs(
         advance: Called with the number of items that were completed since the last call.
 
     Returns:
-        Score columns with 1 for a win of `answer`, 0.5 for a tie and 0 for a loss. Among several
-        samples or models the majority decides.
+        Results whose `columns` have 1 for a win of `answer`, 0.5 for a tie and 0 for a loss, also
+        for a rubric whose lower scores are better. Rows keep the mean of samples or models; a
+        column has on which side of 0.5 it lies.
 
     Raises:
         RagbenchError: The user has to act, as for a missing key.
@@ -240,6 +245,8 @@ VERSION = 1
 class JudgeResults:
     """Scores, rows and usage of the verdicts of one judge on many items.
 
+    `collect_verdicts` and `judge_pairs` make it.
+
     Attributes:
         columns: Rubric -> score column, one value per item in the order of the items.
         rows: One row per rubric and item: the verdict with its query, judge and model.
@@ -250,7 +257,7 @@ class JudgeResults:
         left_out: Names of the request parameters that were dropped because a model refuses them.
         words: Id -> system and user template of the prompts behind the rows.
         deviations: Rubric -> standard deviation of the samples or models per item; rubrics and
-            items with a single sample are absent.
+            items with a single sample are absent, so that a position is no number of an item.
         failures: Rubric -> number of failed verdicts by cause; rubrics without failures are absent.
         verdict_counts: Rubric -> number of verdicts, failed ones included.
     """
@@ -399,16 +406,19 @@ def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
 class _RubricTally:
     """Running tally of the verdicts by one rubric on n items; `requested` names the models.
 
+    `add(row, verdict)` counts the verdict of item `row`, from 0. KeyError for an unknown cause,
+    IndexError for a row behind the last item.
+
     Attributes:
         values: Score of each item; NaN without one.
-        causes: Code of the cause of each item.
+        causes: Code of the cause of each item; 0 for a score, and before its verdict.
         details: Item -> reasoning of its failed verdict.
         models: Names of the models that replied.
         left_out: Names of the request parameters that a model refused.
         weighted: Whether the levels of scored verdicts are weighted by probabilities: True, False,
             or both.
         templates: System and user template of each prompt.
-        deviations: Standard deviation of the samples of each item that has several.
+        deviations: Standard deviation of each item that has several samples, without the others.
         failures: Cause -> number of failed verdicts.
         count: Number of verdicts.
     """

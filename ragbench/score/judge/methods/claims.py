@@ -89,8 +89,8 @@ async def check_claims(vote: Vote) -> Verdict:
     Two rounds of requests: first one split per text with sentences, then the verdicts on its
     claims, one request per source with text, or per window of passages. Rubrics with shared
     verdicts have equal requests, which are sent once. Of several references the one with the best
-    score counts.
-    `not_applicable` if the formula has no value, as for an answer without claims.
+    score counts. `not_applicable` if the formula has no value, as for an answer without claims.
+    The item of the vote has all that the rubric needs: without a needed reference, IndexError.
 
     Raises:
         CallFailure: A request failed.
@@ -129,7 +129,7 @@ async def check_claims(vote: Vote) -> Verdict:
 def _texts(item: JudgedItem) -> _Texts:
     """Return name -> text for the answer, the references and the passages of an item.
 
-    References and passages are numbered from 1; a missing answer is empty.
+    Names are `answer`, `reference 1` and `passage 1`, in this order; a missing answer is empty.
     """
     return {
         _ANSWER: item.answer or "",
@@ -141,7 +141,8 @@ def _texts(item: JudgedItem) -> _Texts:
 async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]:
     """Return name -> claims of each text; a text without sentences gets no request, no claim.
 
-    In the order of the texts; empty claims are dropped. CallFailure if a request failed.
+    In the order of the texts, and of the sentences in a text; empty claims are dropped. CallFailure
+    if a request failed, RagbenchError if the user has to act.
     """
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
     prompts = [vote.prompts.claims([s.text for s in part]) for part in sentences.values() if part]
@@ -161,7 +162,7 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
 def _checks(
     vote: Vote, claimant: str, claims: Sequence[str], against: str, texts: _Texts
 ) -> Iterator[_Check]:
-    """Yield the requests that check the claims of one text.
+    """Yield the requests that check the claims of the text named `claimant`; nothing is sent.
 
     `against` is `answer`, `reference` or `passages`; empty sources get no request. Passages that
     are checked together come in windows.
@@ -216,7 +217,8 @@ def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
 def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -> Verdict:
     """Return the verdict of the rubric with one of the references, or without one.
 
-    `reference` is the name of its text, empty for none.
+    `reference` is the name of its text, empty for none. `claims` and `findings` may have those of
+    other references too, which do not count.
     """
     answer, gold = claims.get(_ANSWER, ()), claims.get(reference, ())
     passages = len(vote.item.contexts or [])
@@ -263,9 +265,10 @@ def _rulings(claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]
 
 
 def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> Iterator[str]:
-    """Yield a line per claim of a text: supporting and contradicting sources, with reasons.
+    """Yield a line per claim of the text `name`: its sources with their rulings and reasons.
 
-    A claim without such sources is `mentioned nowhere`.
+    Of the references only `reference` counts as a source. A claim without such sources is
+    `mentioned nowhere`.
     """
     rows = [
         row

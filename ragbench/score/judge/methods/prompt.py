@@ -37,7 +37,7 @@ _LEAST = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_menti
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """System text, user text and reply schema of one request to a judge.
+    """System text, user text and reply schema of one request to a judge; `Prompts` makes it.
 
     Attributes:
         system: Instructions, the same for every item.
@@ -59,7 +59,8 @@ class Prompts:
 
     Rubrics of one method share templates and worked examples, except for ratings and comparisons,
     so that equal prompts can be sent once. Earlier turns and the question come first: they help to
-    understand short answers, and are no evidence.
+    understand short answers, and are no evidence. Each method returns the `JudgePrompt` of one
+    request; nothing is sent. An item that lacks a part gives a prompt without it.
 
     Attributes:
         rubric: Rubric to apply.
@@ -129,7 +130,7 @@ class Prompts:
         )
 
     def claims(self, sentences: Sequence[str]) -> JudgePrompt:
-        """Return the prompt that asks for the claims of each sentence of an answer or reference.
+        """Return the prompt that asks for the claims of each of the sentences.
 
         It shows the earlier turns, the question and the numbered sentences. The reply maps
         `sentence_1`, `sentence_2` ... to a list of claims, which may be empty.
@@ -153,9 +154,9 @@ class Prompts:
     def passages(self, claims: Sequence[str], passages: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the verdict of several passages on each claim, with their numbers.
 
-        The reply numbers the passages of this request from 1. A reply with impossible numbers is
-        refused as `Unreadable`. It maps `claim_1`, `claim_2` ... to `reason`, `passages` and
-        `verdict`.
+        The reply maps `claim_1`, `claim_2` ... to `reason`, `passages` (numbers from 1 in this
+        request) and `verdict`: supported, supported_together, contradicted or not_mentioned.
+        `check` of the prompt raises `Unreadable` for impossible numbers.
         """
         material = (
             self.item.question_messages + numbered("passage", passages) + numbered("claim", claims)
@@ -170,7 +171,8 @@ class Prompts:
     def nuggets(self, sources: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the nuggets, vital or okay, of gold answers or passages.
 
-        The reply has `nuggets`: `nugget` and `importance` each.
+        The reply has `nuggets`, a list: `nugget` and `importance` (vital or okay) each. `sources`
+        are the texts, numbered in the prompt.
 
         References:
             Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
@@ -182,7 +184,8 @@ class Prompts:
     def assignment(self, nuggets: Sequence[str]) -> JudgePrompt:
         """Return the prompt for the support of each nugget by the answer, without importances.
 
-        The reply maps `nugget_1`, `nugget_2` ... to `reason` and `verdict`.
+        The reply maps `nugget_1`, `nugget_2` ... to `reason` and `verdict`: support,
+        partial_support or not_support.
         """
         preamble = [*self.item.question_messages, ("answer", self.item.answer or "")]
         return self._verdicts("assignment", "nugget", nuggets, ASSIGNMENTS, preamble)
@@ -190,7 +193,8 @@ class Prompts:
     def support(self, statements: Sequence[str], passage: str) -> JudgePrompt:
         """Return the prompt for the support of each statement by the passage that it cites.
 
-        The reply maps `statement_1`, `statement_2` ... to `reason` and `verdict`.
+        The reply maps `statement_1`, `statement_2` ... to `reason` and `verdict`: full_support,
+        partial_support or no_support.
         """
         preamble = [*self.item.question_messages, ("passage", passage)]
         return self._verdicts("support", "statement", statements, SUPPORT_LEVELS, preamble)
@@ -214,7 +218,8 @@ class Prompts:
     def facts(self) -> JudgePrompt:
         """Return the prompt for the facts to remember in each message of the user.
 
-        The reply maps `turn_1` ..., the number of each message of the user, to a list of facts.
+        The reply maps `turn_1`, `turn_3` ... to a list of facts: a key for each message of the
+        user, numbered from 1 among all messages, the question included.
         """
         messages = enumerate(messages_of(self.item), start=1)
         keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
@@ -226,7 +231,8 @@ class Prompts:
 
         `facts` maps the number of a user's message, from 1, to its facts; `answers` are the numbers
         of the judged messages. A message is lost if it asks for an earlier fact, contradicts it,
-        or overlooks it. The reply maps `turn_2` ... to `reason` and `verdict`.
+        or overlooks it. The reply maps a key `turn_2` for each of `answers` to `reason` and
+        `verdict`. Messages are numbered from 1 among all messages.
         """
         material = self._conversation()
         for turn, texts in facts.items():
@@ -258,8 +264,9 @@ class Prompts:
     ) -> JudgePrompt:
         """Return the prompt of a step from its templates and worked examples.
 
-        `words` are further values of the user template. The rubric's own steps are in the system
-        text, unless its verdicts are shared.
+        `step` names the templates, `material` is label and text of the fenced parts, and `schema`
+        that of the reply. `words` are further values of the user template. The rubric's own steps
+        are in the system text, unless its verdicts are shared.
         """
         examples = templates.worked_examples(step) if self.few_shot else []
         system = templates.system_text(step, steps=self.rubric.own_steps, examples=examples)
@@ -268,6 +275,7 @@ class Prompts:
     def _conversation(self) -> list[tuple[str, str]]:
         """Return label and text of all messages; tool outputs follow the message that called.
 
+        The last two are question and answer. Labels are `turn-1-user` and `turn-2-tool-1`.
         Messages are numbered from 1; empty ones are left out, except those of the user.
         """
         material: list[tuple[str, str]] = []
@@ -285,8 +293,8 @@ class Prompts:
 def ragas_prompt(step: str, material: templates.Material) -> JudgePrompt:
     """Return the prompt of one step of a metric of ragas, with the reply keys of ragas.
 
-    An unknown step raises KeyError. Steps are question, statements, inference, usefulness,
-    attribution and classification.
+    `material` is label and text of the fenced parts. Steps are question, statements, inference,
+    usefulness, attribution and classification; an unknown step raises KeyError.
     """
     text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
     statement = {"statement": text, "reason": text}
@@ -332,7 +340,7 @@ def messages_of(item: JudgedItem) -> list[Turn]:
 
     Tool calls of the answer that an earlier turn has already are dropped, since records of whole
     conversations list the calls of all turns with the answer. A missing question or answer is an
-    empty message.
+    empty message: the last two are always those of `user` and `assistant`.
     """
     earlier = [call for turn in item.turns for call in turn.tool_calls]
     calls = tuple(call for call in item.tool_calls or () if call not in earlier)
@@ -354,7 +362,9 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
 
     `passage`: number from 0 of the only passage to include; None: all passages.
 
-    Parts that the item lacks are left out. IndexError if it has no such passage.
+    The question comes with the turns before it. Labels of several texts are numbered (`passage-1`);
+    a single passage is `passage`. Parts that the item lacks are left out. IndexError if it has no
+    such passage.
     """
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
@@ -411,14 +421,17 @@ def _several(items: _Schema) -> _Schema:
 
 
 def _verdict_schema(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
-    """Return the schema of one verdict per key; a reply cannot omit or repeat a key."""
+    """Return the schema of one verdict per key: `reason`, and `verdict`, a word of `allowed`.
+
+    A reply cannot omit a key or have another one.
+    """
     return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": _word(allowed)})))
 
 
 def record(properties: Mapping[str, Any]) -> _Schema:
     """Return the JSON Schema of an object with exactly these keys, in this order.
 
-    Other keys are not allowed.
+    `properties` maps a key to the schema of its value. Other keys are not allowed.
     """
     return {
         "type": "object",

@@ -32,6 +32,7 @@ async def apply_ragas(vote: Vote) -> Verdict:
         CallFailure: A request failed.
         RagbenchError: The user has to act, as for a missing key.
         IndexError: The metric needs a reference, and the item has none.
+        KeyError: The formula of the rubric is no metric.
 
     References:
         Es et al. (2024), RAGAs: Automated Evaluation of Retrieval Augmented Generation; with the
@@ -46,7 +47,8 @@ async def apply_ragas(vote: Vote) -> Verdict:
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
     """Return the mean cosine of the question with three questions that are made of the answer.
 
-    Three requests. Empty questions do not count; 0 without any, or if all are noncommittal.
+    The verdict has it as score, 0 to 1. Three requests. Empty questions do not count; 0 without
+    any, or if all are noncommittal.
     """
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
     replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
@@ -63,7 +65,7 @@ async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
 
 
 async def _faithfulness(vote: Vote, _: str) -> Verdict:
-    """Return the share of the answer's statements that the passages imply.
+    """Return the share of the answer's statements that the passages imply, as a verdict.
 
     Up to two requests; `not_applicable` without a statement.
     """
@@ -75,9 +77,10 @@ async def _faithfulness(vote: Vote, _: str) -> Verdict:
 
 
 async def _context_precision(vote: Vote, reference: str) -> Verdict:
-    """Return the precision at the ranks of the useful passages; 0 without one.
+    """Return the mean precision at the ranks of the useful passages, as a verdict; 0 without one.
 
-    One request per passage, also for an empty one.
+    One request per passage, also for an empty one. Useful for the reference, or for the answer if
+    the metric needs no reference.
     """
     answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
     around = [*_question(vote), ("answer", answer)]
@@ -92,7 +95,7 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
 
 
 async def _context_recall(vote: Vote, reference: str) -> Verdict:
-    """Return the share of the reference's statements that the passages support.
+    """Return the share of the reference's statements that the passages support, as a verdict.
 
     One request for all; `not_applicable` if the model lists no statement.
     """
@@ -103,7 +106,7 @@ async def _context_recall(vote: Vote, reference: str) -> Verdict:
 
 
 async def _correctness(vote: Vote, reference: str) -> Verdict:
-    """Return 0.75 F1 of the statements + 0.25 cosine of the texts.
+    """Return 0.75 F1 of the statements + 0.25 cosine of the texts, as a verdict.
 
     Up to three requests. F1 is 1 if answer or reference has no statement, as in ragas.
     """
@@ -128,7 +131,8 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
 async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
     """Return the share of the answer's statements that are wrong and in a relevant passage.
 
-    `not_applicable` if answer or reference has no statement.
+    The verdict has it as score; the reference says which statements are wrong. `not_applicable` if
+    answer or reference has no statement.
     """
     gold = await _statements(vote, reference)
     statements = await _statements(vote, vote.item.answer or "")

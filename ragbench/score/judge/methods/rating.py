@@ -21,9 +21,9 @@ async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
     One request, or one per passage, also for an empty one. Levels are weighted by their
-    probabilities if the server returns log-probabilities. The score is
-    from 0 to 1, the level from 1 to the rubric's number of levels. ZeroDivisionError for a rubric
-    on passages without a passage.
+    probabilities if the server returns log-probabilities. The score is from 0 to 1, the level from
+    1 to the rubric's number of levels. ZeroDivisionError for a rubric on passages without a
+    passage.
 
     Raises:
         CallFailure: A request failed.
@@ -60,7 +60,8 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
 
     Returns:
         Level -> probability among the levels that the server lists; they sum to 1. None if it lists
-        none, if no token holds exactly this level, or if there are more than nine levels.
+        none, if no token holds exactly this level, if there are more than nine levels, or without
+        log-probabilities.
 
     Example:
         >>> token = TokenLogprob("4", math.log(0.6), (("4", math.log(0.6)), ("2", math.log(0.2))))

@@ -60,7 +60,7 @@ class Fence:
 
     All tags of a prompt end in one token, a hash of the judged texts: equal texts give equal
     prompts, whose replies can be stored. If a text contains the token, the next hash is taken, so
-    that no text can close its own fence.
+    that no text can close its own fence. `Fence.around` makes it; `block` returns a fenced text.
 
     Attributes:
         token: Twelve hexadecimal digits.
@@ -118,8 +118,8 @@ def split_user_text(user: str) -> tuple[str, str, list[str]]:
     """Return the template of a user text, the token of its fence, and its judged texts.
 
     The template has a placeholder `[[1]]`, `[[2]]`, ... for each judged text. A text without fence
-    is one judged text with an empty token. No judged text contains the fence, so that the split is
-    exact. Judged texts are in the order of the text.
+    is one judged text with an empty token. `[[fence]]` stands for the token. No judged text
+    contains the fence, so that the split is exact. Judged texts are in the order of the text.
 
     Example:
         >>> split_user_text(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
@@ -158,6 +158,7 @@ def harmless(text: str) -> str:
 def system_text(step: str, **values: Any) -> str:
     """Return the system text of a prompt: the instructions, without any judged text.
 
+    `step` names the template and `values` are its values. White space at the ends is dropped.
     Jinja's errors for an unknown step or a missing value are passed on.
     """
     return load_templates().get_template(f"{step}.system.j2").render(values).strip()
@@ -166,7 +167,8 @@ def system_text(step: str, **values: Any) -> str:
 def user_text(step: str, material: Material, **values: Any) -> str:
     """Return the user text of a prompt: the judged texts in fences, and the request.
 
-    Judged texts are values of the template, which Jinja does not interpret. The texts that change
+    `material` is label and text of each judged text, `values` are further values of the template of
+    `step`. Jinja does not interpret judged texts. The texts that change
     from prompt to prompt come last, and the fence depends only on those before them: prompts on the
     same passages start with equal characters, which a server can cache. White space at the ends is
     dropped. Jinja's errors for an unknown step or a missing value are passed on.
@@ -186,9 +188,9 @@ def user_text(step: str, material: Material, **values: Any) -> str:
 
 
 def worked_examples(step: str) -> list[dict[str, str]]:
-    """Return the formatted worked examples of a shared prompt; KeyError for other prompts.
+    """Return the formatted worked examples of a step with a shared prompt, in order.
 
-    Each has `material` and `reply`; they are numbered from 1.
+    Each has `material` (fenced texts) and `reply` (JSON). KeyError for a step without them.
     """
     return [
         format_example(number, list(example["material"].items()), example["reply"])
@@ -199,7 +201,7 @@ def worked_examples(step: str) -> list[dict[str, str]]:
 def format_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:
     """Return a worked example for a prompt: fenced material, and the reply as JSON.
 
-    The keys are `material` and `reply`.
+    The keys are `material` and `reply`. The token of the fence is `example` and the number.
     """
     blocks = _blocks(Fence(f"example{number}"), material)
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
@@ -231,7 +233,7 @@ def prompt_fingerprint(
 
 
 def reads_passages(rubric: Rubric) -> bool:
-    """Return True if a rubric checks claims against passages.
+    """Return True if a rubric checks claims against passages; False for another method.
 
     KeyError for an unknown formula.
     """
@@ -241,6 +243,8 @@ def reads_passages(rubric: Rubric) -> bool:
 
 def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
     """Return the names of the prompts of a rubric, in the order of sending.
+
+    `passages` says whether claims are checked against passages together or against each.
 
     KeyError for an unknown method or formula.
     """
@@ -286,5 +290,8 @@ os.register_at_fork(after_in_child=load_templates.cache_clear)
 
 @functools.cache
 def load_examples(name: str) -> Any:
-    """Return the content of a YAML file beside the templates, without its ending."""
+    """Return the content of the YAML file `name` beside the templates; `name` has no ending.
+
+    It is cached: do not change it. FileNotFoundError without such a file.
+    """
     return load_yaml((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), typed=True)

@@ -39,7 +39,7 @@ class ExampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOptions:
-    """Options of the check of claims against passages.
+    """Options of the check of claims against passages; `passages` is `together` or `each`.
 
     Attributes:
         passages: Whether claims are checked against all passages at once, so that one may need
@@ -55,7 +55,9 @@ class PassageOptions:
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """Options of all requests of a judge, the same for all items, models and samples.
 
-    OptionError if `language` is more than a name.
+    `Asking.by` reads them from the options of a judge. Besides the attributes below they are
+    `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages` and
+    `window`. OptionError if `language` is more than a name; other values are not checked.
 
     Attributes:
         extra: Further request parameters of the server.
@@ -75,7 +77,8 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     def by(cls, options: object, **more: Any) -> Asking:
         """Return the request options among the options of a judge; `more` takes precedence.
 
-        Options that it lacks keep their default; TypeError for an unknown name in `more`.
+        Options that it lacks keep their default. TypeError for an unknown name in `more`,
+        OptionError for a language that is more than a name.
         """
         names = [option.name for option in fields(cls) if hasattr(options, option.name)]
         return cls(**{name: getattr(options, name) for name in names} | more)
@@ -83,7 +86,7 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     def request(
         self, model: str, prompt: JudgePrompt, sample: int, top_logprobs: int
     ) -> llm.ChatRequest:
-        """Return the request for a prompt.
+        """Return the request to `model` for a prompt: a system and a user message, with the schema.
 
         `sample` numbers repeated requests with one prompt; `top_logprobs` is the number of
         alternatives per token, 0 for none. `sample` counts from 0.
@@ -121,7 +124,8 @@ class Vote:
 
     Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that
     all rubrics over claims share the split and the verdicts. A failed prompt is not sent again
-    either. A vote belongs to one event loop.
+    either. A vote belongs to one event loop. `ask` returns the reply to one prompt, `ask_all` those
+    to several: CallFailure for a failed request, RagbenchError if the user has to act.
 
     Attributes:
         item: Item with its evidence.
@@ -153,7 +157,12 @@ class Vote:
         return Prompts(self.rubric, self.item, self.asking.few_shot)
 
     async def ask(self, prompt: JudgePrompt) -> llm.StructuredReply:
-        """Return the reply to one prompt; errors are those of `ask_all`."""
+        """Return the reply to one prompt, which is sent unless a vote with the same tasks sent it.
+
+        Raises:
+            CallFailure: The request failed, or its reply cannot be read.
+            RagbenchError: The user has to act, as for a missing key.
+        """
         return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
@@ -161,7 +170,8 @@ class Vote:
     ) -> list[llm.StructuredReply]:
         """Return the replies to several concurrent prompts, in order.
 
-        No prompts give an empty list; tokens and cost are in the replies.
+        No prompts give an empty list; tokens and cost are in the replies. `top_logprobs` is the
+        number of alternatives per token that are requested, 0 for none.
 
         Raises:
             CallFailure: A request failed; the first failure in order, after all have ended.
@@ -170,10 +180,10 @@ class Vote:
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
     async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
-        """Return `times` independent replies to one prompt; errors are those of `ask_all`.
+        """Return `times` independent replies to one prompt, in the order of their numbers.
 
-        In order. The prompt is sent each time, with a sample number of its own, which is part of
-        the key of a stored reply.
+        The prompt is sent each time, with a sample number of its own, which is part of the key of a
+        stored reply. CallFailure if a request failed, RagbenchError if the user has to act.
         """
         # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
@@ -192,9 +202,10 @@ class Vote:
     async def _replies(
         self, tasks: Sequence[asyncio.Task[llm.StructuredReply]]
     ) -> list[llm.StructuredReply]:
-        """Log all replies, then return them, or raise the first failure after all have ended.
+        """Append all replies to `replies`, then return those of the tasks, in order.
 
-        In the order of the tasks. An error that the user has to fix comes before a failure.
+        The first failure is raised after all have ended, as CallFailure. An error that the user has
+        to fix comes before it.
         """
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         logged = {id(reply) for reply in self.replies}
@@ -213,8 +224,9 @@ class Vote:
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
     """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
-    A text that `harmless` changed stays in full, since it was sent in another form. In the order of
-    the votes, and within a vote in the order of sending.
+    Names are `question`, `answer`, `other`, `passage 1`, `reference 1` and `passages` (all of them
+    in lines). A text that `harmless` changed stays in full, since it was sent in another form. In
+    the order of the votes, and within a vote in the order of sending.
     """
     contexts = item.contexts or []
     texts = {
