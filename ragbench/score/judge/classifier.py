@@ -392,10 +392,10 @@ class ServedClassifier(ModelJudge, Classifier):
     async def _ask_chat(
         self, vote: Vote, preset: Preset, sources: Sequence[str], text: str
     ) -> list[float]:
-        """Return one probability of support: by the only source, or by all passages together.
+        """Return a list of one probability of support, by all sources read together.
 
-        All passages count if the model of the preset reads all; the text of the source is then not
-        read. CallFailure for a failed request, or a reply without a verdict.
+        A model that reads all passages at once reads those of the item in place of `sources`.
+        CallFailure for a failed request, or a reply without a verdict. 0 in a rehearsal.
         """
         passages = list(vote.item.contexts or []) if preset.reads_all else list(sources)
         documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
