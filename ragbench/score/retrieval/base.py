@@ -115,10 +115,11 @@ class RankedGrades:
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
     ) -> FloatArray:
-        """Weigh each row by its rank, or by its expectation over the ranks of its tie group.
+        """Return the weight of each row's rank, or its mean over the ranks of its tie group.
 
-        `k` is the last rank that weighs anything, an array where it differs from row to row; None
-        for all ranks. Shape (rows,); `weight` gets an array of ranks from 1.
+        The mean is taken if ties are averaged. `k` is the last rank that weighs anything, an array
+        where it differs from row to row; None for all ranks. Shape (rows,); `weight` gets an array
+        of ranks from 1.
         """
         if self.averaged:
             return self.ties.mean(weight, k)
@@ -275,7 +276,7 @@ class RetrievedSpans:
     def unplaced(self, k: int | None) -> NDArray[np.bool_]:
         """Return True for each query with gold that has an unplaced passage among its first k.
 
-        Shape (n,); None looks at all passages.
+        Shape (n,); None looks at all passages. ValueError if the two lists have different lengths.
         """
         pairs = zip(self.passages, self.gold, strict=True)
         return np.array([bool(gold) and None in spans[:k] for spans, gold in pairs], np.bool_)
@@ -284,6 +285,9 @@ class RetrievedSpans:
 @dataclass(frozen=True)
 class MeasureSpec:
     """Properties of a measure that `@measure` declares; notation, report and docs read them.
+
+    `spec_of` returns those of a measure function. The fields after `high` are the keywords of
+    `@measure`.
 
     Attributes:
         name: The canonical name: `ndcg`.
@@ -338,8 +342,10 @@ def measure(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that declares a function of a record and options as a measure.
 
-    The measure checks its options before it runs, and raises OptionError for a wrong one, or for
-    tied documents that it cannot average over. `range` is the smallest and the largest possible
+    The function takes the record first, and its options as keywords; `k` is the cut-off. The
+    decorated function is called in the same way, and is not registered. It checks its options
+    before it runs, and raises OptionError for a wrong one, or for averaged ties without
+    `averages_ties`. `name` is the canonical name, `range` is the smallest and the largest possible
     value of one query; `declared` are further fields of `MeasureSpec`. OptionError at once for a
     group that is none of `Group`, TypeError for a field that `MeasureSpec` lacks.
     """
@@ -368,9 +374,10 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
 
     The function gets `retrieved`, the grade at each rank or None if unjudged, and `judged`, all
     grades of the query in falling order. It returns a number >= 0; more is better. Queries without
-    a relevant document get NaN; `@k` cuts the ranking. An exception or another result of the
-    function becomes an `AdapterError` with the query. The same function and name give the same
-    measure. OptionError if the function takes other arguments.
+    a relevant document get NaN; `@k` cuts the ranking. The measure takes `RankedGrades`, and as
+    keywords `k` and the function's further parameters, which need a default. An exception or
+    another result of the function becomes an `AdapterError` with the query. The same function and
+    name give the same measure. OptionError if the function takes other arguments.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")

@@ -77,7 +77,9 @@ _NO_QUERIES: Mapping[base.Reads, Any] = {
 class Measure:
     """A measure with its options and its cut-off, ready to score.
 
-    `parse_measure` makes it.
+    `parse_measure` makes it. `score` takes a record of the kind that `spec.reads` names and returns
+    a value per query. It raises OptionError for averaged ties that the measure does not support,
+    and AdapterError if code of the user fails.
 
     Attributes:
         name: The canonical name, options at their default left out: `ndcg(gain=exp)@10`.
@@ -117,7 +119,7 @@ class Measure:
         """Return option -> value, defaults included, for signatures.
 
         `ranked` gives the defaults that depend on the qrels, such as `max` of `err`. The cut-off is
-        left out.
+        left out. Code of the user without a version adds its hash as `code`.
         """
         declared = declared_options(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
@@ -166,7 +168,7 @@ def parse_measures(
             with parameters has these alone.
         trec_eval: Version of trec_eval that has these sets, 9 or 10.
         implied: Option -> value for the measures that have it and whose name does not set it; None
-            for none.
+            for none. A wrong value is an OptionError too.
 
     Returns:
         Measures in the order of the names, repeated ones too; no names give an empty list.
@@ -204,10 +206,10 @@ def parse_measures(
 def _text(name: object) -> str:
     """Return the name of a measure as text, also of an object of ir_measures.
 
-    White space around is dropped.
+    White space around is dropped. Any other object becomes its text, unchecked.
 
     Raises:
-        OptionError: The object is another measure here.
+        OptionError: An object of ir_measures whose name means another measure here: `Accuracy`.
     """
     theirs = str(getattr(name, "NAME", ""))
     if theirs in FALSE_FRIENDS:
@@ -240,7 +242,8 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
 def _spelt(name: str) -> str:
     """Return our name for a spelling, with implied options; unknown names are unchanged.
 
-    Case does not count, except for `ERR`.
+    `P` gives `precision`, `nDCG_exp` gives `ndcg(gain=exp)`. Case does not count, except for `ERR`,
+    the spelling of ir_measures; `python:` names are unchanged.
     """
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
@@ -254,7 +257,7 @@ def _spelt(name: str) -> str:
 def _built_in_names() -> Mapping[str, str]:
     """Return name or alias -> canonical name of the built-in measures.
 
-    Names are in lower case as declared; no plug-ins.
+    A canonical name stands for itself too. All names are in lower case; plug-ins are left out.
     """
     specs = {name: base.spec_of(MEASURES.load(name)) for name in MEASURES.table}
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
@@ -287,9 +290,10 @@ def _measure(
 
 
 def _load(name: str, text: str) -> Callable[..., FloatArray]:
-    """Return the function of a measure.
+    """Return the function of the measure with a canonical or `python:` name.
 
-    DataError if code of the user cannot be imported.
+    `text` is what the caller wrote, for the error. DataError if code of the user cannot be
+    imported.
 
     Raises:
         OptionError: The measure is unknown; with all names and the nearest spelling.
@@ -314,10 +318,11 @@ def _respell(key: str, text: str) -> tuple[str, str]:
 def _cutoff(spec: base.MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
     """Return the value after `@`, usually a number of ranks; None without `@`.
 
-    A measure whose option is no rank, such as a recall, gives a number.
+    `k` is the text after `@`, None without it. A measure whose option is no rank, such as a recall,
+    gives a number.
 
     Raises:
-        OptionError: A required cut-off is missing, or the value is wrong.
+        OptionError: A required cut-off is missing, one is not allowed, or the value is wrong.
     """
     if k is None:
         if spec.cutoff == "required":

@@ -38,6 +38,9 @@ _MANY = 4  # hits per judgement from which the filter saves more than it costs
 class Keyed:
     """Documents of several queries with nearly unique hash keys.
 
+    `of` and `of_block` create it. Different documents may have equal keys, so `join` compares ids
+    too.
+
     Attributes:
         query: Row -> number of the query.
         documents: Row -> id of the document.
@@ -52,7 +55,7 @@ class Keyed:
     def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
         """Return the documents with keys, from given hashes of the documents or new ones.
 
-        `hashes` has a hash per document, in their order.
+        `query` and `hashes` have an entry per document, in their order.
         """
         hashes = documents.hashes() if hashes is None else hashes
         return cls(query, documents, query_keys(hashes, query))
@@ -149,10 +152,10 @@ def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
 class Hits:
     """Judged documents that were retrieved, in any order.
 
-    Rows and queries count from 0, ranks from 1.
+    `find_hits` and `join_hits` create them. Rows and queries count from 0, ranks from 1.
 
     Attributes:
-        query: Row -> number of the query.
+        query: Row -> position of its query in the qrels.
         rank: Row -> rank of the document, 1 is the best.
         first: Row -> best rank of its tie group, equal to the rank without a tie.
         last: Row -> worst rank of its tie group.
@@ -171,7 +174,8 @@ class Hits:
     ) -> Hits:
         """Return hits with ranks from places in the joined lists.
 
-        `starts` is the place at which the list of each hit starts. Ranks count from 1.
+        `starts` is the place at which the list of each hit starts, `groups` the places of its tie
+        group. Ranks count from 1; `query` and `judged` stay as they are.
         """
         offset = starts - 1
         return cls(query, places - offset, groups.first - offset, groups.end - starts, judged)
@@ -204,8 +208,8 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
     """Return the ranks of the judged documents of some lists, found by their scores.
 
     Tied documents keep their order if `stable`, else they are in falling order of the bytes of
-    their ids. `singles` compares scores as 32-bit floats. Rows are in the order of the judgements;
-    empty if nothing judged was retrieved.
+    their ids. `singles` compares scores as 32-bit floats. `judged` are all qrels, of which `lists`
+    may be a part. Rows are in the order of the judgements; empty if nothing judged was retrieved.
     """
     starts = judged.starts[lists.first : lists.first + len(lists.starts)]
     rows = np.flatnonzero(~np.isnan(lists.judged_scores))
@@ -274,6 +278,7 @@ def rank(
 
     The queries are those of the qrels, in their order. One that the run lacks is empty and listed
     in `missing`; one without qrels is not looked at. Sorting is skipped where scores fall already.
+    Values of `ties`, `trec_eval` and `depth` are not checked here: `score_run` checks them.
 
     Args:
         qrels: {query id: {document id: grade}}, or `Qrels`.
@@ -323,7 +328,8 @@ def ranked_documents(
 ) -> dict[str, list[str]]:
     """Return query id -> documents in rank order, with ties ordered by the rules.
 
-    Queries keep the order of the run; ties=average orders by id.
+    Queries keep the order of the run; ties=average orders by id, as docid does. `trec_eval` is that
+    of `rank`.
 
     Example:
         >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
@@ -348,7 +354,8 @@ def _in_rank_order(
 ) -> RankedGrades:
     """Return the hits in rank order, and the judged grades in the ideal order.
 
-    Only the first `depth` documents of a query count; with None, all.
+    Only the first `depth` documents of a query count; with None, all. `n_retrieved` has the number
+    of documents of each query of the qrels, before that cut; `missing` are positions of queries.
     """
     hits = Hits.joined(parts)
     if depth is not None:
@@ -377,7 +384,8 @@ def _in_rank_order(
 def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
     """Return the grades of each query in falling order.
 
-    Queries keep their order; the input is not changed.
+    Queries keep their order; the input is not changed. `starts` has shape (n + 1,): where the
+    grades of each query start.
     """
     # sorted as one number: the query, and below it the grade, the largest first
     query = np.repeat(np.arange(len(starts) - 1) << _GRADE_BITS, np.diff(starts))
@@ -398,7 +406,9 @@ class BlockRanker:
     """Ranker of the judged documents of a run, block by block.
 
     Sparse: unjudged documents are hashed and counted, but not kept. Time grows with the hits,
-    memory with the qrels.
+    memory with the qrels. `rank` reads one run and returns its `RankedGrades`, with every query of
+    the qrels; a ranker may rank several runs, one after the other. Errors of reading the blocks
+    pass through. The two counts are 0 before the first ranking.
 
     Attributes:
         unknown: Number of queries of the run that the qrels lack.

@@ -39,12 +39,15 @@ NoRelevant = Literal["skip", "zero"]
 class Evidence:
     """Records of a run and its judgements, one for each kind that measures read.
 
+    `gather` creates it.
+
     Attributes:
         grades: Grades in rank order; the rules for queries without a value read them too.
         subtopics: Subtopics of each query; empty if no measure reads them.
-        judged_share: Share of the retrieved documents with a judgement, 0 to 1; None if no document
-            was retrieved.
-        fingerprints: Kind of record -> signature parts of the judgements that its measures read.
+        judged_share: Share of the retrieved documents with a judgement, 0 to 1, before unjudged
+            ones are removed; None if no document was retrieved.
+        fingerprints: Kind of record -> signature parts of the judgements that its measures read:
+            `qrels`, and for `subtopics` also `subtopics`. A kind without a record is left out.
         unknown: Number of queries of the run that the qrels lack.
         duplicates: Number of hits that repeat a document of their query, and were dropped.
     """
@@ -61,7 +64,8 @@ def reads_subtopics(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> bo
     """Return True if a measure reads subtopics; False for no measures.
 
     Raises:
-        OptionError: A measure reads texts of passages, or cannot average over ties.
+        OptionError: A measure reads texts or places of passages, or cannot average over ties where
+            `ties` is average.
         DataError: A measure reads subtopics, and the qrels have none.
     """
     for measure in measures:
@@ -164,6 +168,8 @@ def without_unjudged(ranked: base.RankedGrades) -> base.RankedGrades:
 class ScoredRun:
     """Scores of a run by each measure, query by query.
 
+    `score_run` and `score_ranked` create it; the latter from rankings, without the last two fields.
+
     Attributes:
         columns: One column per measure, in the order of the request, with the caller's names.
         query_ids: Query of each row: those of the qrels, in their order.
@@ -183,6 +189,10 @@ class ScoredRun:
 class ScoringRules:
     """Rules of scoring that a config sets; see `rank` and `score_run`.
 
+    `missing` is `zero`, which scores an empty ranking, or `skip`, which gives no value.
+    `no_relevant` is `skip`, or `zero`, which gives the lowest value of the measure or its own value
+    for such queries. Only `Rules` checks the values.
+
     Attributes:
         ties: Order of documents with equal scores.
         trec_eval: Version of trec_eval whose rounding is used.
@@ -200,7 +210,7 @@ class ScoringRules:
 class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature.
 
-    OptionError if a value is not allowed.
+    OptionError if a value is not allowed, or `depth` stands beside ties=average.
 
     Attributes:
         depth: How many documents of a query are looked at; None: all.
@@ -232,17 +242,18 @@ def score_run(
 ) -> ScoredRun:
     """Score every query of the qrels by every measure.
 
-    A query of the qrels without judgements gets no value; a query of the run that the qrels lack is
-    not scored; both are counted. `run` and `qrels` are those of `rank`; measures of subtopics need
-    qrels {query id: {document id: {subtopic: grade}}}. `measures` are names for `parse_measures`,
-    `options` are those of `Rules`.
+    A query of the qrels without judgements gets no value (NaN and a cause); a query of the run that
+    the qrels lack is not scored; both are counted. A query that the run lacks scores as an empty
+    ranking, or has no value with missing=skip. `run` and `qrels` are those of `rank`; measures of
+    subtopics need qrels {query id: {document id: {subtopic: grade}}}. `measures` are names for
+    `parse_measures`, `options` are those of `Rules`.
 
     Returns:
         Columns in the order of the measures, with a value per query of the qrels, in their order.
 
     Raises:
-        OptionError: An unknown measure, a rule with a wrong value, or a measure that cannot average
-            over ties.
+        OptionError: An unknown measure, a measure of texts or places of passages, a rule with a
+            wrong value, or a measure that cannot average over ties.
         TypeError: An unknown rule.
         DataError: The run or qrels are malformed, or lack subtopics that a measure needs.
         AdapterError: A measure of the user fails.
@@ -273,18 +284,20 @@ def score_run(
 
 
 def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) -> ScoredRun:
-    """Score rankings that exist already, by every measure.
+    """Return the scores of rankings that exist already, by every measure.
 
-    KeyError if the evidence lacks a kind of record that a measure reads; AdapterError if a measure
-    of the user fails; OptionError if a measure cannot average over ties and the ranking does. A run
-    without a judged query is no error.
+    `rules` set values and signatures; the ranking itself is not made again. The result has neither
+    `fingerprints` nor `ranked`, and its columns are in the order of the measures. KeyError if the
+    evidence lacks a kind of record that a measure reads; AdapterError if a measure of the user
+    fails; OptionError if a measure cannot average over ties and the ranking does. A run without a
+    judged query is no error.
     """
     ranked = evidence.grades
     columns = []
     for measure in measures:
+        prints = evidence.fingerprints[measure.spec.reads]
         values, causes = _values(measure, evidence, rules)
         options = measure.signature_parts(ranked)
-        prints = evidence.fingerprints[measure.spec.reads]
         parts = {**options, **rules.signature_parts(), **prints}
         columns.append(column_of(measure, values, causes, **parts))
     return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules))
@@ -295,7 +308,8 @@ def column_of(
 ) -> ScoreColumn:
     """Return the score column of a measure; `parts` are those of its signature.
 
-    Bounds and direction are those that the measure declares; the label is its name.
+    Bounds and direction are those that the measure declares; the label is the name as the caller
+    wrote it. The cut-off and the version are added to the signature.
     """
     name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
@@ -320,12 +334,15 @@ def score_passages(
     """Score the texts or places of the passages of every query by every measure.
 
     A query without a gold answer or gold span gets no value, nor does one with a passage up to the
-    cut-off that is not placed. `missing` are the positions of the queries that the run lacks.
-    Columns are in the order of the measures; positions count from 0. Without measures it is empty.
+    cut-off that is not placed. `missing` are the positions of the queries that the run lacks, from
+    0: with missing=skip they have no value, else they score as they stand in `retrieved`. The rules
+    `no_relevant` and `judged_only` have no effect. Columns are in the order of the measures, an
+    empty list without any; the measures must read the kind of `retrieved`.
 
     Raises:
         OptionError: A measure cannot average over ties, or its tokenizer is unknown.
         MissingExtra: A tokenizer needs a package that is not installed.
+        ValueError: The two lists of `retrieved` have different lengths.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures
