@@ -73,7 +73,7 @@ def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> Float
 
 
 def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:
-    """Add up the precisions at each query's hits, averaged over the orders of tied documents.
+    """Return the sum of the precisions at each query's hits, a mean over the orders of ties.
 
     With b hits before its group of m documents, r of them hits, a hit at place i of the group has
     b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it, on average, and each place is as likely. With k,
@@ -130,7 +130,7 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
 
 def floored_logarithms(scores: FloatArray) -> FloatArray:
-    """Return natural logarithms, none below that of `FLOOR`.
+    """Return the natural logarithms of scores, none below that of `FLOOR`.
 
     `FLOOR` is 1e-5; NaN stays NaN.
     """

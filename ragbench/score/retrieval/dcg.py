@@ -50,6 +50,8 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
 class Gained:
     """Gains of the retrieved and of the judged documents.
 
+    `of` creates it from a ranking and the options of `dcg`.
+
     Attributes:
         ranked: Grades in rank order.
         rows: Row of `ranked` -> gain; unjudged documents have no row and gain nothing.
@@ -241,8 +243,8 @@ def dcg(
 def ideal_dcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     """Score each query by the `dcg` of the best possible ranking: what `ndcg` divides by.
 
-    The same for every run: it says how much there was to be gained. Options as for `dcg`; without k
-    all judged documents count.
+    The same for every run: it says how much there was to be gained. The options are those of `dcg`:
+    `k`, `gain`, `gains`, `discount` and `base`; without k all judged documents count.
 
     Returns:
         Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
@@ -272,8 +274,8 @@ def ndcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     """Score each query by its discounted gain over that of the best possible ranking.
 
     The best ranking is made of ALL judged documents, retrieved or not: a list cannot look perfect
-    by missing what it should have found. A cut-off holds for the best ranking too; options as for
-    `dcg`.
+    by missing what it should have found. The options are those of `dcg`: `k`, `gain`, `gains`,
+    `discount` and `base`. A cut-off holds for the best ranking too.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -384,9 +386,9 @@ def rndcg(
 
 
 def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
-    """Mark the judged documents behind which the best ranking gains less.
+    """Return True for each judged document behind which the best ranking gains less.
 
-    A mark per judged document, in the order of `ideal`.
+    An array in the order of `ideal`; documents that gain nothing have False.
     """
     query, ideal = gained.ranked.judged_query, gained.ideal
     if not len(ideal):
@@ -411,7 +413,7 @@ def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -
 
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
-    """Score whole rankings by nDCG; 0 where nothing can be gained.
+    """Return the nDCG of each query's whole ranking; 0 where nothing can be gained.
 
     Shape (n,).
     """
@@ -430,7 +432,7 @@ def _dcg_so_far(gained: Gained) -> FloatArray:
 def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
     """Return the DCG of given queries down to given ranks.
 
-    Shape of `rank`; 0 before the first judged document.
+    `query` and `rank` are parallel. Shape of `rank`; 0 before the first judged document.
     """
     ranked = gained.ranked
     so_far = np.append(_dcg_so_far(gained), 0.0)

@@ -128,9 +128,9 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
-    """Add up the gains of a ranking, each over log2(rank + 1).
+    """Return the sum of the gains of a ranking, each over log2(rank + 1).
 
-    0 for an empty ranking.
+    `alpha` is that of `alpha_ndcg`. 0 for an empty ranking.
     """
     covered: Counter[Hashable] = Counter()
     total = 0.0
@@ -141,9 +141,9 @@ def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
 
 
 def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> list[Subtopics]:
-    """Rank the relevant documents greedily by what they gain; the first of equals goes first.
+    """Return the subtopics of the relevant documents, ranked greedily by their gain.
 
-    At most k; all if k is None.
+    Of equal gains the first in `judged` goes first. At most k; all if k is None.
     """
     candidates, order = list(judged), list[Subtopics]()
     covered: Counter[Hashable] = Counter()

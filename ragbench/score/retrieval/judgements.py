@@ -63,6 +63,8 @@ _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in th
 class LookedUp:
     """Lists of some queries in the order of the qrels, with the scores of judged documents.
 
+    `line_up` creates them, block by block.
+
     Attributes:
         first: Position of the first query in the qrels.
         starts: Shape (n + 1,): first score of each query.
@@ -88,8 +90,8 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     documents. The number of documents has shape (n,), positions count from 0.
 
     Raises:
-        DataError: An id is no text, or a score is no number; for judged queries when their block
-            is read.
+        DataError: An id is no text, at once for queries without judgements; or an id or a score of
+            a judged query is wrong, when its block is read.
     """
     # judged ids are looked up block by block, while the dictionaries are in the processor's cache
     tables = [*map(run.get, judged.query_ids, repeat(_NOTHING))]
@@ -120,11 +122,12 @@ def _look_up(
 ) -> LookedUp:
     """Return scores, ids and scores of judged ids of some queries, reading each table once.
 
-    Errors of `struct` too for a score that is no number.
+    `first` is the position of the first query. All errors are in `NUMBER_ERRORS`.
 
     Raises:
         TypeError: An id is no text.
-        ValueError: A score is NaN or no number; other errors of `NUMBER_ERRORS`: no number either.
+        ValueError: A score is NaN.
+        struct.error: A score is no number; OverflowError for an integer that is too large.
     """
     starts = borders(map(len, tables), len(tables))
     scores = np.empty(int(starts[-1]), np.float64)
@@ -172,7 +175,8 @@ def line_up_rows(
 def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
     """Yield first and end of blocks of queries with about equal numbers of rows.
 
-    A query is in one block, however long; ends are exclusive.
+    `starts` has shape (n + 1,): the first row of each query. A query is in one block, however long;
+    ends are exclusive. No queries yield nothing.
     """
     first = 0
     while first < len(starts) - 1:

@@ -33,7 +33,7 @@ Base = Annotated[float, Option(gt=1)]
 def check_base(owner: str, discount: str, base: float) -> None:
     """Raise OptionError for a base that has no effect with this discount.
 
-    Only `jk` uses a base other than 2.
+    Only `jk` uses a base other than 2. `owner` is the measure, for the message.
     """
     if discount != "jk" and base != 2:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")

@@ -48,7 +48,11 @@ class PassageWords:
 
 
 class GoldPassages:
-    """Gold passages of one query, document id -> words, indexed by their words."""
+    """Gold passages of one query, document id -> words, indexed by their words.
+
+    `found_in` returns the ids of those that a passage matches, perhaps none: `overlap` is the share
+    of the gold words that the passage must contain, from 0 to 1.
+    """
 
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:
         """Index the words; a text without words matches no passage.
@@ -89,8 +93,11 @@ class GoldPassages:
 class Credits:
     """Gold passages that the retrieved passages of a query are credited with.
 
+    `credit` creates it.
+
     Attributes:
-        documents: Id of the gold passage per rank, best first; None without credit.
+        documents: Id of the gold passage of each retrieved passage, in rank order; None without
+            credit.
         several: Number of retrieved passages that matched two or more gold passages that were
             still open.
     """
@@ -178,7 +185,12 @@ class GoldAnswers:
     Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of an
     answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
     Unlike there, punctuation between digits counts, whichever it is: `1932` is not in `1,932`. In
-    scripts without spaces between words, characters count. An answer without a word is in nothing.
+    scripts without spaces between words, characters count. An answer without a word is in nothing,
+    nor is any answer if there are none.
+
+    `tokenize` is that of the metric `contains`, `articles` the language whose articles do not
+    count. If there is an answer, an unknown tokenizer raises OptionError, one that is not installed
+    MissingExtra, and an unknown language KeyError.
 
     Example:
         >>> gold = GoldAnswers(["30 days"])
@@ -252,6 +264,7 @@ def answer_hit(
     Raises:
         OptionError: An option is not allowed, or the tokenizer is unknown.
         MissingExtra: The tokenizer needs a package that is not installed.
+        ValueError: The lists of passages and of answers have different lengths.
 
     Example:
         >>> passages = [["I know the river.", "It rises in the Alps."]]

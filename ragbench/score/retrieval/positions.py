@@ -22,7 +22,7 @@ _LONG = 200  # hits per query from which one sort per query is faster than one f
 class SortedLists:
     """Scores of n queries, concatenated, falling within each query, ties in any order.
 
-    Places and rows count from 0.
+    `of` creates it. Places and rows count from 0.
 
     Attributes:
         scores: Place -> score.
@@ -38,7 +38,7 @@ class SortedLists:
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
         """Return the lists sorted by falling score; O(n) if they are sorted already.
 
-        The input is not changed.
+        `starts` has shape (n + 1,): the first row of each query. The input is not changed.
         """
         rises = _within_lists(scores[1:] > scores[:-1], starts)
         if not rises.any():
@@ -92,7 +92,8 @@ class SortedLists:
         """Return the places of rows in the sorted lists.
 
         Tied rows are in falling order of the bytes of their ids; with `ids` None, in input order.
-        Places count from 0; `ids` are those of all rows.
+        Places count from 0. `groups` are the tie groups of `rows`; `ids` are those of all rows of
+        the input.
         """
         places: IntArray = groups.first.copy()
         tied = groups.tied
@@ -154,14 +155,14 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Tie groups of hits.
+    """Tie groups of hits, as places in `SortedLists`, whose `groups` creates them.
 
     Hits and places count from 0.
 
     Attributes:
         first: Hit -> first place of its group.
         end: Hit -> place after the last of its group.
-        tied: Hits that share their group with other documents.
+        tied: Numbers of the hits that share their group with other documents, ascending.
     """
 
     first: IntArray
@@ -172,6 +173,8 @@ class Groups:
 @dataclass(frozen=True, eq=False)
 class TiedMembers:
     """All documents of the tie groups of tied hits, group by group.
+
+    `of` creates it; without tied hits its arrays are empty.
 
     Attributes:
         places: Member -> its place; ascending.
@@ -187,7 +190,7 @@ class TiedMembers:
 
     @classmethod
     def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
-        """List the members of groups; hits may share a group.
+        """Return the members of the groups of tied hits; hits may share a group.
 
         Groups follow the places; none without tied hits.
         """
@@ -210,7 +213,8 @@ class TiedMembers:
     def in_order(self, ids: ByteIds | None) -> IntArray:
         """Return the place of each member where ids fall, as bytes: trec_eval's rule.
 
-        Without ids, members that tie keep their order. Shape (members,).
+        `ids` has the id of each member. With None, members that tie keep their input order. Shape
+        (members,).
         """
         by_row = (self.group << 32) + self.rows
         order = np.argsort(by_row) if ids is None else ids.falling_order(self.group)
@@ -220,7 +224,7 @@ class TiedMembers:
 
 
 def as_singles(scores: FloatArray) -> FloatArray:
-    """Round to 32-bit floats, kept as doubles; what is too large becomes infinite, and so ties.
+    """Return scores rounded to 32-bit floats, as doubles; too large ones are infinite, and so tie.
 
     NaN stays NaN. The input is not changed.
     """
@@ -262,11 +266,11 @@ class TieGroups:
     def mean(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None
     ) -> FloatArray:
-        """Average a weight of ranks over the ranks of each row's tie group.
+        """Return the mean weight of the ranks of each row's tie group.
 
-        Every order of the tied documents is as likely. `k` is the last rank that weighs anything,
-        an array where it differs from row to row; None for all ranks. Shape (rows,); ranks count
-        from 1.
+        `weight` gets an array of ranks. Every order of the tied documents is as likely. `k` is the
+        last rank that weighs anything, an array where it differs from row to row; None for all
+        ranks. Shape (rows,); ranks count from 1.
         """
         depth = int(self.last.max(initial=0))
         sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))

@@ -171,9 +171,9 @@ def r_precision_multiple(
 
 
 def _precision_at(ranked: RankedGrades, ranks: IntArray, rel: int) -> FloatArray:
-    """Divide the hits in the first ranks, as many as each query has, by these; NaN for none.
+    """Return the precision of each query at its own number of ranks; NaN for 0 ranks.
 
-    `ranks` has shape (n,).
+    `ranks` has that number for each query; it and the result have shape (n,).
     """
     hit = ranked.grades >= rel
     within = ranked.weigh(np.ones_like, ranks[ranked.query])
@@ -300,9 +300,10 @@ def _levels(text: str) -> tuple[float, ...]:
 
 
 def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:
-    """Turn a level of recall into a number of relevant documents for each query.
+    """Return the number of relevant documents that make up a level of recall, for each query.
 
-    Shape (n,); rounded as the version of trec_eval does.
+    `recall` is from 0 to 1, `relevant` the number of relevant documents. Shape (n,); rounded as the
+    version of trec_eval does.
     """
     share = recall * relevant
     whole: IntArray = np.floor(share + 0.9).astype(np.int64)

@@ -27,7 +27,8 @@ _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query 1 if a relevant document is among the first k, else 0.
 
-    Without k all that was retrieved is looked at.
+    Without k all that was retrieved is looked at. With averaged ties it is the share of the orders
+    of tied documents in which one is there.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
@@ -92,7 +93,7 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
 def expect_at_first_hit(
     ranked: RankedGrades, rel: int, worth: Callable[[IntArray], FloatArray], k: int | None = None
 ) -> FloatArray:
-    """Average, over the orders of tied documents, what the rank of the first hit is worth.
+    """Return the worth of the rank of the first hit, as a mean over the orders of tied documents.
 
     The first hit stands in the first tie group that holds one; of its m documents, r are hits, and
     each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left. A first hit

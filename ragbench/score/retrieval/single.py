@@ -43,7 +43,10 @@ _UNJUDGED = -1  # like a negative grade: no gain, and ignored by bpref
 
 
 def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
-    """Return a decorator that checks the options of a measure and returns a `Value`."""
+    """Return a decorator that checks the options of the measure `name` and returns a `Value`.
+
+    A `Value` is a float with a `to_dict`. OptionError for a wrong option.
+    """
 
     def declare(function: Callable[P, float]) -> Callable[P, Value]:
         @functools.wraps(function)
@@ -369,9 +372,9 @@ def err(
 ) -> float:
     """Return the expected 1 / rank at which a reader is satisfied and stops.
 
-    `max` is the top of the scale of grades; None takes the largest grade in `judged`. NaN without a
-    relevant document; a list that has none of them gives 0. A repeated id counts at its first
-    place.
+    `max` is the top of the scale of grades, which larger grades count as; None takes the largest
+    grade in `judged`. NaN without a relevant document; a list that has none of them gives 0. A
+    repeated id counts at its first place.
 
     Raises:
         OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
@@ -465,7 +468,8 @@ def _overlap(
 ) -> tuple[int, int, int]:
     """Return the number of characters of the first k hits, of the gold spans, and of both.
 
-    Raises as `span_recall`.
+    Overlapping characters count once; `k` None takes all hits. OptionError if an argument is no
+    list of spans, DataError for impossible positions.
     """
     retrieved, gold = _spans("hits", hits)[:k], _spans("spans", spans)
     n_retrieved, n_gold = count_characters(retrieved), count_characters(gold)
@@ -473,7 +477,11 @@ def _overlap(
 
 
 def _spans(name: str, values: Iterable[SpanLike]) -> list[Span]:
-    """Return spans and mappings as spans, in order; raise as `span_recall`."""
+    """Return spans and mappings as spans, in order.
+
+    OptionError if `values` is no list of spans, with `name` as their name; DataError for impossible
+    positions.
+    """
     try:
         return [
             value if isinstance(value, Span) else Span(*(value[key] for key in _SPAN_KEYS))
@@ -489,7 +497,8 @@ def ranks_of_hits(
 ) -> tuple[list[int], int, int]:
     """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved.
 
-    Ranks count from 1 and rise; None looks at all. Raises as `grades_of`.
+    Ranks count from 1 and rise; None looks at all. The last two numbers are of all distinct ids,
+    whatever k is. OptionError and DataError as `grades_of` raises them.
     """
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
@@ -503,8 +512,8 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     collection of ids gives each the grade 1.
 
     Raises:
-        OptionError: An argument is no collection of ids, or `retrieved` has no order, or holds
-            pairs or ids that cannot be hashed.
+        OptionError: An argument is no collection of ids, or `retrieved` has no order, holds ids
+            that cannot be hashed, or holds pairs and no judged id.
         DataError: A grade is no integer or too large.
     """
     for name, ids in (("retrieved", retrieved), ("judged", judged)):
@@ -536,7 +545,8 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
     """Return the sum of gain / discount over the ranks, by the options of `dcg`.
 
-    0 for no grades; grades of 0 and less gain nothing. `owner` is the measure, for messages.
+    `grades` are those of the documents in rank order, -1 for an unjudged one. 0 for no grades;
+    grades of 0 and less gain nothing. `owner` is the measure, for messages.
 
     Raises:
         DataError: A grade is too large for gain=exp.

@@ -32,7 +32,9 @@ def _scores(
 ) -> FloatArray:
     """Return the value of a function of one list for each query; NaN with an unplaced passage.
 
-    NaN without gold too. Shape (n,).
+    `of_one` takes the spans of the first k passages and the gold spans. An unplaced passage behind
+    rank k does no harm. NaN without gold too. Shape (n,). ValueError if the two lists of
+    `retrieved` have different lengths.
     """
     # cut before the check: a passage below rank k that cannot be placed does no harm
     rows = (
@@ -47,7 +49,15 @@ def _scores(
 def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the share of the gold characters that the first k passages hold.
 
-    NaN for a query without a gold span, or with a passage that cannot be placed.
+    NaN for a query without a gold span, or with one of the first k passages that cannot be placed.
+    Without k all passages count.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: `k` is below 1.
+        ValueError: The lists of passages and of gold spans have different lengths.
 
     Example:
         The passage holds 30 of 40 gold characters.
@@ -68,8 +78,16 @@ def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatA
 def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the share of the characters of the first k passages that are gold.
 
-    It is 0 if they have no characters. NaN for a query without a gold span, or with a passage that
-    cannot be placed. In the report overlapping passages count twice in the divisor; here once.
+    It is 0 if they have no characters. NaN for a query without a gold span, or with one of the
+    first k passages that cannot be placed. In the report overlapping passages count twice in the
+    divisor; here once. Without k all passages count.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: `k` is below 1.
+        ValueError: The lists of passages and of gold spans have different lengths.
 
     Example:
         30 of 50 retrieved characters are gold.
@@ -89,7 +107,15 @@ def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> Flo
 def span_iou(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the characters that are both gold and retrieved over those that are either.
 
-    NaN for a query without a gold span, or with a passage that cannot be placed.
+    NaN for a query without a gold span, or with one of the first k passages that cannot be placed.
+    Without k all passages count.
+
+    Returns:
+        Array of shape (n,), in the order of the queries, values in [0, 1].
+
+    Raises:
+        OptionError: `k` is below 1.
+        ValueError: The lists of passages and of gold spans have different lengths.
 
     Example:
         30 characters are both, 60 are either.
