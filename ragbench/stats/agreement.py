@@ -39,7 +39,8 @@ class Agreement:
         upper: Upper limit; NaN if the rule is `undefined`.
         n: Number of items with two ratings or more; in `mean_correlation`, of groups.
         level: Level of measurement that the statistic assumes.
-        rule: Method that gave the limits.
+        rule: Method that gave the limits: `jackknife` or `plus_two`, see `mean_agreement`; `mean`
+            of an interval over groups; `undefined` without limits.
         reason: Reason for a missing value or interval, or for tables left out; else empty.
     """
 
@@ -52,7 +53,10 @@ class Agreement:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping: value, interval, n, level, rule, reason; null for NaN."""
+        """Return a JSON-ready mapping: value, interval, n, level, rule, reason; null for NaN.
+
+        `interval` is the list of the lower and the upper limit.
+        """
         return {
             "value": finite(self.value),
             "interval": [finite(self.lower), finite(self.upper)],
@@ -82,7 +86,8 @@ def mean_agreement(
       alone then covers in as few as 40 % of samples, and takes perfect agreement for certain.
 
     Args:
-        statistic: Function of one table that returns the value, and the value without each item.
+        statistic: Function of one table of rows with two ratings or more. It returns a
+            `resampling.LeftOut`: the value, and the value without each item.
         tables: One (n, raters) table for each pair of raters; NaN where a rating is missing. A
             row counts where it has two ratings or more.
         level: The level of measurement, for the record.
@@ -97,8 +102,9 @@ def mean_agreement(
 
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items; NaN
-        where it is defined in none. `reason` joins those of undefined tables by `; `. The limits,
-        which include the value, are NaN below three items, and where too few items differ.
+        where it is defined in none. `reason` joins those of undefined tables by `; `, behind the
+        number of these tables if others are defined. The limits, which include the value, are NaN
+        below three items, and where too few items differ; `reason` then says that instead.
 
     Raises:
         OptionError: groups are not as many as items, or confidence is outside (0, 1).
@@ -249,9 +255,9 @@ def cohen_kappa(
 def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     """Return kappa of the two columns of a table without NaN, also without each row.
 
-    Where a rater gives one level to all items, the value is NaN, with a reason.
-    Leave-one-out values are NaN where only one level of a rater would be left. `weights` is not
-    checked.
+    The table has a row or more. Where a rater gives one level to all items, the value is NaN, with
+    a reason. Leave-one-out values are NaN where only one level of a rater would be left. `weights`
+    is not checked.
     """
     n = len(table)
     x, y = table[:, 0], table[:, 1]
@@ -323,7 +329,7 @@ def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
 def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
     """Return for each x the sum of its disagreements with all y.
 
-    The order and the shape are those of `x`.
+    `weights` are those of `cohen_kappa`. The order and the shape are those of `x`.
     """
     levels, of_row = np.unique(x, return_inverse=True)
     y_levels, counts = np.unique(y, return_counts=True)
@@ -399,7 +405,7 @@ def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
 
 
 def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Return disagreement in each item, among all ratings, and without each item.
+    """Return the disagreement in each item, among all ratings, and without each item.
 
     The four parts: squared distances over ordered pairs, per item and divided by its ratings - 1;
     the same sum over all ratings; this sum without each item, 0 where the others are equal; the

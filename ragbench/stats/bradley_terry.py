@@ -26,6 +26,8 @@ _STEPS = 100_000  # a few hundred are usual; a chain of rare wins takes thousand
 class Strengths:
     """Strengths of systems, as log-odds: i beats j with odds exp(values[i] - values[j]).
 
+    `bradley_terry_strengths` creates it.
+
     Attributes:
         values: Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was
             compared with.
@@ -146,9 +148,9 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
 
 
 def _reached(edges: BoolArray) -> BoolArray:
-    """Mark the pairs of systems that a path of edges joins, of any length.
+    """Return True where a path of edges leads from the system of the row to that of the column.
 
-    Each system reaches itself. `edges` is square.
+    The path has any length, and each system reaches itself. `edges` is square.
     """
     reached = edges | np.eye(len(edges), dtype=bool)
     while True:

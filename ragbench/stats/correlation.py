@@ -189,6 +189,8 @@ def mean_correlation(
 class GroupedCorrelation:
     """The mean of the correlations inside groups, and the groups that have none.
 
+    `mean_correlation` creates it.
+
     Attributes:
         mean: The mean with its interval; `n` is how many groups it is over.
         constant_x: Groups left out since all their x are equal.
@@ -257,7 +259,7 @@ def _without(table: FloatArray) -> float:
 def _deviations(table: FloatArray) -> FloatArray:
     """Return deviations from the means, scaled to at most 1 so that no square underflows.
 
-    No column may be constant.
+    Each column of `table` is scaled by itself; none may be constant.
     """
     d = table - table.mean(axis=0)
     scaled: FloatArray = d / np.abs(d).max(axis=0)
@@ -347,7 +349,10 @@ def _cosine(product: float, x_square: float, y_square: float) -> float:
 
 
 def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Divide each product by the square root of `x * y`; NaN where that is 0."""
+    """Return each product divided by the square root of `x * y`; NaN where that is 0.
+
+    A negative `x` or `y` counts as 0.
+    """
     below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
     ratios = np.full(len(products), np.nan)
     np.divide(products, below, out=ratios, where=below > 0)
@@ -416,7 +421,7 @@ def roc_area(table: FloatArray) -> LeftOut:
 
 
 def _higher_than(scores: FloatArray, rivals: FloatArray) -> FloatArray:
-    """Count for each score the others below it, those equal to it as half.
+    """Return for each score the number of rivals below it, with those equal to it as half.
 
     In the order of `scores`; 0 without rivals.
     """

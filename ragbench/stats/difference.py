@@ -51,7 +51,7 @@ class DifferenceInterval:
         sd: Standard deviation of the differences, from which further queries are planned; with
             about two pseudo-differences at each end of what is possible where fewer than 20
             changed, so that few changes do not look like none. With clusters that of one cluster.
-        rule: Method that gave the limits.
+        rule: Method that gave the limits, as `difference_interval` lists them.
         n_clusters: Number of clusters; None without clusters.
     """
 
@@ -223,7 +223,9 @@ def _limits(
     """Return lower and upper limit of the default method, standard deviation, and rule.
 
     `d` is in units of the largest possible difference, and not empty; `largest` is infinite for an
-    unbounded range. The limits are NaN if that has too few changes.
+    unbounded range. The limits are NaN if that has too few changes. `n_changed` counts the units
+    that changed; `resampling` has confidence, resamples and seed. The standard deviation is NaN for
+    a single unit of an unbounded range.
     """
     confidence = resampling["confidence"]
     alpha, n = (1 - confidence) / 2, len(d)

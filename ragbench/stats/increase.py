@@ -24,7 +24,9 @@ _SAME = 1e-9  # of the amounts; what differs by less is rounding
 
 
 class Increase(NamedTuple):
-    """By what share of the baseline's amount the system's is larger.
+    """Share of the baseline's amount by which the system's is larger, with its interval.
+
+    `increase_interval` creates it.
 
     Attributes:
         increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0, but 0
@@ -163,8 +165,9 @@ def _resampled_ratios(
 ) -> FloatArray:
     """Return the ratio of the quantiles in each resample, independent of the block size.
 
-    Shape (resamples,); NaN or infinite where the baseline's quantile is 0. OptionError unless
-    `clusters` has a label per query.
+    `ours` are the amounts of the system, `theirs` those of the baseline; equal seeds give equal
+    ratios. Shape (resamples,); NaN or infinite where the baseline's quantile is 0. OptionError
+    unless `clusters` has a label per query.
     """
     codes, n_units = cluster_codes("increase_interval", clusters, len(ours))
     rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(ours)))

@@ -20,6 +20,8 @@ _ROUNDING = 1e-9
 class Overrepresentation(NamedTuple):
     """Marked items in each group of a family, in the order of the groups.
 
+    `overrepresentation` creates it.
+
     Attributes:
         marked: Number of marked items in each group, shape (m,).
         expected: Number that chance would give: size of the group x share of marked items.

@@ -33,10 +33,12 @@ _PSEUDO_LABELS = 2
 class MeanInterval:
     """A mean over queries and how far the mean of all such queries may be from it.
 
+    `mean_interval` creates it.
+
     Attributes:
         mean: Mean of the values; NaN where there are none.
         lower: Lower limit; NaN where the rule is `undefined`.
-        rule: Method that gave the limits.
+        rule: Method that gave the limits, see `mean_interval`; `undefined` without limits.
         upper: Upper limit; NaN where the rule is `undefined`.
         n: Number of values.
     """
@@ -352,8 +354,8 @@ def _corrected_limits(
 ) -> tuple[float, float]:
     """Return the limits of a mean of labels `y`, corrected by the judge with this weight.
 
-    Inside `ends`, and on both sides of the corrected mean. `f` are the judge's scores of the
-    labelled items, `other` those of all others.
+    Inside `ends`, the range of a label, and on both sides of the corrected mean. `confidence` is
+    inside (0, 1). `f` are the judge's scores of the labelled items, `other` those of all others.
     """
     residuals = y - weight * f
     if np.isin(y, ends).all():

@@ -177,6 +177,11 @@ _BLOCK_BYTES = 8 * 2**20  # of flipped sums: more would not stay in the caches
 class SystemPairs:
     """The scores of several systems by one measure, and the tests of their pairs.
 
+    `values` has a row per query and a column per system, NaN where one is not scored. `p_values`
+    has the adjusted p-value of each pair, `tied_with_best` marks the systems that no test tells
+    from the best. OptionError for `values` that are no table and, when these two are first read,
+    for `clusters` that are not one label per query.
+
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
     there are pairs. Pairs are tested in blocks: memory grows with the number of systems, but for a

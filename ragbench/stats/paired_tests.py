@@ -64,6 +64,9 @@ def all_flips(differences: FloatArray) -> Iterator[FloatArray]:
 class _FlippedSums:
     """Column sums of differences with the signs of some rows flipped, for blocks of flips.
 
+    `flips` is the number of flips in all, which bounds the size of a block. `of` returns the sums
+    under one block.
+
     One product of whole blocks would wait for memory, and BLAS would share it among threads, which
     spend more time on waiting for each other. Products of parts so small that BLAS does not share
     them take a half to a quarter of its CPU time.

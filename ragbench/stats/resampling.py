@@ -210,7 +210,7 @@ def _quantiles(means: FloatArray, lower: float, upper: float) -> tuple[float, fl
 def _student(block: FloatArray) -> FloatArray:
     """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0.
 
-    Shape (rows,).
+    A row of `block` is a resample of two values or more. Shape (rows,).
     """
     n = block.shape[1]
     means = block.mean(axis=1)
@@ -253,6 +253,8 @@ def undefined(reason: str) -> LeftOut:
 @dataclass(frozen=True, slots=True)
 class JackknifeSpread:
     """Shifts of a statistic when groups of items are left out, on the scale from -1 to 1.
+
+    `of` and `plus_two` create it; `limits` returns the interval, or None without spread.
 
     Attributes:
         value: The statistic, on this scale.
@@ -308,7 +310,7 @@ class JackknifeSpread:
         """Return the limits on the statistic's own scale; None where there is no spread.
 
         Spread is missing below two groups, where a shift is NaN, and where the value is -1 or 1 on
-        the scale. OptionError if confidence is outside (0, 1).
+        the scale. `confidence` is inside (0, 1), and not checked here.
         """
         n_groups = len(self.shifts)
         if n_groups < 2 or not np.all(np.isfinite(self.shifts)) or abs(self.value) >= _CERTAIN:

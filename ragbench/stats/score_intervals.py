@@ -284,6 +284,8 @@ def _tilted_lower(d: FloatArray, alpha: float) -> float:
 class Tilted:
     """A distribution on distinct values in [0, 1] with mean below that of the sample.
 
+    `tilted` creates it from a sample.
+
     Attributes:
         values: Distinct values, rising; the first is 0, which need not have been observed.
         weights: The probability of each; they sum to 1.
@@ -393,7 +395,7 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
 def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
     """Return the slope above 0 at which the values, weighed by exp(slope x), have mean 0.
 
-    `x` rises, from below 0 to above 0, and has a mean below 0.
+    `x` rises, from below 0 to above 0; `weights` are its probabilities, and its mean is below 0.
     """
     low, high, slope = 0.0, math.inf, 1.0
     beyond, squares = x - x[-1], x**2  # from the largest, so that no power overflows

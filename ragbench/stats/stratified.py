@@ -194,6 +194,8 @@ class _Stratum:
 class _Side:
     """Labels and scores of one system, by stratum.
 
+    `of` creates it. The arrays have an entry per answer, in the order of the queries.
+
     Attributes:
         labels: Labels; NaN without one.
         judged: Scores of the judge.
@@ -213,7 +215,11 @@ class _Side:
         strata: ArrayLike,
         ends: tuple[float, float],
     ) -> _Side:
-        """Return checked arrays; OptionError as in `stratified_ppi_mean`."""
+        """Return the checked labels, scores and strata of a system.
+
+        `ends` are the smallest and the largest possible label. OptionError as in
+        `stratified_ppi_mean`, except for the confidence.
+        """
         y, f = np.asarray(labels, dtype=np.float64), arguments.sample(owner, "judged", judged)
         h = np.asarray(strata)
         if not y.shape == f.shape == h.shape:
@@ -270,7 +276,10 @@ class _Side:
 def _corrected(
     sides: Sequence[_Side], ends: tuple[float, float], confidence: float
 ) -> CorrectedMean:
-    """Return the estimate of the first side, less that of the second if there is one."""
+    """Return the estimate of the first side, less that of the second if there is one.
+
+    The mean and the limits are kept inside `ends`. OptionError if confidence is outside (0, 1).
+    """
     arguments.probability("stratified_ppi", "confidence", confidence)
     weight = _judge_weight(sides)
     mean, lower, upper = _limits(sides, weight, ends, confidence)
