@@ -349,7 +349,7 @@ def _cosine(product: float, x_square: float, y_square: float) -> float:
 
 
 def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return each product divided by the square root of `x * y`; NaN where that is 0.
+    """Return the ratio of the products to the square roots of `x * y`; NaN where a root is 0.
 
     A negative `x` or `y` counts as 0.
     """
