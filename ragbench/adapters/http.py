@@ -95,7 +95,8 @@ class Endpoint:
     409, 425 and 429, and 5xx other than 501 are tried again, after the time that the server asks
     for, and not if that is beyond the time limit. Timeouts are not tried again. Redirects are
     not followed, since they would carry the headers to another server. No message holds the value
-    of a header or the query of the URL.
+    of a header or the query of the URL. `post` returns the JSON reply, and raises CallFailure after
+    the last try.
 
     Args:
         owner: Component with the options, for messages.
@@ -159,13 +160,17 @@ class Endpoint:
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Start again without idle connections."""
+        """Start again, in a forked process, without idle connections."""
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
         weakref.finalize(self, _close, self._idle)
 
     def post(self, body: Any) -> Any:
-        """Return the JSON reply to a JSON body, as `send` does for the method POST."""
+        """Return the JSON reply to a JSON body that is sent by POST.
+
+        CallFailure if the last try failed or the reply is no JSON, TypeError if `body` is no JSON
+        value.
+        """
         return self.send("POST", body)
 
     def send(self, method: str, body: Any = None) -> Any:

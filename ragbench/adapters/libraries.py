@@ -55,8 +55,9 @@ def resolve_client(
 class SyncOrAsync:
     """Callable over a method of an object, or over its asynchronous form.
 
-    It is false if the object has neither method. Asynchronous calls run in one event loop, which
-    starts with the first of them. Calling it raises the errors of the method.
+    It is false if the object has neither method; calling it then raises NotImplementedError. Else a
+    call blocks, returns the result of the method, awaited if necessary, and raises its errors.
+    Asynchronous calls run in one event loop, which starts with the first of them.
 
     Args:
         target: Object of a library.
@@ -141,8 +142,8 @@ class HitReader:
     """Reader of hits of libraries, which determines their ids and counts substitutes.
 
     The id is `metadata[id_field]`, else the id of the library, else `_id` or `id` of the metadata,
-    else a hash of the text, which matches no judgement. `notes` counts hits without `id_field` and
-    hits with a hash.
+    else a hash of the text, which matches no judgement. The methods return a hit; AdapterError if
+    it has neither an id nor a text. `notes` counts hits without `id_field` and hits with a hash.
 
     Args:
         id_field: Metadata key of the ids; None to use the ids of the library.

@@ -22,6 +22,9 @@ _PAGE = 100  # comments of a reply, the most that both APIs give
 class ReviewThread:
     """Comments of a pull request of GitHub or a merge request of GitLab.
 
+    `find_thread` makes it. `publish` adds or replaces a comment, and raises CallFailure if the
+    server refuses it.
+
     Attributes:
         api: Address of the API.
         headers: Headers of each request, with the token.
@@ -88,9 +91,10 @@ class ReviewThread:
                 return
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the JSON reply to a request.
+        """Return the JSON reply to a request; `path` follows the address of the API.
 
-        A comment is added without a second try, which could add it twice.
+        A comment is added without a second try, which could add it twice. CallFailure if the last
+        try fails, OptionError if the address, the token or the proxy is invalid.
         """
         retries = 0 if method == "POST" else 2
         url = f"{self.api}/{path}"

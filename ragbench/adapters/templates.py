@@ -82,9 +82,9 @@ def check_template(template: Any, places: Sequence[str], owner: str, option: str
 def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
     """Return the values of the places of passages.
 
-    `contexts` is a list of mappings, `texts` a list of texts, and `context` one text with blank
-    lines between passages. In the order of the passages; without any, both lists and the text are
-    empty.
+    `contexts` is a list of mappings, `texts` a list of texts with their titles, and `context` these
+    as one text with blank lines between passages. In the order of the passages; without any, both
+    lists and the text are empty.
 
     Example:
         >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
@@ -123,7 +123,8 @@ class JsonPath:
     """Path of keys, indices and `[*]`, a subset of JSONPath (RFC 9535).
 
     Values are keyed by the index of each `[*]`, so that the values of `$.hits[*].id` and
-    `$.hits[*].score` can be matched even if a hit has no score.
+    `$.hits[*].score` can be matched even if a hit has no score. `find` and `one` raise AdapterError
+    if a step of the path is missing.
 
     Args:
         text: Path, with or without the leading `$`.

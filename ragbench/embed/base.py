@@ -77,7 +77,8 @@ class Encodings:
 class Embedder(ABC):
     """Model that encodes texts as vectors.
 
-    Subclasses set the attributes and define `_encode` and `count_tokens`.
+    Subclasses set the attributes and define `_encode` and `count_tokens`. `encode` returns the
+    vectors of texts as rows.
 
     Attributes:
         identity: Name of the model in signatures: a hub name, or a hash of the folder's content.
@@ -131,6 +132,7 @@ class Embedder(ABC):
         """Return the vector of each of some distinct texts; there is at least one.
 
         In the order of the texts; `prompt` is put before each, and `normalize` scales to length 1.
+        `advance` is called with the number of further texts that are done.
         """
 
     @abstractmethod
@@ -159,8 +161,9 @@ BatchTokens = Annotated[
 class Checkpoint:
     """Model that the user named by a folder or a hub name.
 
-    `find_checkpoint` makes it; nothing is loaded before `load`. Checkpoints of two owners are not
-    equal, so that a cache with them as keys loads the model for each.
+    `find_checkpoint` makes it; nothing is loaded before `load`, `config` or `load_model`, which
+    raise OptionError, DataError or ImportError. Checkpoints of two owners are not equal, so that a
+    cache with them as keys loads the model for each.
 
     Attributes:
         owner: Name of the component in messages: `bertscore`.
@@ -174,7 +177,7 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """Return the hub name, or a hash of the folder's content that ignores its path.
+        """Return the hub name, or `sha256-` and a hash of the folder's content without its path.
 
         DataError if a configuration file of the folder is no JSON, OSError if a file cannot be
         read.
@@ -213,7 +216,10 @@ class Checkpoint:
         return OptionError(self.owner, "model", f"{self.name} ({_first_line(error)})", ALLOWED)
 
     def config(self) -> Any:
-        """Return the configuration of the model without reading its weights; raises as `load`."""
+        """Return the configuration of the model without reading its weights.
+
+        OptionError, DataError or ImportError, as `load` raises them.
+        """
         from transformers import AutoConfig
 
         return self.load(lambda name, where: AutoConfig.from_pretrained(name, **where))
@@ -222,7 +228,8 @@ class Checkpoint:
         """Return the tokeniser, the model, and the names of weights that the checkpoint lacks.
 
         `kind` is a class of transformers, such as `AutoModel`, which selects the architecture by
-        the configuration. Raises as `load`. The names are sorted; empty if nothing is missing.
+        the configuration. The names are sorted; empty if nothing is missing. OptionError, DataError
+        or ImportError, as `load` raises them.
         """
         import transformers
 

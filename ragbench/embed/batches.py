@@ -49,7 +49,8 @@ class Batches:
     where a model gives vectors of tokens only), or holds one text if that would be too many. Then
     neither the place in the batch nor the other texts move a bit, where torch computes all rows of
     a matrix in the same way (`rows_are_independent`); on a CPU on which it does not, each text is a
-    batch of its own. Each batch has one thread.
+    batch of its own. Each batch has one thread. `apply` returns the result of each text, in the
+    order of the texts.
 
     Attributes:
         alone: True if each text is a batch of its own.
@@ -138,7 +139,10 @@ class Batches:
                 yield batch, length
 
     def _rows(self, length: int) -> int:
-        """Return the largest number of texts of a batch."""
+        """Return the largest number of texts of a batch of a padded length, in tokens.
+
+        It is a multiple of `row_step`, or 1.
+        """
         rows = self.tokens // length
         if self._most is not None:
             rows = min(rows, self._most)

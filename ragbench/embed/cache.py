@@ -36,9 +36,12 @@ class CachedEmbedder:
     with the same model share them. Vectors that depend on their own text only have keys of their
     own: reading them gives the same bits as encoding. The last digits of other vectors depend on
     the batch in which a text was first encoded. It is no `Embedder`, but has the same methods; the
-    cache file is opened anew for each call.
+    cache file is opened anew for each call. `EmbedderOptions.open` makes it. `encode` returns the
+    vectors, `count_tokens` the lengths of texts; DataError if the cache file cannot be read.
 
     Attributes:
+        identity: Name of the model, part of the key of a vector.
+        revision: Revision of the model, part of the key too.
         prompts: Text put before a text, by its role: `query`, `document`.
         encoded: Number of texts that the model has encoded so far; equal texts of a call count
             once.
@@ -59,7 +62,7 @@ class CachedEmbedder:
             embedder: The model.
             path: Cache file that is read and written; None stores nothing.
             prompts: Replace the prompts of the model; None keeps them.
-            also: Cache files that are only read, after `path`.
+            also: Cache files that are only read, after `path`, and not without one.
             block_size: Number of texts that are encoded between two writes.
         """
         self._embedder, self._path, self._also = embedder, path, also
@@ -174,8 +177,9 @@ class CachedEmbedder:
 
         A computed block is stored before it is yielded. `report_stored` gets the number of stored
         blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write. Keys are in
-        no set order among the stored ones, then in that of `texts`. DataError if the cache file
-        cannot be read or written.
+        no set order among the stored ones, then in that of `texts`. `label` is the key of the rows,
+        `VECTOR_ROWS` or `LENGTH_ROWS`. DataError if the cache file cannot be read or written;
+        ValueError if `compute` returns another number of blobs than texts.
         """
         missing = dict(texts)
         # opened for each call, so that an embedder needs no `close`
@@ -256,7 +260,7 @@ class EmbedderOptions(OptionSet):
     cache: Annotated[bool, Option()] = True
 
     def open(self, owner: str, component: SearchComponent | None = None) -> CachedEmbedder:
-        """Load the model, in this process or on workers, with a cache of vectors before it.
+        """Return the model with a cache of vectors before it, loaded here or on workers.
 
         Args:
             owner: Name of the component in messages, such as `retriever 'dense'`.

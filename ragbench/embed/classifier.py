@@ -42,7 +42,8 @@ class InputForm:
     """Input and output form of a classifier.
 
     Attributes:
-        head: Place of the classes in the output.
+        head: Place of the classes in the output: `classes` (a class head), `first_token` of an
+            encoder, first token of a `decoder`, or each of the `tokens` of the text.
         template: Input text with the gaps `{passage}` and `{text}`; `{eos}` is the end token of
             the tokeniser. Empty: passage and text are a pair.
         tokens: Ids of the decoded tokens for "unsupported" and "supported", for a `decoder`.
@@ -70,8 +71,10 @@ class TextSpan(NamedTuple):
 class TextClassifier:
     """Classifier of whether a passage supports a text.
 
-    Loaded once, safe to use from several threads. Computes in 32-bit floats, also if the weights
-    are stored as 16-bit floats.
+    Created from a checkpoint and a function of its labels, which loads the model: OptionError,
+    DataError or ImportError if that fails. `probabilities` returns a row for each pair of passage
+    and text, `spans` the unsupported parts of the texts. Safe to use from several threads. Computes
+    in 32-bit floats, also if the weights are stored as 16-bit floats.
 
     Attributes:
         device: `cpu` or `cuda`.
@@ -126,7 +129,8 @@ class TextClassifier:
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Probabilities:
         """Return the class probabilities of (passage, text) pairs, shape (n, columns), in order.
 
-        A passage that is too long is read in overlapping windows. The window with the highest
+        Columns are the wanted classes, in the order of `columns`; the head is not `tokens`. A
+        passage that is too long is read in overlapping windows. The window with the highest
         probability of a decisive class counts; the first if several tie. A text is cut to half of
         the limit. No pairs give an array without rows.
         """
@@ -196,7 +200,10 @@ class TextClassifier:
         return np.array(owners, dtype=np.int64), rows
 
     def _cut(self, passage: str, text: str) -> Iterator[Mapping[str, list[int]]]:
-        """Yield the tokens of each window of a passage beside the text, as a pair."""
+        """Yield the inputs of the model, such as `input_ids`, for each window of a passage.
+
+        Passage and text are a pair; the text is cut to half of the limit.
+        """
         text, room = self._shortened(text)
         cut: dict[str, Any] = {}
         if room is not None:
@@ -215,7 +222,11 @@ class TextClassifier:
             yield {name: tokens[name][window] for name in names}
 
     def _cut_template(self, passage: str, text: str) -> Iterator[Mapping[str, list[int]]]:
-        """Yield the tokens of each window of a passage, filled into the template."""
+        """Yield the inputs of the model, such as `input_ids`, for each window of a passage.
+
+        Passage and text are filled into the template. If both are too long together, the text is
+        cut to half of the limit.
+        """
         tokens = self._filled(passage, text)
         if self.limit is None or len(tokens["input_ids"]) <= self.limit:
             yield tokens
@@ -256,7 +267,10 @@ class TextClassifier:
         return text, self.limit - around - min(len(places), most)
 
     def _forward(self, batch: Sequence[Mapping[str, list[int]]], length: int) -> Probabilities:
-        """Return the probabilities of the columns; for `tokens` of shape (n, length, columns)."""
+        """Return the probabilities of the columns for a batch that is padded to `length` tokens.
+
+        Shape (n, columns), for the head `tokens` (n, length, columns).
+        """
         import torch
 
         padded = self._tokenizer.pad(
@@ -351,7 +365,10 @@ def _find_columns(
     form: InputForm,
     config: Any,
 ) -> list[int]:
-    """Return the columns by the labels of a class head; the second column for other heads."""
+    """Return the columns by the labels of a class head; the second column, [1], for other heads.
+
+    An OptionError of `columns` for other labels passes through.
+    """
     return columns(checkpoint, config.id2label) if form.head == "classes" else [1]
 
 
@@ -364,10 +381,11 @@ def _raw_config(name: str, where: Mapping[str, bool]) -> dict[str, Any]:
 
 
 def _load(checkpoint: Checkpoint, head: Head) -> tuple[Any, Any, list[str]]:
-    """Return tokeniser, model and names of missing weights; errors as `Checkpoint.load`.
+    """Return tokeniser, model and names of missing weights.
 
     A model with the head `first_token` is a T5 encoder in a wrapper, whose own code is not run:
-    `foundation` in its configuration names the model with its tokeniser and sizes.
+    `foundation` in its configuration names the model with its tokeniser and sizes; KeyError without
+    it. OptionError, DataError or ImportError, as `Checkpoint.load` raises them.
     """
     if head != "first_token":
         return checkpoint.load_model(_CLASSES[head][0])

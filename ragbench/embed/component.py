@@ -11,7 +11,7 @@ from ragbench.registry import Configured
 
 
 class SearchComponent(Configured):
-    """Protocol that retrievers and rerankers share, with a default for every part.
+    """Base class of retrievers and rerankers, with a default for every part.
 
     Attributes:
         is_opaque: True if ragbench cannot see its code or data. A call then has a time limit, and a

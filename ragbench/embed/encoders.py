@@ -20,11 +20,8 @@ _CALL_BATCHES = 16
 
 
 def count_layers(config: Any) -> int:
-    """Return the number of encoder layers of a model's configuration.
-
-    StopIteration if it names none.
-    """
-    return int(next(getattr(config, name) for name in _LAYER_COUNTS if hasattr(config, name)))
+    """Return the number of encoder layers of a model's configuration; 0 if it names none."""
+    return int(next((getattr(config, n) for n in _LAYER_COUNTS if hasattr(config, n)), 0))
 
 
 def keep_layers(encoder: Any, count: int) -> None:
@@ -137,6 +134,9 @@ class TextTokens:
 
 class TokenEncoder:
     """Encoder of the tokens of texts; loaded once, safe to use from several threads.
+
+    `encode(tokenize(texts))` returns an array for each text, with a row for each token. Loading
+    raises OptionError, DataError or ImportError.
 
     Vectors are the output of layer `num_layers`; the layers above it are removed. The model
     computes in 32-bit floats, also if its weights are stored as 16-bit floats: those have three

@@ -67,7 +67,11 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class SentenceTransformerEmbedder(embed.Embedder):
-    """Embedder on sentence-transformers; loaded once, safe to use from several threads."""
+    """Embedder on sentence-transformers; loaded once, safe to use from several threads.
+
+    `encode` returns the vectors of texts as rows. Creating it loads the model: OptionError,
+    MissingExtra or DataError if that fails.
+    """
 
     def __init__(
         self,
@@ -227,6 +231,9 @@ _BLOCK, _COUNTED_BLOCK = 256, 512  # texts of one task: encoding takes longer th
 
 class RemoteEmbedder(embed.Embedder):
     """Embedder on worker processes; its vectors have the same bits as in this process.
+
+    `encode` returns the vectors of texts as rows. Options are `device` and `batch_tokens`, as of
+    `shared_embedder`.
 
     The first worker loads the model at once. An error of ragbench there, such as a model that does
     not exist, is raised here as AdapterError, any other error as RuntimeError. AdapterError too if

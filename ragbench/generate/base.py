@@ -83,7 +83,7 @@ class Generator:
     def check(self) -> None:
         """Load models or connect; raise the error of a missing key or package.
 
-        Does nothing here.
+        Does nothing here. The errors are OptionError and MissingExtra.
         """
 
     def check_samples(self, samples: int) -> None:

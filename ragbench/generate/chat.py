@@ -34,7 +34,7 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 class GeneratorPrompt:
     """Prompt of a generator: a system message and a template of the user message.
 
-    `load_prompt` makes it.
+    `load_prompt` makes it. `messages` fills in a question and its passages.
 
     Attributes:
         system: System message; empty for none.
@@ -250,6 +250,9 @@ class AnswerOptions(OptionSet):
 class ChatGenerator(llm.Connected, Generator):
     """Generator that answers by one chat model.
 
+    `generate_for` returns a prediction. It raises CallFailure if the call fails, or the model
+    refuses or runs out of tokens.
+
     Args:
         connect: Returns the client of the model, given the store of replies.
         prompt: Prompt for all questions.
@@ -257,6 +260,10 @@ class ChatGenerator(llm.Connected, Generator):
         context_tokens: Token budget of the passages; None for no limit.
         limits: Limits of the calls; None for the default limits.
         prices: Returns the prices of models.
+
+    Attributes:
+        prompt: Prompt for all questions.
+        prompt_hash: Hash of the prompt; None for a chain, whose prompt is in the user's code.
     """
 
     asks = True
@@ -273,7 +280,6 @@ class ChatGenerator(llm.Connected, Generator):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
-        # Short hash of the prompt; None for a chain, whose prompt is in the user's code.
         self.prompt_hash: str | None = prompt.hash
         self._left_out: set[str] = set()
 
@@ -290,7 +296,7 @@ class ChatGenerator(llm.Connected, Generator):
         """Return the inputs of answers besides question and passages: model and parameters.
 
         Parameters that are not set are None; `left_out` names those that the server has refused so
-        far.
+        far, joined by `+`. `prompt`, `stop` and `extra` are hashes.
         """
         request = self._request
         return {
@@ -378,7 +384,9 @@ class OpenAIGenerator(ChatGenerator):
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
     characters, or one other character, each. A config checks the values of all options, this class
-    those of `concurrency`, `timeout` and `retries` alone.
+    those of `concurrency`, `timeout` and `retries` alone. Options are those of
+    `OpenAIGeneratorOptions`, with `model` required. `generate_for` returns a prediction, and raises
+    CallFailure if the call fails, or the model refuses or runs out of tokens.
     """
 
     declares = OpenAIGeneratorOptions

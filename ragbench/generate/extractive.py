@@ -42,10 +42,11 @@ class Extractive(Generator):
     """Answer with the sentences of the passages that cover the question best.
 
     The score of a sentence sums the rarity of the question's content words in it, plus a share of
-    the score of its neighbours. It falls with the rank of the passage, and with the words that
-    chosen sentences already have. The answer keeps the order of the passages; it is empty without
-    passages. The same input gives the same answer. OptionError if `sentences` is no integer from 1
-    to 20. The answer has a cost of 0.
+    that of its better neighbour. It falls with the rank of the passage, and with the words that
+    chosen sentences already have. `generate` returns a prediction without `contexts` and with a
+    cost of 0. The answer keeps the order of the passages; it is empty without passages. The same
+    input gives the same answer. OptionError if `sentences` is no integer from 1 to 20; an unknown
+    language is no error.
 
     Args:
         sentences: Number of sentences in an answer.
@@ -132,6 +133,8 @@ def _gain(
     index: int, pool: Sequence[_Sentence], scores: Sequence[float], chosen: Sequence[int]
 ) -> tuple[float, int]:
     """Return the sort key of a sentence: its score less repetition, then its earlier position.
+
+    The largest key is chosen.
 
     Args:
         index: Number of the sentence in the pool.

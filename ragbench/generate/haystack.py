@@ -24,7 +24,7 @@ class HaystackApp:
     with the ids of documents, None takes their own. OptionError for a wrong input or path, for a
     pipeline without an open socket of a usual name, and unless exactly one of `factory` and
     `client` is set; AdapterError for an object that is no pipeline, DataError for a factory that
-    cannot be imported.
+    cannot be imported. `answer` returns a prediction, and raises AdapterError without an answer.
 
     Args:
         input: Inputs by component: `{retriever: {query: "{question}"}}`; default: the question in

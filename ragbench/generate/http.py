@@ -22,7 +22,7 @@ _OPTIONAL = (*_MANY, "queries", "input_tokens", "output_tokens", "usd")
 class HttpService:
     """Client that posts a body to a URL and reads the answer from the JSON reply.
 
-    OptionError too for a wrong URL, header or proxy of the environment.
+    Base class of `HttpGenerator` and `HttpApp`; `_ask` sends the request and returns a prediction.
 
     Args:
         chosen: Options of the generator or app.
@@ -30,8 +30,9 @@ class HttpService:
         places: Places that a body may have.
 
     Raises:
-        OptionError: A path or a place of the body is invalid, a path to passages lacks `[*]`, the
-            path of the answer has it, or there are `ids` or `titles` without `texts`.
+        OptionError: The URL, a header, the proxy of the environment, a path or a place of the body
+            is invalid, a path to passages lacks `[*]`, the path of the answer has it, or there are
+            `ids` or `titles` without `texts`.
     """
 
     is_opaque = True
@@ -84,7 +85,8 @@ class HttpService:
         In the order of the reply; a passage without an id gets a hash of its text.
 
         Raises:
-            AdapterError: The path is missing in the reply, or a passage is no text.
+            AdapterError: The path is missing in the reply, a passage is no text, or it has neither
+                an id nor a text.
         """
         if "texts" not in self._paths:
             return None
@@ -166,8 +168,10 @@ class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer from the JSON reply.
 
     An overloaded server or a broken connection is tried again within `timeout`; a failure after
-    that concerns this question only. Nothing is sent before the first question. OptionError for a
-    wrong URL, header, path or place.
+    that concerns this question only. Nothing is sent before the first question. Options are those
+    of `HttpGeneratorOptions`, with `url` required; OptionError for a wrong URL, header, path or
+    place. `generate` returns a prediction; it raises CallFailure if the request fails, AdapterError
+    for a reply without an answer.
     """
 
     declares = HttpGeneratorOptions
@@ -194,7 +198,9 @@ class HttpApp(HttpService):
     """Post each question to a URL and read answer and passages from the JSON reply.
 
     The order of the passages is scored as a ranking. A passage without an id gets a hash of its
-    text. OptionError for a wrong URL, header, path or place.
+    text. Options are those of `HttpAppOptions`, with `url` required; OptionError for a wrong URL,
+    header, path or place. `answer` returns a prediction; it raises CallFailure if the request
+    fails, AdapterError for a reply without an answer.
     """
 
     declares = HttpAppOptions

@@ -45,7 +45,9 @@ class HuggingfaceGenerator(Generator):
     and to the context length of the model, counted by its tokeniser. OptionError for an unknown
     prompt, or a model that is neither folder nor possible hub name; DataError for a prompt file
     that cannot be read, TypeError for an unknown option. A config checks the values of options,
-    this class does not.
+    this class does not. Options are those of `HuggingfaceOptions`, with `model` required.
+    `generate_for` returns a prediction; it loads the model at the first question, and raises
+    CallFailure for a question that is too long.
     """
 
     declares = HuggingfaceOptions
@@ -83,7 +85,7 @@ class HuggingfaceGenerator(Generator):
     def signature_parts(self) -> Mapping[str, Any]:
         """Return the inputs of answers besides question and passages: model and parameters.
 
-        An option that is not set is None.
+        An option that is not set is None; `prompt` and `stop` are hashes.
         """
         chosen = self._chosen
         return {
@@ -97,7 +99,10 @@ class HuggingfaceGenerator(Generator):
         }
 
     def check_samples(self, samples: int) -> None:
-        """Raise an OptionError for several samples at temperature 0: all would be equal."""
+        """Raise an OptionError for several samples at temperature 0: all would be equal.
+
+        One sample passes, and any number at a higher temperature.
+        """
         if samples > 1 and not self._chosen.temperature:
             allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
             raise OptionError("huggingface", "samples", samples, allowed)
@@ -159,7 +164,7 @@ class HuggingfaceGenerator(Generator):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _tokens(self, question: str, passages: Sequence[Document]) -> list[int]:
-        """Return the tokens of the prompt, in the model's chat template or else as plain text.
+        """Return the token ids of the prompt, in the model's chat template or else as plain text.
 
         Special tokens are included.
         """

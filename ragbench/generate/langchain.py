@@ -75,7 +75,7 @@ class ChainRecorder:
     def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
         """Record the documents of a retriever, unless another retriever called it.
 
-        AdapterError if a document has neither an id nor a text.
+        AdapterError if a document has neither an id nor a text; LangChain logs it and goes on.
         """
         # Any ancestor counts: an ensemble may call its retrievers through other chains.
         parent = self._parents.get(run_id)
@@ -143,8 +143,8 @@ class ChainRecorder:
         """Return the answer with all records.
 
         Its contexts are None if no retriever ran and no document was added, its tool calls None if
-        no tool ran. Passages, queries and tool calls are in the order in which they came, each
-        once; the cost is in US dollars.
+        no tool ran. All are in the order in which they came. Equal passages and equal queries are
+        joined, equal tool calls are not. The cost is in US dollars.
         """
         passages = list(self.passages.values()) if self.passages or self.retrievers else None
         calls = tuple(self._calls.values()) or None
@@ -201,7 +201,8 @@ class Chain:
 
     Of several possible inputs, the first that the chain accepts is kept. A call that fails before a
     model or a retriever was called has the wrong input. A later failure, a timeout, and an error of
-    a connection or an HTTP status are failures of the chain.
+    a connection or an HTTP status are failures of the chain. `ask` returns a prediction, and passes
+    these failures on, and any error if only one input is possible.
 
     Args:
         target: Chain or object with `invoke` or `ainvoke`.
@@ -245,7 +246,7 @@ class Chain:
 
         Raises:
             AdapterError: The output holds no answer, the chain accepts none of several inputs, or a
-                document in the output has neither an id nor a text.
+                document of a tool or in the output has neither an id nor a text.
             CallFailure: The answer is a message with a part that is no text.
         """
         problems = []
@@ -273,7 +274,11 @@ class Chain:
         return recorder.prediction(self._text(result, recorder))
 
     def _call(self, inputs: Any, callbacks: Sequence[ChainRecorder]) -> Any:
-        """Return the output of the chain; its errors are passed on."""
+        """Return the output of the chain; its errors are passed on.
+
+        Each call is a conversation of its own. An `invoke` without the parameter `config` gets
+        neither callbacks nor a conversation.
+        """
         if not self._invoke.takes("config"):
             return self._invoke(inputs)
         # Of an agent or chain with a memory, each question is a conversation of its own.
@@ -366,10 +371,12 @@ class LangchainGenerator(ChatGenerator):
 
     A chat model receives the prompt, and its replies are stored; a chain receives `input` and does
     the rest itself. If a chain retrieves, its answers are judged by its own passages, which
-    callbacks record. Parameters such as the temperature are those of the model. OptionError for an
-    option that the kind of object does not use, an unknown prompt, and unless exactly one of
-    `factory` and `client` is set; AdapterError for an object without `invoke`, DataError for a
-    factory that cannot be imported or a prompt file that is none.
+    callbacks record. Parameters such as the temperature are those of the model. Options are those
+    of `LangchainGeneratorOptions`. OptionError for an option that the kind of object does not use,
+    an unknown prompt, and unless exactly one of `factory` and `client` is set; AdapterError for an
+    object without `invoke`, DataError for a factory that cannot be imported or a prompt file that
+    is none. `generate_for` returns a prediction; it raises CallFailure if a chat model fails, and
+    passes the errors of a chain on.
     """
 
     declares = LangchainGeneratorOptions
@@ -401,7 +408,8 @@ class LangchainGenerator(ChatGenerator):
     def signature_parts(self) -> Mapping[str, Any]:
         """Return the inputs of answers besides question and passages, and the object's identity.
 
-        For a chain, prompt and parameters are None.
+        Keys are those of `ChatGenerator`, and `arguments`: a hash of `factory`, `args` and
+        `version`. For a chain, prompt and parameters are None.
         """
         return {**super().signature_parts(), "arguments": self._identity}
 
@@ -418,8 +426,9 @@ class LangchainGenerator(ChatGenerator):
         Other errors of a chain are passed on.
 
         Raises:
-            CallFailure: The call of a chat model failed.
-            AdapterError: The output of a chain holds no answer.
+            CallFailure: The call of a chat model failed, the model refused or ran out of tokens, or
+                the message of a chain has a part that is no text.
+            AdapterError: The output of a chain holds no answer, or a document without id and text.
         """
         if self._chain is None:
             return super().generate_sample(query, contexts, sample)
@@ -440,7 +449,7 @@ def is_chat_model(target: Any) -> bool:
 
 
 def _name_of(target: Any, factory: str | None) -> str:
-    """Return the name of a model by its attributes, else its factory or class.
+    """Return the name of a model by its `model_name` or `model`, else its factory or class.
 
     A name that is no text is ignored.
     """
@@ -492,9 +501,14 @@ class LangchainApp:
         self._chain = Chain(target, chain, ("question",), owner, _inputs_of(target))
 
     def answer(self, question: str) -> Prediction:
-        """Return the answer of the chain; raise an AdapterError if its output holds none.
+        """Return the answer of the chain, with the passages that it retrieved.
 
-        Other errors of the chain are passed on. `contexts` is None if no retriever ran, and neither
-        tools nor the output returned documents.
+        `contexts` is None if no retriever ran, and neither tools nor the output returned documents.
+        Errors of the chain are passed on.
+
+        Raises:
+            AdapterError: The output holds no answer, the chain accepts no usual input, or a
+                document has neither an id nor a text.
+            CallFailure: The answer is a message with a part that is no text.
         """
         return self._chain.ask(question, {})

@@ -18,7 +18,8 @@ class LlamaIndexApp:
     factory. The id of a passage is that of its node, or with `id` `ref_doc` of its document;
     `id_field` is a metadata key that comes before it. OptionError unless exactly one of `factory`
     and `client` is set; AdapterError for an object without these methods, DataError for a factory
-    that cannot be imported.
+    that cannot be imported. `answer` returns a prediction, and raises AdapterError for an object
+    that is no response of LlamaIndex.
     """
 
     is_opaque = True

@@ -31,7 +31,7 @@ APP_METHODS = ("answer", "invoke", "ainvoke", "query", "aquery", "run", "run_asy
 class CallableGenerator(Generator):
     """Generator over a function `(question, contexts) -> answer`.
 
-    `as_generator` makes it.
+    `as_generator` makes it. `generate` returns the unchecked answer of the function.
     """
 
     def __init__(self, function: Any) -> None:
@@ -54,6 +54,7 @@ class OwnGenerator(OwnComponent, Generator):
 
     `declared` makes it. Parts named in `takes` are those of the object, where it has them. Without
     a method `generate` it counts as `is_stored`; with all methods of a chat generator it `asks`.
+    `generate_for` returns the unchecked answer of the object and passes its errors on.
     """
 
     takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))
@@ -93,7 +94,10 @@ def declared(generator: Any) -> Generator:
 
 
 def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
-    """Return a generator from a class, an object or a function; see `ragbench.registry.adapt`.
+    """Return a generator from a class, an object or a function of the user.
+
+    A class is called with the options; an object with `generate` or `generate_for` is returned as
+    it is; a function becomes a `CallableGenerator`, with the options bound as keywords.
 
     Raises:
         OptionError: An option is unknown, or an object that exists gets options.
@@ -110,7 +114,10 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
 
 
 class CallableApp:
-    """App over a function `(question) -> answer`."""
+    """App over a function `(question) -> answer`.
+
+    `as_app` makes it. `answer` returns a checked prediction; AdapterError for another form.
+    """
 
     is_opaque = True
 
@@ -126,10 +133,12 @@ class CallableApp:
 
 
 def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
-    """Return an app from a class, object or function; see `ragbench.registry.adapt`.
+    """Return an app from a class, object or function of the user.
 
-    A chain of LangChain (`invoke`), a query engine of LlamaIndex (`query`) and a pipeline of
-    Haystack (`run`) are wrapped by the adapter of their library.
+    A class is called with the options, a function gets them as keywords. An object with `answer`
+    and a function are wrapped, so that their answers are checked. A chain of LangChain (`invoke`),
+    a query engine of LlamaIndex (`query`) and a pipeline of Haystack (`run`) are wrapped by the
+    adapter of their library.
 
     Raises:
         OptionError: An option is unknown, an object that exists gets options, or a pipeline has no

@@ -59,7 +59,8 @@ class ChatRequest:
     def to_dict(self) -> dict[str, Any]:
         """Return a mapping of all fields, the input of the storage key.
 
-        `reasoning_effort` is left out if it is None. JSON can hold it if it can hold `extra`.
+        Messages are mappings of `role` and `content`. `reasoning_effort` is left out if it is None.
+        JSON can hold it if it can hold `extra`.
         """
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
@@ -140,7 +141,10 @@ class ChatReply:
 
     @property
     def refused(self) -> bool:
-        """True if the model or a content filter refused to answer."""
+        """True if the model or a content filter refused to answer.
+
+        `refusal` is set then, or the finish reason begins with `content_filter`.
+        """
         # Gemini's servers append the reason: `content_filter: PROHIBITED_CONTENT`.
         return self.refusal is not None or self.finish_reason.startswith("content_filter")
 
@@ -218,6 +222,8 @@ class ChatReply:
 class CallFailure(ModelError):
     """Failure of a call without a usable reply; its cause is counted.
 
+    Its message is the word of the cause and the detail. Clients and `ChatEngine.ask` raise it.
+
     Attributes:
         cause: Cause of the missing score or answer.
         detail: Error message without secrets.
@@ -255,6 +261,9 @@ class CallFailure(ModelError):
 
 class ChatModel(Protocol):
     """Client of one chat server; sends a request once, without retries, limits or storage.
+
+    `complete` returns the reply, and raises CallFailure if there is none. A client need not inherit
+    this class.
 
     Attributes:
         identity: Properties beside the request that a reply depends on, such as type and address of

@@ -42,7 +42,7 @@ _LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """Note of a batch that was sent or about to be sent, as its JSON file stores it.
+    """Note of a batch that was sent or is about to be sent, as its JSON file stores it.
 
     Attributes:
         name: Name of the batch in its metadata at the server.
@@ -77,7 +77,10 @@ class _BatchCall:
 class BatchChat(ChatModel):
     """Chat model that sends calls in batches; a call takes as long as its batch.
 
-    Storage keys equal those of single calls, so a reply stored by either mode serves both.
+    Calls are collected until none has come for half a second. `complete` returns the reply after
+    the end of the batch, and raises CallFailure if there is none. Of equal requests that wait at
+    the same time only the last is answered; `ChatEngine` sends no equal ones. Storage keys equal
+    those of single calls, so a reply stored by either mode serves both.
 
     Args:
         chat: Client of the server, used for all requests about batches.
@@ -121,7 +124,7 @@ class BatchChat(ChatModel):
     async def aclose(self) -> None:
         """Stop waiting for batches, which go on at the server, and close the connections.
 
-        Calls that wait get no answer.
+        Calls that wait never get an answer.
         """
         if self._alarm is not None:
             self._alarm.cancel()
@@ -131,7 +134,7 @@ class BatchChat(ChatModel):
         await self._chat.aclose()
 
     def _wait(self, call: _BatchCall) -> None:
-        """Add a call to the next batch, and postpone its sending."""
+        """Add a call to the next batch, which is sent half a second after the last call."""
         self._waiting.append(call)
         if self._alarm is not None:
             self._alarm.cancel()
@@ -181,7 +184,10 @@ class BatchChat(ChatModel):
             )
 
     def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:
-        """Start a task that answers calls from their batch."""
+        """Start a task that answers calls from their batch.
+
+        `lines` are those of a new batch, empty for a batch of an earlier run.
+        """
         task = asyncio.ensure_future(self._answer(note, calls, lines))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
@@ -220,14 +226,15 @@ class BatchChat(ChatModel):
     async def _invoke(
         self, name: str, lost: Callable[[], Awaitable[Any]] | None = None, **arguments: Any
     ) -> Any:
-        """Return the result of a method of the client, retried up to 8 times.
+        """Return the result of a method of the client, tried up to 8 times in all.
 
-        The wait between tries grows from 0.5 s to at most 60 s, or is as long as the server asks
-        for.
+        The wait between tries doubles from 0.5 s on, or is as long as the server asks for if that
+        is longer.
 
         Args:
             name: Method of the client, such as `batches.create`.
-            lost: Looks for the result of a call whose answer was lost, None if there is none.
+            lost: Returns after a failed try the result of a call whose answer was lost, or None to
+                try again; None tries again always.
             arguments: Keyword arguments of the method.
 
         Raises:
@@ -290,8 +297,8 @@ class BatchChat(ChatModel):
         """Answer calls from the files of an ended batch.
 
         A call that fails for a refused parameter goes into the next batch without it. Other failed
-        calls get their CallFailure. Both leave the note, answered calls do not. Raises a
-        CallFailure if a file cannot be fetched.
+        calls get their CallFailure. Both are removed from the note on disk, answered calls stay in
+        it. Raises a CallFailure if a file cannot be fetched.
         """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
@@ -422,7 +429,10 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _no_line(batch: Any) -> NoReturn:
-    """Raise the CallFailure of a request that an ended batch does not answer."""
+    """Raise the CallFailure of a request that an ended batch does not answer.
+
+    Its cause is TIMEOUT for an expired batch, else SERVER_ERROR; it is not retryable.
+    """
     errors = getattr(batch.errors, "data", None) or []
     why = "; ".join(str(error.message) for error in errors if error.message)
     cause = Cause.TIMEOUT if batch.status == "expired" else Cause.SERVER_ERROR

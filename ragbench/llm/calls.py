@@ -30,7 +30,8 @@ _REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 class Sender:
     """Sender of requests to one model, with retries and limits; belongs to one event loop.
 
-    `ChatEngine` makes it. `clock` returns the time in seconds.
+    `ChatEngine` makes it. `send` returns the reply as stored, and raises CallFailure after the last
+    try. `clock` returns the time in seconds.
     """
 
     def __init__(
@@ -144,7 +145,8 @@ class Sender:
 class _Watch:
     """Watch on one call, which loses its place in the limit when it hangs.
 
-    It looks once a second, from its creation on until `stop`.
+    A call hangs if it runs longer than `limit.patience_s()`, counted from the creation of the
+    watch. It looks once a second until `stop`. It is created inside a running event loop.
     """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
@@ -179,7 +181,8 @@ class FirstCalls:
 
     One call, not all at once, then shows which parameters a model refuses, and how long its replies
     are, before the budget reserves tokens for others. These follow when it ends, or after 10 s,
-    since a refusal comes at once. Belongs to one event loop.
+    since a refusal comes at once. A call is made inside `async with first.turn(model, parameters)`.
+    Belongs to one event loop.
     """
 
     def __init__(self) -> None:
@@ -191,7 +194,8 @@ class FirstCalls:
         """Wait until no other call tests any of these parameters, then hold the test if one is new.
 
         Without new parameters, nothing waits. A call waits at most 10 s for a test; then its own
-        parameters count as tested. A failed call counts as a test, a cancelled one does not.
+        parameters count as tested. A call that raises CallFailure counts as a test, one that is
+        cancelled or raises another error does not. Errors of the call are passed on.
 
         Args:
             model: Name of the model.

@@ -126,6 +126,8 @@ def parse_body(body: str) -> Mapping[str, Any]:
 def read_text(content: object, tool_calls: object = None) -> str:
     """Return the text of a message: a string, or the joined text parts of a list; empty for None.
 
+    Parts that are mappings without `text`, such as images, count as empty.
+
     Args:
         content: Content of the message.
         tool_calls: Tool calls of the message; None and an empty list are none.
@@ -190,7 +192,10 @@ def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
 
 
 def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-    """Return the log-probabilities of a choice; None if they are missing or one is malformed."""
+    """Return the log-probabilities of a choice; None if they are missing or one is malformed.
+
+    An empty list gives an empty tuple.
+    """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list):
         return None
@@ -211,9 +216,11 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
 class Refusals:
     """Parameters and response formats that a model is known to refuse.
 
+    `|` joins two of them; `Refusals()` is empty.
+
     Attributes:
         names: Names of parameters in the protocol.
-        formats: Number of refused response formats, counted from the strictest one.
+        formats: Number of refused response formats: 1 for `json_schema`, 2 for `json_object` too.
     """
 
     names: frozenset[str] = frozenset()
@@ -225,12 +232,13 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Body of a request as it is sent.
+    """Body of a request as it is sent; `word_request` makes it.
 
     Attributes:
         body: JSON object of the request.
-        format: Response format in the body; None for a request without a schema.
-        left_out: Parameters of the request that the body lacks, since the model refuses them.
+        format: `json_schema`, `json_object` or `text`; None for a request without a schema.
+        left_out: Parameters of the request that the body lacks, since the model refuses them;
+            sorted, `response_format` for a format that is not the strictest.
     """
 
     body: dict[str, Any]
@@ -293,7 +301,7 @@ def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = Fals
 
 
 def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) -> Refusals | None:
-    """Return the refused parameters after a failure; None if no parameter can be left out.
+    """Return all refused parameters after a failure; None if no further one can be left out.
 
     `reasoning_effort` and `extra` are never left out: calls without them would cost more than the
     user asked for, while a refused request costs nothing.
@@ -351,7 +359,9 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
 
 
 def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:
-    """Add a response format to a body in place; formats without a schema append it to the message.
+    """Add a response format to a body in place.
+
+    Formats without a schema append a sentence with the schema to the last message.
 
     Args:
         body: Body of the request.

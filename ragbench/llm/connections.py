@@ -35,7 +35,7 @@ def watch_connections(client: Any) -> bool:
 
 
 class WatchedBackend:
-    """Network backend of httpcore with watched streams.
+    """Network backend of httpcore with watched streams; it connects by TCP alone.
 
     Args:
         backend: Network backend that opens the connections.
@@ -61,7 +61,7 @@ class WatchedStream:
     """Network stream of httpcore on which no request is sent while bytes follow the last reply.
 
     Replies are parsed a second time, by the parser of httpcore, since only a parser knows the end
-    of a reply.
+    of a reply. `write` raises `unavailable` in place of sending a request that would meet bytes.
 
     Args:
         stream: Network stream.
@@ -77,7 +77,7 @@ class WatchedStream:
         self._has_rest = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return the next bytes, of any number; empty at the end.
+        """Return the next bytes, perhaps more than `max_bytes`; empty at the end.
 
         `timeout` is in seconds; None waits without limit.
         """

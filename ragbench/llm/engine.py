@@ -27,7 +27,8 @@ class ChatEngine:
 
     A request is looked up in the store. If the store lacks it, it is reserved in the budget, sent
     within the limits, stored, and then returned. Equal requests at the same time are sent once,
-    also from processes that share the store.
+    also from processes that share the store. `ask` blocks, `aask` is for event loops; both return
+    the reply and raise CallFailure if there is none. `close`, or the end of `with`, closes it.
 
     Args:
         model: Client of the model; the engine closes it.
@@ -63,8 +64,8 @@ class ChatEngine:
     def ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, blocking the caller.
 
-        A reply from the store, or of an equal call that runs already, has `stored` set. After
-        `close`, the client decides what a call does.
+        A reply from the store, or of an equal call that runs already, has `stored` set. Other
+        exceptions of the client are passed on. After `close`, the client decides what a call does.
 
         Raises:
             CallFailure: The call failed, or the budget is spent.
@@ -75,7 +76,13 @@ class ChatEngine:
         return self._loop.run(self._ask(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request without blocking the running loop; see `ask`."""
+        """Return the reply to a request without blocking the running loop, which may be any.
+
+        Raises:
+            CallFailure: The call failed, or the budget is spent.
+            DataError: The reply store is read-only and lacks the reply, or cannot be written.
+            OptionError: The budget limits cost, and the price of the model is unknown.
+        """
         return await self._loop.arun(self._ask(request))
 
     def map(
@@ -98,7 +105,8 @@ class ChatEngine:
     ) -> list[tuple[int, Value]]:
         """Return the pairs that `map` yields as a list, without blocking the running loop.
 
-        The pairs are in the order of completion; no items give an empty list.
+        The pairs are in the order of completion; no items give an empty list. An exception of the
+        function cancels all other items and is raised here.
         """
 
         async def collect() -> list[tuple[int, Value]]:
@@ -136,7 +144,10 @@ class ChatEngine:
         return 2 * self.limits.concurrency + _EXTRA_ITEMS
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request; equal requests at the same time share one call."""
+        """Return the reply to a request; equal requests at the same time share one call.
+
+        Of these, the replies to all but the first have `stored` set. Errors are those of `aask`.
+        """
         key = request_key(self.model.identity, request)
         call = self._shared_calls.get(key)
         if call is not None:
@@ -151,8 +162,9 @@ class ChatEngine:
         """Return the stored reply, or send the request under the lock of its key.
 
         Raises:
-            CallFailure: The call failed.
-            DataError: The store is read-only and lacks the reply.
+            CallFailure: The call failed, or the budget is spent.
+            DataError: The store is read-only and lacks the reply, or cannot be written.
+            OptionError: The budget limits cost, and the price of the model is unknown.
         """
         if self.replies is None:
             return await self._send_in_turn(key, request)
@@ -165,9 +177,9 @@ class ChatEngine:
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return a reply with its cost, and count it in the totals.
+        """Return a stored or new reply with its cost, and count it in the totals.
 
-        Raises as `_read_or_send` does.
+        It raises CallFailure, DataError and OptionError as `_read_or_send` does.
         """
         reply = await self._read_or_send(key, request)
         # The price may have been added to the table after the reply was stored.
@@ -186,7 +198,10 @@ class ChatEngine:
         return replace(reply, usage=replace(reply.usage, usd=usd))
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
-        """Send a request after the first call has shown which parameters the model refuses."""
+        """Return the reply to a request that is sent after a first call has tested its parameters.
+
+        Clients without a method `parameters` do not wait. Errors are those of `_send`.
+        """
         # Waiting here holds neither a place in the limit nor a part of the budget.
         # A model of the user may lack `parameters`: the protocol does not require it.
         parameters = getattr(self.model, "parameters", None)
@@ -200,6 +215,8 @@ class ChatEngine:
 
         Raises:
             CallFailure: The call failed or the budget is spent.
+            DataError: The reply cannot be stored.
+            OptionError: The budget limits cost, and the price of the model is unknown.
         """
         bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
 

@@ -43,10 +43,11 @@ def failure_of_status(
 ) -> CallFailure:
     """Return the failure of an HTTP error.
 
-    It is returned, not raised. `fatal` is set for 401, for redirects and for an account without
-    quota. Causes are SERVER_ERROR; for other statuses than 429 REFUSED by a content filter and
-    TOO_LONG; UNREADABLE for a reply that a llama.cpp server cut off. Retryable are 408, 409, 425,
-    429 with quota left, and 5xx other than 501 and that of a reply cut off.
+    It is returned, not raised. `fatal` is set for 401, for redirects and for 429 without quota.
+    Causes are SERVER_ERROR; for other statuses than 429 REFUSED by a content filter and TOO_LONG;
+    UNREADABLE for a reply that a llama.cpp server cut off. Retryable are 408, 409, 425, 429 with
+    quota left, and 5xx other than 501 and that of a reply cut off. `throttled` is set for 429 with
+    quota left, 503 and 529.
 
     Args:
         status: HTTP status.
@@ -100,8 +101,8 @@ def failure_of_body(error: object, message: str) -> CallFailure:
 def failure_of_connection(message: str, error: BaseException | None) -> CallFailure:
     """Return the failure of a connection that was refused or cut; it is retryable.
 
-    It is returned, not raised. `error` tells a refused connection from one that was cut; None
-    counts as cut.
+    It is returned, not raised, with the cause SERVER_ERROR and `unconnected` set. `error` tells a
+    refused connection, which is `unreachable`, from one that was cut; None counts as cut.
     """
     detail = f"the connection failed: {one_line(message)}"
     unreachable = _is_unreachable(error)
@@ -246,7 +247,10 @@ async def async_bound_reply(response: Any) -> None:
 
 
 class _Size:
-    """Counter of the bytes of a reply, before and after decompression."""
+    """Counter of the bytes of a reply, before and after decompression.
+
+    CallFailure for a response with an unknown content encoding, and from `add` beyond 64 MiB.
+    """
 
     def __init__(self, response: Any) -> None:
         name = str(response.headers.get("content-encoding", "identity")).strip().lower()

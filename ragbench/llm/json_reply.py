@@ -235,7 +235,10 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
 
 
 def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
-    """Return the pieces of an object up to its last complete value; its first piece without any."""
+    """Return the pieces of an object up to its last complete value; its first piece without any.
+
+    A piece is a bracket, a comma, a colon or a value; the first one opens the object.
+    """
     depth, end = 0, 1
     for n, piece in enumerate(pieces):
         depth += (piece in _CLOSING) - (piece in _CLOSING.values())
@@ -246,7 +249,7 @@ def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
 
 
 def number(literal: str) -> int | float:
-    """Return the value of a JSON number; raise `Unreadable` over 300 digits or beyond a double.
+    """Return the value of a JSON number; raise `Unreadable` over 300 characters or beyond a double.
 
     An integer without point and exponent gives an int, any other a float.
     """

@@ -20,8 +20,9 @@ class LangchainChat(ChatModel):
     """Chat model with `ainvoke(messages)` or `invoke(messages)`, or a function of messages.
 
     Parameters such as the temperature are those of the model, since vendors name them differently.
-    Of a request, only the messages and `stop` reach the model; a schema is put into words. Set the
-    retries of the model to 0, else it repeats calls that are not counted.
+    Of a request, only the messages and `stop` reach the model, only the messages a function; a
+    schema is put into words. `complete` returns the reply, and raises CallFailure if there is none.
+    Set the retries of the model to 0, else it repeats calls that are not counted.
 
     Args:
         model: Chat model of LangChain, or a function, also an asynchronous one.
@@ -73,7 +74,7 @@ class LangchainChat(ChatModel):
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
         """Return the message of the model, called by `ainvoke`, `invoke` or as a function.
 
-        Exceptions of the model pass through.
+        `options` such as `stop` are not passed to a function. Exceptions of the model pass through.
         """
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)

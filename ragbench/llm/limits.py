@@ -91,8 +91,8 @@ class AdaptiveLimit:
     - Without complaints, it grows by 6 %, 12 %, 24 % ..., until `most` is the only limit again.
 
     A call that takes ten times the usual latency and 5 s gives its place to another call, as long
-    as others are answered; three times `most` calls may hang so. Belongs to one event loop.
-    `Sender` makes it.
+    as others are answered; three times `most` calls may hang so. A call waits in `enter` and ends
+    with `leave`. Belongs to one event loop. `Sender` makes it.
 
     Args:
         most: Largest number of concurrent calls.
@@ -213,7 +213,10 @@ class AdaptiveLimit:
         self._wake()
 
     def _close_window(self, elapsed_s: float) -> None:
-        """Set the rate from the answers and complaints of the window, then start a new window."""
+        """Set the rate from the answers and complaints of the window, then start a new window.
+
+        `elapsed_s` is the length of the window in seconds, above 0.
+        """
         share = self._complaints / self._answers
         # a call that fails for another reason than the rate was let through as well
         per_s = (self._answers - self._complaints) / elapsed_s

@@ -36,7 +36,8 @@ _SHORTEST_SECRET = 8  # shorter keys, such as 'none' and 'local', are ordinary w
 class OpenAIChat(ChatModel):
     """Client of an OpenAI-compatible server; sends a request once, without retries.
 
-    Parameters and response formats that the server refuses are left out of later calls. Log
+    Parameters and response formats that the server refuses are left out, and the request is sent
+    again without them. `complete` returns the reply and raises CallFailure if there is none. Log
     messages, errors and replies never hold the key.
 
     Args:
@@ -159,6 +160,7 @@ class OpenAIChat(ChatModel):
 
         Raises:
             CallFailure: The server answers with an error, or the connection fails.
+            AttributeError: The client has no such method.
         """
         import openai
 
@@ -197,9 +199,9 @@ class OpenAIChat(ChatModel):
         return completions.read_reply(completion).cleaned(self.clean)
 
     async def _whole(self, wording: completions.Wording) -> tuple[str, Any]:
-        """Return the body of a completion, with secrets masked, and the network stream.
+        """Return the JSON text of a completion, with secrets masked, and the network stream.
 
-        The stream is None if the HTTP client has none.
+        The stream is None if the HTTP client has none. Errors of `openai` are passed on.
         """
         # The raw text: the client's own records accept bodies that are no completion, and building
         # them takes longer than the rest of a call.
@@ -211,7 +213,9 @@ class OpenAIChat(ChatModel):
         return self.clean(response.text), response.extensions.get("network_stream")
 
     async def _streamed(self, wording: completions.Wording) -> tuple[str, Any]:
-        """Return the body of a completion that is received in pieces; see `_whole`.
+        """Return the result of `_whole` for a completion that is received in pieces.
+
+        Errors of `openai` are passed on.
 
         Raises:
             CallFailure: The connection broke, or the stream ended before the reply.
@@ -257,7 +261,10 @@ class OpenAIChat(ChatModel):
         return failures.failure_of_connection(self.clean(words), error)
 
     def clean(self, text: str) -> str:
-        """Return a text with the key and other secrets masked."""
+        """Return a text with the key and other secrets masked.
+
+        A key of fewer than 8 characters stays.
+        """
         return redact(text, self._secrets)
 
 
@@ -302,10 +309,10 @@ def is_azure(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a server, split into URL and query.
+    """Address of a server, split into URL and query; `Address.parse` returns it.
 
     Attributes:
-        url: URL without its query.
+        url: URL without its query, and without `/chat/completions` at its end.
         query: Parameters sent with every request.
         text: URL and query as the user wrote them.
     """
@@ -344,9 +351,10 @@ class Address:
 
 
 def _http_client(keep_alive: bool) -> object:
-    """Return an HTTP client that follows no redirects and limits the size of a reply.
+    """Return an asynchronous HTTP client that follows no redirects and limits a reply's size.
 
-    Its connections are closed after each reply, or else if bytes follow a reply.
+    Without `keep_alive`, a connection is closed after each reply; otherwise only if bytes follow
+    the reply.
 
     Raises:
         OptionError: A proxy or certificate variable of the environment is invalid.
@@ -423,7 +431,10 @@ def _load_network_code() -> None:
 
 
 def _connect(address: Address | None, **options: Any) -> Any:
-    """Return the client of an address; None means OpenAI."""
+    """Return the asynchronous client of an address, created with further options.
+
+    None means OpenAI. An address of Azure gives an `AsyncAzureOpenAI`.
+    """
     import openai
 
     if address is None:
@@ -439,6 +450,14 @@ def _connect(address: Address | None, **options: Any) -> Any:
 
 def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, str], str]:
     """Return the secrets to mask in texts, by name, and the key to send.
+
+    Without a key, there are no secrets and `none` is sent. A key of fewer than 8 characters is no
+    secret.
+
+    Args:
+        name: Environment variable with the key.
+        address: Server; None means OpenAI. OpenAI and Azure need a key.
+        keyless: True if no key is needed.
 
     Raises:
         OptionError: The server needs a key, and the variable is not set.

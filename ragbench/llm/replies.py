@@ -83,8 +83,8 @@ class _WaitingReply(NamedTuple):
 class Replies:
     """File of chat replies.
 
-    `len` gives the number of replies in the first file, `path`. Used in `with`, it is closed at the
-    end.
+    `get` returns the reply of a key or None, `store` a future of the stored reply. `len` gives the
+    number of replies in the first file, `path`. Used in `with`, it is closed at the end.
 
     Args:
         path: SQLite file; created if it is missing, except with `replay`.
@@ -125,7 +125,7 @@ class Replies:
             self.call_locks.check()
 
     def renew(self) -> None:
-        """Start again without a writing thread and without replies that wait for it."""
+        """Start again in a forked process, without writing thread and without waiting replies."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")
         self._waiting: list[_WaitingReply] = []
         self._lock = threading.Lock()
@@ -146,7 +146,7 @@ class Replies:
     def asking_again(self) -> Iterator[None]:
         """Ignore replies stored before the `with` block in `get`; new replies replace them.
 
-        Used to retry items whose stored reply is a refusal or unreadable.
+        It holds for all threads. Used to retry items whose stored reply is a refusal or unreadable.
         """
         self._again_from = time.time()
         try:
@@ -178,8 +178,8 @@ class Replies:
         """Write a reply to disk in the writing thread.
 
         Returns:
-            Future of the stored reply: this one, or the reply that another process stored under the
-            key before. It holds the exception of a failed write.
+            Future of the stored reply: this one with secrets masked, or the reply that was stored
+            under the key before, with `stored` set. It holds the exception of a failed write.
 
         Raises:
             DataError: The store is replayed or read-only.

@@ -62,6 +62,8 @@ class ServerOptions(OptionSet):
     ) -> Server:
         """Return the server of these options; nothing is connected.
 
+        Arguments are the attributes of `Server`.
+
         Raises:
             OptionError: Options of Azure that do not fit together: with `azure_endpoint` also
                 `base_url` or no `api_version`, without it one of the others. Or a stream in a
@@ -142,7 +144,7 @@ class BatchOptions(OptionSet):
     mode: Annotated[Mode, Option()] = "live"
 
     def in_batches(self, limits: Limits) -> Limits:
-        """Return the limits, for a batch without time limit and with all calls at once."""
+        """Return the limits, in mode `batch` with 10,000 concurrent calls and no time limit."""
         if self.mode == "live":
             return limits
         return replace(limits, concurrency=_BATCH_CONCURRENCY, timeout=None)
@@ -175,6 +177,9 @@ def speaks_openai(client: object) -> bool:
 class Connected:
     """Base of judges and generators that call one chat model, connected on first use.
 
+    Subclasses send requests by `engine`, which raises OptionError, MissingExtra or DataError if it
+    cannot connect.
+
     Args:
         connect: Returns the client of the model, given the store of replies.
         limits: Limits of the calls; None for the default limits.
@@ -195,14 +200,15 @@ class Connected:
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Connect again at the next call."""
+        """Connect again at the next call, in a forked process; the engine is not closed."""
         self._engine: ChatEngine | None = None
         self._lock = threading.Lock()
 
     def check(self) -> None:
         """Connect to the model, so that a missing key or package fails before the first call.
 
-        Errors as `engine`; an engine that exists is left as it is.
+        An engine that exists is left as it is. Raises OptionError, MissingExtra or DataError, as
+        `engine` does.
         """
         self.engine  # noqa: B018 - made on first use
 
@@ -257,6 +263,9 @@ class Connected:
 class Server:
     """Address of a chat server, or a ready client; environment variables are read on `connect`.
 
+    `connect` returns the chat model, which ignores `stream` and the key with a client. OptionError
+    for an invalid address, if there is no client.
+
     Attributes:
         base_url: URL of the server; None or empty means `OPENAI_BASE_URL`, else OpenAI.
         api_key_env: Name of the environment variable with the key.
@@ -293,9 +302,11 @@ class Server:
     def connect(self, replies: Replies | None) -> ChatModel:
         """Return the chat model of the server or client.
 
+        `replies` is the store beside which notes on batches are written; None writes none.
+
         Raises:
-            OptionError: A client other than of `openai` with mode `batch`, an invalid address, or
-                no key; a replayed store needs none.
+            OptionError: A client other than of `openai` with mode `batch`, one that cannot be
+                called, an invalid address, or no key; a replayed store needs none.
             MissingExtra: The package `openai` is not installed, and no client is given.
             DataError: The folder for notes on batches is a link.
         """

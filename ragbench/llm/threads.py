@@ -23,6 +23,10 @@ class LoopThread:
 
     All asynchronous work of its owner runs there, whether a function, several threads or a notebook
     (which has a running loop already) call it. So connections belong to one loop and need no lock.
+    `run` returns the value of a coroutine and blocks, `arun` is for callers in another loop.
+
+    Args:
+        name: Name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -74,7 +78,8 @@ class LoopThread:
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """Yield the values of an asynchronous generator; leaving the loop early closes it.
 
-        An exception of the generator is raised here. Raises RuntimeError as `run` does.
+        An exception of the generator is raised here. Without a value, RuntimeError if the caller
+        runs in this loop itself.
         """
         steps = _Steps(values)
         try:
@@ -129,7 +134,8 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 class _Steps(Generic[Value]):
     """Steps of an asynchronous generator; the lock lets a cancelled step end before the next.
 
-    `next` returns the next value in a tuple, None at the end; `close` closes the generator.
+    `await next()` returns the next value in a tuple, None at the end; `await close()` closes the
+    generator.
     """
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:

@@ -43,8 +43,8 @@ class Price:
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost of tokens in US dollars; None if a number of tokens is unknown.
 
-        A price of 0 gives 0 also for unknown numbers. Cached tokens beyond the input tokens are not
-        counted.
+        If the prices of input and output are 0, unknown numbers cost 0 too. Cached tokens beyond
+        the input tokens are not counted.
         """
         if self.input == self.output == 0:
             return 0.0
@@ -58,6 +58,11 @@ class Price:
 @dataclass(frozen=True, slots=True)
 class Prices:
     """Prices of models by name.
+
+    `Prices.load()` returns the built-in ones; `Prices({"my-model": Price(0.1, 0.4)})` works too.
+
+    Attributes:
+        models: Price by name of the model.
 
     Example:
         >>> prices = Prices.load()
@@ -73,8 +78,9 @@ class Prices:
     def load(cls, path: str | Path | None = None) -> Prices:
         """Return the built-in prices, overridden by those of a YAML file.
 
-        In the file, `models` has a mapping for each name, and `free` is a list of names; of a name
-        in both, `models` counts. An empty mapping changes nothing. A file is read once per process.
+        In the file, `models` has a mapping of `input`, `output` and perhaps `cached` for each name,
+        and `free` is a list of names with price 0; of a name in both, `models` counts. An empty
+        mapping changes nothing. A file is read once per process; None means no file.
 
         Raises:
             DataError: The file cannot be read, or has an entry that is no price.
@@ -92,7 +98,7 @@ class Prices:
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         """Return the cost of tokens in US dollars; None if the price or a number is unknown.
 
-        A price of 0 gives 0 also for unknown numbers.
+        If the prices of input and output are 0, unknown numbers cost 0 too.
         """
         price = self.of(model)
         return None if price is None else price.cost_usd(usage)
@@ -103,9 +109,9 @@ def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
 
     The input bound is the number of bytes in UTF-8, and 16 for each message and 96 for a schema:
     no tokeniser in use makes more than one token of a byte. The output bound is `max_tokens` if
-    set. Otherwise it is an expectation: 4096, or twice the `longest` reply of the model so far,
-    since reasoning may exceed the visible text. A request without messages and schema has 0 input
-    tokens. The cost is None.
+    set. Otherwise it is an expectation, the larger of 4096 and twice the `longest` reply of the
+    model so far, since reasoning may exceed the visible text. A request without messages and schema
+    has 0 input tokens. The cost is None.
 
     Args:
         request: Request with its schema, which counts as input.
@@ -197,7 +203,10 @@ def _read(path: Path) -> dict[str, Price]:
 
 
 def _price(entry: Any, path: Path, name: str) -> Price:
-    """Return the price of an entry; raise a DataError for an entry of another form."""
+    """Return the price of an entry with the numbers `input`, `output` and perhaps `cached`.
+
+    DataError for other keys, and for values that are no finite numbers from 0.
+    """
     keys = {"input", "output"}
     has_keys = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
     # Compared by type, since isinstance() would accept True as a number.
@@ -211,6 +220,8 @@ def _price(entry: Any, path: Path, name: str) -> Price:
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Estimate of calls, tokens and cost, each as a low and a high number.
+
+    `Estimate()` is 0 of all. Two estimates can be added; the cost is then None if one is.
 
     Attributes:
         calls: Number of calls.
@@ -293,7 +304,7 @@ class CountingModel(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Count a request and return a reply that fits its schema.
 
-        The text of the reply is JSON; its usage is unknown.
+        The text of the reply is JSON, a string without a schema; its usage is unknown.
         """
         text = json.dumps(self._example(request.schema or {"type": "string"}))
         size = sum(len(part.content.encode("utf-8", "replace")) for part in request.messages)
@@ -351,8 +362,9 @@ class Budget:
 
     A call reserves its upper bound before it is sent, and settles its usage afterwards. A call that
     does not fit waits for running calls, which mostly use less than they reserved. Without running
-    calls it fails as `over_budget`, and so does every later call: letting in smaller calls would
-    bias the sample. Spending exceeds a limit only if a call uses more than its bound.
+    calls it fails with a CallFailure, `over_budget`, and so does every later call: letting in
+    smaller calls would bias the sample. Spending exceeds a limit only if a call uses more than its
+    bound.
 
     Args:
         usd: Limit in US dollars; None for no limit.

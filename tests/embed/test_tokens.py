@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from ragbench.embed.base import find_checkpoint
-from ragbench.embed.encoders import TokenEncoder, count_layers, keep_layers, token_limit
+from ragbench.embed.encoders import (
+    TokenEncoder,
+    check_layer,
+    count_layers,
+    keep_layers,
+    token_limit,
+)
 from ragbench.errors import OptionError
 from tests.models import build_tiny_bert
 
@@ -126,6 +132,14 @@ def test_a_text_has_the_same_vectors_in_any_batch(encoder):
 def test_a_layer_that_the_model_lacks_is_refused(tiny_bert):
     with pytest.raises(OptionError, match=r"num_layers: found 3, allowed: an integer from 0 to 2"):
         TokenEncoder(find_checkpoint("bertscore", tiny_bert), 3, device="cpu")
+
+
+def test_a_model_whose_configuration_names_no_layers_is_refused(tmp_path):
+    """CLIP has a configuration for each of its two encoders, and none of its own."""
+    (tmp_path / "config.json").write_text('{"model_type": "clip"}')
+    checkpoint = find_checkpoint("bertscore", str(tmp_path))
+    with pytest.raises(OptionError, match="from 0 to 0, the layers of"):
+        check_layer(checkpoint, 1)
 
 
 def test_a_folder_that_holds_something_else_is_refused(minilm, tmp_path):
