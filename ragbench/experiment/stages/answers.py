@@ -123,7 +123,10 @@ def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
 def _answer_block(
     owner: str, timeout: float | None, generator: Generator, block: list[GeneratorRequest]
 ) -> list[Outcome[Prediction]]:
-    """Return the outcome of each request of a block, in its order; an error becomes a cause."""
+    """Return the outcome of each request of a block, in its order; an error becomes a cause.
+
+    `timeout` is the limit of one call in seconds; None sets no limit.
+    """
     calls = Calls(owner, timeout)
     return [_with_cause(call_once(partial(_answer, generator), ask, calls)) for ask in block]
 
@@ -140,8 +143,9 @@ def _facts_of(generator: Generator) -> Facts:
 def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
     """Return an answer with the passages that it was generated from.
 
-    None if a predictions file has no answer to the query. Raises `AdapterError` if the reply of the
-    user's generator is no answer.
+    An answer that names passages itself keeps them. None if a predictions file has no answer to the
+    query. Raises `AdapterError` if the reply of the user's generator is no answer; other errors of
+    the generator pass through.
     """
     try:
         if ask.sample:
@@ -200,7 +204,7 @@ def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
 
 
 def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
-    """Return the passages of a record as hits; `NO_CONTEXTS` where it has none.
+    """Return the passages of a record as hits; `NO_CONTEXTS` where it has none, or for None.
 
     A record with passages and an error has hits: generation failed after retrieval. A record with
     an error and without passages has the cause `ERROR`, and a record without any output
@@ -233,8 +237,8 @@ def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
 def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
     """Return the passages of an answer as hits, in their order; [] without passages.
 
-    Chunks of one document get ids of their own, as `separate_chunks` makes them. A passage without
-    title and text has the text None.
+    Scores are None. Chunks of one document get ids of their own, as `separate_chunks` makes them. A
+    passage without title and text has the text None.
     """
     return separate_chunks(
         # a passage that is an id alone has the text of the corpus, or none
@@ -248,7 +252,7 @@ def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
 class AnswerQueries(StoredStage):
     """Stage that answers every query by one system, once or several times.
 
-    Subclasses generate, ask an app, or read records.
+    Subclasses generate, ask an app, or read records; `graph.stages_of` makes them.
 
     Attributes:
         system: System that answers.
@@ -257,7 +261,7 @@ class AnswerQueries(StoredStage):
         is_recorded: True if the answers stand in records, and none is asked for.
         only_retrieves: True if the records have passages, but neither answers nor tool calls.
         partial: Answers so far, in a run whose budget grows the queries round by round; the others
-            are pending.
+            are pending. `pay_for` sets it; before, it is missing.
         answers: Answers to all queries, made on first access.
     """
 
@@ -531,7 +535,11 @@ class Generate(AnswerQueries):
 
 
 class AskApp(AnswerQueries):
-    """Stage that asks a whole app, which retrieves by itself."""
+    """Stage that asks a whole app, which retrieves by itself, for one answer to each query.
+
+    The app gets the text of the question. A call that fails is an outcome with a cause. Answers of
+    an app without `version` are stored for this run alone.
+    """
 
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "answer")
@@ -578,7 +586,10 @@ class AskApp(AnswerQueries):
 
 
 class Recorded(AnswerQueries):
-    """Stage that reads answers from the records of the data set; nothing is asked or stored."""
+    """Stage that reads answers from the records of the data set; nothing is asked or stored.
+
+    `answers` has one outcome per query; `recorded_answers` tells the causes of missing ones.
+    """
 
     is_recorded = True
 

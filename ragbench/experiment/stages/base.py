@@ -267,7 +267,8 @@ class Workspace:
 class Stage:
     """Step of a run; `graph.stages_of` lists all stages in the order of their work.
 
-    The base does nothing: `collect` and `pay_for` make no items, and `forecast` hides it.
+    `collect` makes the items of the stage and adds them to the results; `forecast` counts them for
+    a plan. The base does nothing: `collect` and `pay_for` make no items, and `forecast` hides it.
 
     Attributes:
         workspace: Resources that the stages share.
@@ -320,8 +321,11 @@ class Stage:
 class StoredStage(Stage, ABC):
     """Stage whose items are stored: `slots` says where, `make` makes those that are missing.
 
+    `items` returns the values of all items: `read` reads the stored ones, and the others are made
+    and stored as `write` writes them. Errors of `make` pass through.
+
     Attributes:
-        kind: Folder of the cache that holds its items; stages may share one.
+        kind: Kind of its items in the store, such as `generate`; stages may share one.
         version: Part of the keys: raised when the code of the stage itself changes its results or
             their form, as the keys contain the code of components alone.
         has_texts: True if its items hold texts of services or users, in which a secret may stand.
@@ -364,9 +368,10 @@ class StoredStage(Stage, ABC):
         """
 
     def read(self, stored: Any) -> Any:
-        """Return the value of a stored item; an item whose form it refuses is made again.
+        """Return the value of a stored item, by default its JSON; None counts as not stored.
 
-        None counts as not stored.
+        An item whose form it refuses is made again: by a LookupError, TypeError, ValueError,
+        ArithmeticError, AttributeError or RagbenchError.
         """
         return stored
 
@@ -398,7 +403,7 @@ class StoredStage(Stage, ABC):
         order of `slots`; an item without a slot has the default. In a dry run nothing is made.
 
         Args:
-            rows: Rows whose items are made; None makes those of all rows.
+            rows: Values of `Slot.row` whose items are made; None makes those of all rows.
             default: Value of an item that is neither stored nor made.
         """
         space, all_slots = self.workspace, self.slots()
@@ -417,9 +422,10 @@ class StoredStage(Stage, ABC):
     def _make_missing(
         self, slots: Mapping[int, Slot], values: list[Json], missing: Sequence[int]
     ) -> None:
-        """Make the items at some positions: first those of rows that no run has made before.
+        """Make the items at some positions, and set their values in `values`.
 
-        Changes `values`. Items over budget are not stored.
+        Rows whose items failed before by the content of a reply come last, and ask the models
+        again. Items over budget get a value too, but are not stored.
         """
         space, replies = self.workspace, self.workspace.replies
 

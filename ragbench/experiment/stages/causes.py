@@ -49,7 +49,10 @@ Decision = tuple[bool | None, str]
 
 
 class FindCauses(Stage):
-    """Stage that finds the cause of each query from the results of other stages; stores nothing."""
+    """Stage that finds the cause of each query from the results of other stages; stores nothing.
+
+    `collect` sets `results.causes`, and replaces `results.comparisons`, which must be set.
+    """
 
     def collect(self, results: Results) -> None:
         """Set `results.causes`, and add the flows between causes to `results.comparisons`."""
@@ -63,7 +66,8 @@ class FindCauses(Stage):
 def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
     """Return the causes of all queries by the name of the system.
 
-    A system without answers gets causes of its ranking alone. The time is that of a pass over the
+    A system without answers gets causes of its ranking alone; so does one with a ranking whose
+    answers all have the cause `MISSING_ANSWER`. The time is that of a pass over the
     judged documents of each ranking; for queries without judgements the first hits are read as
     well, until one holds a gold answer. Systems are in the order of `results.systems`, and causes
     in that of the queries.
@@ -96,6 +100,8 @@ class _Gold:
     Attributes:
         plan: Plan of the run.
         results: Results of the stages before.
+        rules: Rules of `causes:` in the config.
+        qrels: Judgements of people and of a model; None without any.
     """
 
     plan: Plan
@@ -168,7 +174,10 @@ class _Gold:
 
     @cached_property
     def answerable(self) -> list[bool | None]:
-        """True for a question with an answer, also by a model's judgements; None if unknown."""
+        """True for a question with an answer, False without one, None if nothing tells.
+
+        The judgements of a model count too.
+        """
         plan = self.plan
         return answerable_questions(
             plan.queries, plan.collection.answers, self.qrels, self.rules.relevant
@@ -216,7 +225,8 @@ class _Gold:
     def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
         """Return the hits of a query whose texts are searched, in the order of `answer_hit`.
 
-        None stands for a hit without text; without a ranking there are none.
+        They are the first 20, or the first `causes.read` if that is more. None stands for a hit
+        without text; a query that the ranking lacks has none.
         """
         if ranking.name not in self._orders:
             self._orders = {ranking.name: passage_order(ranking, self.plan)}
@@ -256,7 +266,11 @@ class _Gold:
         }
 
     def _placed_gold(self, ranking: RetrieverRun) -> dict[str, RankingFacts]:
-        """Return query with gold spans -> the ranks of its spans among the passages."""
+        """Return query with gold spans -> the ranks of its spans among the passages.
+
+        {} without gold spans. `unplaced` is the rank of the first hit that cannot be placed in a
+        document, 0 without one.
+        """
         facts = dict[str, RankingFacts]()
         rows = self.spans_in(hits_to_place(ranking, self.plan)) if self.spans else ()
         for query, hits in zip(self.plan.ids, rows, strict=False):
@@ -274,7 +288,8 @@ class _Gold:
     ) -> RankingFacts:
         """Return the gold documents of a query id with their ranks, before texts are read.
 
-        Without judgements of the query, `gold` is None.
+        Without judgements of the query, `gold` is None. For a query with gold spans, `gold` counts
+        the spans, and `unit` is `span`.
         """
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
         facts = RankingFacts(None, gold, example, missing, ranks, retrieved)
@@ -342,7 +357,11 @@ class _SystemAnswers:
 
     @cached_property
     def read_spans(self) -> list[frozenset[str]]:
-        """Gold spans in the passages that were read, in the order of the queries."""
+        """Labels of the gold spans in the passages that were read, in the order of the queries.
+
+        Empty for a query without gold spans or passages. Passages are placed by the hits of the
+        ranking, those of a control by the hits of the baseline.
+        """
         plan, rankings = self.gold.plan, []
         # controls have no ranking; an injection is a text that stands in no document
         ranking = self.ranking or self.gold.results.rankings.get(plan.baseline)
@@ -360,7 +379,8 @@ class _SystemAnswers:
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
         """Return the column of the score `name`; without a name, the first judge's of `rubric`.
 
-        None where the system has no such score.
+        A rubric's name alone finds the first of its columns `name(judge=...)`. None where the
+        system has no such score.
         """
         columns = self.system.columns
         if name is not None:

@@ -335,7 +335,8 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     """Return the ranking as it is scored: with documents or gold passages in place of passages.
 
     By `metrics.retrieval.match`: unchanged without qrels, for level `id` without chunks, and for
-    other levels without measures that read the qrels. Generators still get the passages.
+    other levels without measures that read the qrels. `unmatched` of the result has the rankings of
+    passages, and `outcomes` stay: generators still get the passages.
 
     Raises:
         DataError: No passage has the id of its document, or a text.
@@ -396,7 +397,7 @@ def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[
 
 
 def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
-    """Fold passages into the documents that contain them, each at the rank of its best passage.
+    """Return the ranking of documents, each at the rank of the best passage that it contains.
 
     A passage without a document counts as one; `k` is the deepest cut-off of the measures. Raises
     `DataError` if no passage has a document. Passages without a document, and queries with fewer
@@ -459,10 +460,10 @@ def _document_of_hit(
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
-    """Replace passages by the gold passages whose words they contain.
+    """Return the ranking with passages replaced by the gold passages whose words they contain.
 
-    A passage without a text matches nothing and is told in a warning; of equal overlaps the best
-    graded gold passage counts.
+    A passage that matches nothing keeps its id, but for `_names`. One without a text matches
+    nothing, which a warning tells. A passage that matches several counts for the best graded one.
 
     Raises:
         DataError: No passage has a text.
@@ -514,7 +515,7 @@ def _names(
         passages: Ids of the passages.
         credited: Id of the gold passage that each one matches, or None.
         judged: Grades of the query. A passage that matches nothing and has a judged id by chance
-            gets another id, so that it is not taken for that document.
+            gets this id with `~` behind it, so that it is not taken for that document.
     """
     ids = {*passages, *judged}
     names = []

@@ -57,7 +57,11 @@ class _StoredColumn(Record):
 
 
 class ScoreRanking(StoredStage):
-    """Stage that scores a ranking by every measure of the plan."""
+    """Stage that scores a ranking by every measure of the plan.
+
+    It has a slot per measure, in the order of the plan. `make` and `slots` raise a ValueError
+    without a ranking, where `collect` does nothing.
+    """
 
     kind, version = "score", 2
     unit = "measures"
@@ -241,7 +245,7 @@ class ScoreRanking(StoredStage):
     def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
         """Return (column of a stored item, the item).
 
-        A DataError or ValueError for another form.
+        Raises a DataError, ValueError, KeyError or TypeError for another form.
         """
         item = from_json(_StoredColumn, stored)
         return stored_items.read_column(item.column), item
@@ -276,7 +280,11 @@ class ScoreRanking(StoredStage):
 
 
 class ScoreAnswers(StoredStage):
-    """Stage that scores the answers of a system by every metric, each sample by itself."""
+    """Stage that scores the answers of a system by every metric, each sample by itself.
+
+    It has a slot per sample and metric, sample by sample; an item is a column of scores.
+    `scorer_of` returns the scorer of some metrics.
+    """
 
     kind, version = ScoreRanking.kind, ScoreRanking.version
     unit = "metrics"
@@ -317,7 +325,10 @@ class ScoreAnswers(StoredStage):
         return slots
 
     def _items_read(self, sample: records.Answers, reads: str) -> StageItems:
-        """Return the stored columns of the metrics that read one kind of data of a sample."""
+        """Return the stored columns of the metrics that read one kind of data of a sample.
+
+        `reads` is `texts`, `tool_calls` or `answerable`.
+        """
         if reads == "tool_calls":
             parts = [_calls_key(self._calls(sample))]
         elif reads == "texts":
@@ -433,7 +444,7 @@ def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
 
 
 def _bytes_of(ids: ByteIds) -> list[bytes]:
-    """Return the arrays of packed ids as bytes, to hash them."""
+    """Return the arrays of packed ids as bytes, to hash them: starts, lengths, then data."""
     return [column.tobytes() for column in (ids.starts, ids.lengths, ids.data)]
 
 

@@ -54,8 +54,8 @@ KEY_DIGITS = 32
 def has_full_key(component: Component | None) -> bool:
     """Return True if the key of a component contains all that its output depends on.
 
-    Code of the user and services may change unnoticed: False for them, unless `version:` of the
-    entry names their version. False for a live object.
+    Code of the user, of other packages and of services may change unnoticed: False for them, unless
+    `version:` of the entry names their version. False for a live object.
     """
     if component is None:
         return False
@@ -130,7 +130,10 @@ def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
 
 
 def passages_key(query: Query, passages: Sequence[Document]) -> str:
-    """Return the hash of a query and of the ids, titles and texts of passages, in their order."""
+    """Return the hash of a query and of the ids, titles and texts of passages, in their order.
+
+    It has 32 hexadecimal digits.
+    """
     pieces = [query_key(query)]
     for passage in passages:
         pieces += [passage.id, passage.title, passage.text]
@@ -140,7 +143,7 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
 def item_key(item: JudgedItem, sample: int) -> str:
     """Return the hash of the fields of an item that a judge reads, and of its sample number.
 
-    A sample number of 0 leaves the hash as it is.
+    A sample number of 0 leaves the hash as it is. It has 32 hexadecimal digits.
     """
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
     extra = (item.queries, item.guidelines, item.other)
@@ -411,7 +414,10 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
 
 
 def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
-    """Return an outcome as JSON, without the parts that have their defaults; ms to 0.001."""
+    """Return an outcome as JSON, without the parts that have their defaults; ms to 0.001.
+
+    Keys are `value`, `cause` (its word), `detail` and `ms`. A value of None is left out.
+    """
     cause = None if outcome.cause is Cause.SCORED else outcome.cause.word
     ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     parts = {"value": value, "cause": cause, "detail": outcome.detail or None, "ms": ms}
@@ -421,7 +427,7 @@ def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
 def _read(stored: Stored, value: Any) -> Outcome[Any]:
     """Return an outcome with its cause and latency; `ValueError` without value and cause.
 
-    An unknown cause is a `KeyError`.
+    Detail and latency are read from `detail` and `ms`. An unknown cause is a `KeyError`.
     """
     cause = cause_of(stored)
     if value is None and cause is Cause.SCORED:
@@ -453,8 +459,8 @@ def _read_hit(
 ) -> ScoredDocument:
     """Return a hit from its fields; a score, text, title or document that is None stays None.
 
-    Missing metadata are {}. Raises `TypeError` if an id, text or title is no string, `ValueError`
-    or `TypeError` if a score is no number.
+    Missing metadata are {}. Raises `TypeError` if an id, text, title or document is no string,
+    `ValueError` or `TypeError` if a score is no number.
     """
     number = None if score is None else float(score)
     for part in (identifier, text or "", title or "", document or ""):
@@ -463,7 +469,7 @@ def _read_hit(
 
 
 def _read_document(identifier: str, text: str, title: str, metadata: Json) -> Document:
-    """Return a document from its fields; raise `TypeError` if one is no string."""
+    """Return a document from its fields; raise `TypeError` if id, text or title is no string."""
     return Document(_text(identifier), _text(text), _text(title), metadata)
 
 
