@@ -37,10 +37,10 @@ class GoldQuote:
 
 @dataclass(frozen=True, slots=True)
 class QuoteAnchor:
-    """Place of a gold quote in the documents of today.
+    """Place of a gold quote in the documents of today, as `anchor_quotes` returns.
 
     Attributes:
-        status: Key of `ragbench.records.audit.LABEL_STATUSES`.
+        status: `kept`, `moved`, `split`, `merged` or `gone`.
         finding: Where the quote stands now, in words.
         documents: Ids of the documents with the quote, or with its parts in order; empty if it is
             gone.
@@ -95,7 +95,11 @@ def _resolve(name: str, names: DocumentNames) -> str | None:
 
 
 def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
-    """Return the anchor of a label in its own document; None if that lacks the quote."""
+    """Return the anchor of a label in its own document; None if that lacks the quote.
+
+    The status is `kept` where the label says, and for a label without place; else `moved`, or
+    `split` if the document has the quote twice.
+    """
     text = document.text
     # before the search: a quote that stands twice is kept where its label says, not at its
     # first place
@@ -109,7 +113,11 @@ def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
 
 
 def _anchor_elsewhere(label: GoldQuote, document: Document, place: tuple[int, int]) -> QuoteAnchor:
-    """Return the anchor of a quote at another place than its label says, in one document."""
+    """Return the anchor of a quote at another place than its label says, in one document.
+
+    The status is `moved`; `split`, without a span, if the label has a place and the document has
+    the quote twice.
+    """
     # positions tell the copies apart, so that a choice would be a guess; a label without positions
     # means the quote in the document, and any copy of it will do
     if label.place is not None and _stands_twice(label.text, document.text, place):
@@ -136,7 +144,10 @@ def _stands_twice(quote: str, text: str, place: tuple[int, int]) -> bool:
 
 
 class _QuoteSearch:
-    """Search for quotes and their parts, by an index of the word pairs of these quotes."""
+    """Search for quotes and their parts, by an index of the word pairs of these quotes.
+
+    `anchor` finds only the quotes that were given at creation.
+    """
 
     def __init__(self, documents: Sequence[Document], quotes: Iterable[str]) -> None:
         """Index the documents; without a quote no document is read."""
@@ -156,7 +167,11 @@ class _QuoteSearch:
         return f" {' '.join(unicode_words(self._documents[row].text))} "
 
     def anchor(self, label: GoldQuote) -> QuoteAnchor:
-        """Return the anchor of a label whose own document lacks its quote."""
+        """Return the anchor of a label whose own document lacks its quote.
+
+        The status is `moved` if one document has it once, `gone` if none has it or its parts, or it
+        has fewer than four words, and else `split`.
+        """
         words = unicode_words(label.text)
         # this also guards `inner[0]`, which a quote of one word does not have
         if len(words) < _SHORTEST:
@@ -236,6 +251,8 @@ def _mark_merged(
 ) -> list[QuoteAnchor]:
     """Return the anchors, with the labels of a question as merged that now have one place.
 
+    A merged anchor has no span. The order stays.
+
     Args:
         labels: The labels.
         homes: The document of each label, None where the corpus lacks it.
@@ -266,7 +283,10 @@ def _mark_merged(
 
 
 def _are_merged(first: tuple[int, Span, Span], second: tuple[int, Span, Span]) -> bool:
-    """Return True if two labels, each as (row, old place, new place), now have one place."""
+    """Return True if two labels, each as (row, old place, new place), now have one place.
+
+    That is one document that they did not share before, or overlapping places that did not overlap.
+    """
     (_, old, new), (_, other_old, other_new) = first, second
     if new.document != other_new.document:
         return False

@@ -121,7 +121,7 @@ def _detects(
     """Yield the detectable differences of each kind of scores, for all queries and each slice.
 
     Slices are those of `statistics.slices`, else the kinds of the questions. Scores without a query
-    are left out.
+    are left out. `graded` and `hits` are None if so few queries cannot detect a difference up to 1.
 
     Raises:
         DataError: The data lack what a slice needs.

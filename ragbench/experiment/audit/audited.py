@@ -14,14 +14,14 @@ from ragbench.types import Document, Query
 
 @dataclass(frozen=True, slots=True)
 class AuditedSet:
-    """Questions, judgements and texts of a data set, with their places.
+    """Questions, judgements and texts of a data set, with their places, as `audited_set` returns.
 
     Attributes:
         queries: Queries of the test set.
         judged: Query id -> document id -> grade; empty without judgements.
         gold: Query id -> ids of the documents with a grade above 0; no query without one.
         corpus: Documents; None without a corpus.
-        texts: Documents of the corpus and gold passages, by id.
+        texts: Gold documents that the corpus has, and gold passages, by id.
         answers: Query id -> gold answers.
         rankings: Name of a system -> query id -> its hits, best first.
         places: Places of the files, and the queries of other splits.

@@ -29,7 +29,11 @@ def grade_scale(qrels: Qrels | None) -> LabelScale:
 def doubtful_rows(
     doubtful: Sequence[LabelledPassage], collection: Collection
 ) -> list[list[str | float | None]]:
-    """Return a row of `COLUMNS` for each passage, without grades of people or of the judge."""
+    """Return a row for each passage, in their order, without grades of people or of the judge.
+
+    The cells are those of `ragbench.calibration.sheet.COLUMNS`: the item is the ids of query and
+    document with a blank between them, and the label is None.
+    """
     scale = grade_scale(collection.qrels)
     words = f"0: does not answer the question; {scale.high:g}: answers it"
     rows: list[list[str | float | None]] = []
@@ -122,7 +126,8 @@ def graded_lines(graded: Sequence[GradedLabel], n_empty: int) -> Iterator[str]:
 def corrected_judgements(graded: Sequence[GradedLabel], qrels: Qrels | None) -> str:
     """Return all judgements in the format of BEIR, with the grades of a sheet in place of old ones.
 
-    Queries and documents are in the order of the judgements; new ones follow.
+    The text has a header and a line per judgement, with tabs between the fields and a line end
+    behind each line. Queries and documents are in the order of the judgements; new ones follow.
 
     Raises:
         DataError: The judgements have subtopics, which a sheet does not grade.

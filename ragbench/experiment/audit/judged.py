@@ -43,7 +43,7 @@ class LabelledPassage:
 
 @dataclass(frozen=True, slots=True)
 class JudgedLabels:
-    """Labels that a judge doubts.
+    """Labels that a judge doubts, as `judge_labels` returns.
 
     Attributes:
         doubtful: Passages with a doubtful label, by query; gold comes before hits.

@@ -119,7 +119,8 @@ def _main_language(texts: Sequence[str]) -> str | None:
 def _language(text: str) -> str | None:
     """Return the language of a text, or its script if that is not Latin; None if unclear.
 
-    A language needs two stop words more than any other one.
+    The name is in lower case, such as `english` or `cyrillic`. A language needs two stop words more
+    than any other one.
     """
     scripts = Counter(
         unicodedata.name(character, "").partition(" ")[0]

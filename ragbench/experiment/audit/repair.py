@@ -60,7 +60,10 @@ class _RowLabel:
         return replace(anchor, status="gone", finding=finding, documents=(), span=None)
 
     def record(self, anchor: QuoteAnchor) -> AnchoredLabel:
-        """Return the label and its anchor as the record of the report."""
+        """Return the label and its anchor as the record of the report.
+
+        Start and end are those of the anchor; None without a span, and for a label without place.
+        """
         span = None if self.quote.place is None else anchor.span
         return AnchoredLabel(
             status=anchor.status,
@@ -130,7 +133,10 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
 
 
 class _StaleTable:
-    """Table of questions that was written for earlier documents.
+    """Table of questions that was written for earlier documents, read when it is created.
+
+    `labels` returns its gold quotes, `repaired_cells` the changes of a row, and `write` writes the
+    rows with such changes. Errors of the files are those of `repair_labels`.
 
     Attributes:
         path: The file.
@@ -198,7 +204,10 @@ class _StaleTable:
             yield _RowLabel(row, GoldQuote(question, home, quote), is_clear=is_clear)
 
     def open_cells(self) -> dict[str, Any]:
-        """Return column -> cell, one entry, that leaves a row out of every run."""
+        """Return column -> cell, one entry, that leaves a row out of every run.
+
+        The column is `keep` in its spelling in the file; the cell is `no`, in JSON `false`.
+        """
         present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
         # the column may have another spelling; a second `keep` beside it would be ambiguous
         column = next(iter(columns_named(present, [KEEP])), KEEP)

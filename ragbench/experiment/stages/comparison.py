@@ -58,7 +58,7 @@ def _fingerprint(column: ScoreColumn) -> str:
 def with_reasons(
     plan: Plan, results: Results, comparisons: comparison.Comparisons
 ) -> comparison.Comparisons:
-    """Return the comparisons; a measure that tells nothing gets a reason, and no best system.
+    """Return the comparisons; a retrieval measure that tells nothing gets a reason, and no best.
 
     Adds a sentence for each reason to the warnings of the results. A measure that reads gold
     answers tells something as long as one is not 0; a doubt about its answers is warned of once.
@@ -186,7 +186,11 @@ def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 
 
 class Compare(StoredStage):
-    """Stage that compares the systems; its results are stored, as intervals and tests take time."""
+    """Stage that compares the systems; its results are stored, as intervals and tests take time.
+
+    All comparisons are one item. `collect` reads the systems and answers of the results, and sets
+    `results.comparisons`.
+    """
 
     kind, version = "compare", 1
     has_texts = False  # numbers, and names by which they are looked up
@@ -292,7 +296,9 @@ def compare_over_sources(
 ) -> list[comparison.OverSource]:
     """Return the differences of each retriever over one other from that one, if both are scored.
 
-    By retriever in the order of the config, then by score; missing ends of an interval are None.
+    Such a retriever has one source, as a reranker has. A difference is the retriever minus its
+    source. By retriever in the order of the config, then by score; missing ends of an interval are
+    None.
     """
     by_name = {system.name: system for system in systems}
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}

@@ -83,7 +83,10 @@ def stages_of(workspace: Workspace) -> list[Stage]:
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
-    """Return the stage that answers by a system; `retrieve` has its retriever's stage by name."""
+    """Return the stage that answers by a system; `retrieve` has its retriever's stage by name.
+
+    A control reads the baseline, or the first scored retriever if that is no retriever.
+    """
     plan = workspace.plan
     if system.type == "app":
         return AskApp(workspace, system)
@@ -158,9 +161,11 @@ class Forecast:
 def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
     """Return the record that `ragbench plan --json` prints.
 
-    `cost` has the lowest and highest number of calls, tokens and dollars, as `Estimate.to_dict`
-    does. Without a forecast, `queries` and `cost` are None, and `stages` and `warnings` are empty.
-    `workers` and `kept_failures` are left out if there are none.
+    Keys are `schema`, `name`, `queries` (their number), `stages` (each as `Step.to_dict`), `cost`
+    (as `Estimate.to_dict`: the lowest and highest number of calls, tokens and dollars), `workers`,
+    `kept_failures`, `warnings` and `not_made`. Without a forecast, `queries` and `cost` are None,
+    and `stages` and `warnings` are empty. `workers` and `kept_failures` are left out if there are
+    none.
 
     Args:
         name: Name of the experiment.
@@ -200,11 +205,12 @@ def unfinished_token(folder: Path) -> str | None:
 
 
 def forecast(plan: Plan) -> Forecast:
-    """Count stored items and estimate the cost of the others, without making or sending any.
+    """Return the numbers of stored items and the cost of the others, without making or sending any.
 
     An item that depends on one that is not made cannot be looked up: it counts as missing, and its
-    cost is estimated from gold answers and passages of the corpus. Nothing is written. Raises as
-    `build_executor` does, and a DataError if the store cannot be read.
+    cost is estimated from gold answers and passages of the corpus. No item is stored, but the store
+    notes the use of those that are read, and removes malformed ones. Raises as `build_executor`
+    does, and a DataError if the store cannot be read.
     """
     config = plan.config
     executor = build_executor(config)

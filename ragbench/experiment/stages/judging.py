@@ -48,7 +48,7 @@ _NO_KEY = frozenset(
 
 
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
-    """Return the texts of the passages of an answer; [] if it has an empty list of passages.
+    """Return the texts of the passages of an answer, with titles; [] if its list is empty.
 
     None where it failed, does not tell its passages, or has ids without a text alone.
     """
@@ -60,6 +60,9 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
 
 class Verdicts(StoredStage):
     """Stage that judges items by each rubric of a judge; each rubric has stored items of its own.
+
+    `by_item` returns the verdicts, and `collected` their score columns; both make missing ones. It
+    has a slot per item and rubric, item by item.
 
     Attributes:
         name: Name of the judge.
@@ -189,7 +192,7 @@ class Verdicts(StoredStage):
         return name if method in _OWN_REPLY_METHODS else method
 
     def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return the number of items, not of verdicts, and their unit.
+        """Return the number of items, not of verdicts, and their unit: `queries` or `answers`.
 
         Raises:
             IndexError: There are no items.
@@ -198,7 +201,10 @@ class Verdicts(StoredStage):
         return sum(map(len, self._groups(todo).values())), unit
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Judge items in random order; the others have `OVER_BUDGET` when the time is up."""
+        """Judge items in random order, and keep the verdicts.
+
+        Items without a verdict when the time is up get one with the cause `OVER_BUDGET`.
+        """
         names, seed = list(self._rubrics), self.plan.config.seed
         unjudged = set(todo)
         for rubric_names, rows in self._groups(todo).items():
@@ -248,6 +254,9 @@ class Verdicts(StoredStage):
 class JudgeAnswers(Verdicts):
     """Stage that judges the answers of one system; no judge is asked about a failed answer.
 
+    `collect` adds columns, verdicts and usage to the results. A failed answer has a row too, with
+    its cause.
+
     Attributes:
         system: System whose answers are judged.
     """
@@ -265,7 +274,7 @@ class JudgeAnswers(Verdicts):
         return self.judge.judge.computes
 
     def _items(self, answers: Answers) -> Sequence[JudgedItem]:
-        """Return the item of each answer, read on access; without an answer where it failed."""
+        """Return the item of each answer, read on access; its `answer` is None where it failed."""
 
         def item_at(row: int) -> JudgedItem:
             outcome = answers.outcomes[row]
@@ -298,8 +307,8 @@ class JudgeAnswers(Verdicts):
         """Judge the stored answers to some queries, and store the verdicts.
 
         The answering stage must have paid for these queries: its `partial` is read. Queries without
-        an answer are skipped, and so are answers with a stored verdict. Once the
-        budget is spent, the other answers get no verdict, without an error.
+        an answer are skipped, and so are answers with a stored verdict. Once the budget is spent,
+        the other answers get no verdict, without an error.
 
         Args:
             rows: Positions of the queries in the plan.

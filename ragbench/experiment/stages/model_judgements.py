@@ -127,7 +127,8 @@ def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) 
 class JudgePassages(Stage):
     """Stage that fills the qrels by a judge, which grades hits of all rankings.
 
-    Without `metrics.retrieval.fill` it does nothing.
+    `filled` has all judgements with the counts, and `qrels` those alone; the first access of either
+    asks the judge. Without `metrics.retrieval.fill` it does nothing: `qrels` are those of people.
 
     References:
         Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.

@@ -30,7 +30,9 @@ MOST_IN_ALL_PAIRS = 4
 class JudgePairs(Stage):
     """Stage that compares the answering systems by the pairwise rubrics of a judge.
 
-    Verdicts are made again in each run, from stored replies where the judge asks a model.
+    Up to four systems are judged in all pairs, more of them each with the baseline, unless `pairs:`
+    of the judge says otherwise; controls are left out. Verdicts are made again in each run, from
+    stored replies where the judge asks a model. `collect` adds them to `results.preferences`.
 
     Attributes:
         name: Name of the judge.
@@ -185,7 +187,8 @@ def _compared_pair(
     """Return the outcomes of two systems per query: 1 if the first wins, 0.5 tied, 0 if it loses.
 
     Of several samples, the system that wins more pairs of samples wins the query. A pair with a
-    failed answer has failed, and so has a query all of whose pairs failed.
+    failed answer has failed, and so has a query all of whose pairs failed. The result also counts
+    the queries with the same answers of both systems.
 
     Args:
         one: Answers of the first system.

@@ -64,7 +64,7 @@ def retrieve(
             retriever without such an index, searches here.
 
     Raises:
-        AdapterError: The search on workers fails as a whole; see `Executor.map`.
+        AdapterError, RuntimeError: The search on workers fails as a whole; see `Executor.map`.
     """
     is_local = executor is not None and executor.is_here
     index = retriever.index_search(top_k) if is_local else None
@@ -118,7 +118,8 @@ def _search_on_workers(
 ) -> Iterator[QueryOutcome]:
     """Search the index of a retriever on workers; yield position and outcome of each query.
 
-    Failed requests first. Requests are created and hits are read here, where the corpus is.
+    Queries whose request fails come first, then the others in order. Requests are created and hits
+    are read here, where the corpus is. Raises as `Executor.map` does.
     """
 
     def request(position: int) -> Any:
@@ -141,7 +142,10 @@ def _search_on_workers(
 def _search_block(
     find: Callable[[Any, Any], Any], owner: str, index: Any, requests: list[Any]
 ) -> list[Outcome[Any]]:
-    """Return the outcome of each request to an open index, in a worker; each fails by itself."""
+    """Return the outcome of each request to an open index, in a worker.
+
+    An error of `find(index, request)` becomes the cause of that request alone.
+    """
     return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
 
 
@@ -181,7 +185,7 @@ def make_ready(workspace: base.Workspace, name: str) -> Retriever:
 def note_encodings(workspace: base.Workspace, name: str) -> None:
     """Record the number of texts that a retriever encoded so far, of stored ones, and seconds.
 
-    Nothing for a retriever that encodes no texts.
+    `workspace.work` has them under `encode NAME`. Nothing for a retriever that encodes no texts.
     """
     if (counts := workspace.plan.retrievers[name].encodings) is not None:
         workspace.work[f"encode {name}"] = Work(counts.texts, counts.stored, counts.seconds)
@@ -206,11 +210,13 @@ def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
 class Retrieve(base.StoredStage):
     """Stage that retrieves the hits of every query, from the corpus or from other retrievers' hits.
 
+    `outcomes` has the hits of each query, or the cause of its failure.
+
     Attributes:
         name: Name of the retriever.
         top_k: Largest number of hits of a query.
         retriever: Retriever.
-        sources: Stages whose hits it combines; empty for a retriever over the corpus.
+        sources: List of the stages whose hits it combines; empty for a retriever over the corpus.
     """
 
     kind, version = "retrieve", 1
@@ -296,7 +302,10 @@ class Retrieve(base.StoredStage):
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
     def slots(self) -> list[base.Slot | None]:
-        """Return a slot for each query; None for a query that failed in a source."""
+        """Return a slot for each query; None for a query that failed in a source.
+
+        The key of a query whose source is pending is `UNKNOWN`.
+        """
         failed, rankings = self._inputs
         slots: list[base.Slot | None] = []
         for row, query in enumerate(self.plan.queries):
@@ -366,7 +375,7 @@ class Retrieve(base.StoredStage):
 class Rank(base.Stage):
     """Stage that turns the hits of a retriever or an app into the ranking that is scored.
 
-    It stores nothing.
+    It stores nothing. `ranking` is made on first access, and `collect` adds it to the results.
 
     Attributes:
         name: Name of the retriever or app.
