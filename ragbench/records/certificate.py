@@ -78,7 +78,7 @@ class ProbeFound(Record):
     A field that has its default is left out of the file.
 
     Attributes:
-        status: `measured`, or another word if the probe is not available.
+        status: `measured` or `not available`.
         statistic: Name of the statistic.
         value: Its value; None if it is not available. Then counts are 0, other numbers None.
         interval: Its confidence limits.
@@ -179,7 +179,7 @@ class Confusion(Record):
     """Labels of people by level of the judge; empty if the scale has no levels.
 
     Attributes:
-        levels: Levels, in ascending order.
+        levels: Levels, from the worst label to the best.
         counts: A row for each level of people, a column for each of the judge.
     """
 

@@ -35,7 +35,10 @@ _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value",
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class _RecordType(type):
-    """Metaclass that makes every record a frozen dataclass with slots and keyword-only fields."""
+    """Metaclass that makes every record a frozen dataclass with slots and keyword-only fields.
+
+    A subclass of `Record` needs no decorator, and must not have `@dataclass`.
+    """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         """Return the class; `dataclass` creates it anew, then with `__slots__`."""
@@ -48,7 +51,8 @@ class _RecordType(type):
 class Record(metaclass=_RecordType):
     """Base of the objects of JSON files; `to_json` writes and `from_json` reads them.
 
-    A subclass only lists its fields: it is a frozen dataclass with keyword-only fields.
+    A subclass only lists its fields: it is a frozen dataclass with keyword-only fields. Its
+    constructor checks no types; `from_json` does. TypeError for a missing or unknown field.
     """
 
 
@@ -59,7 +63,7 @@ class Unfit(Exception):
         problem: The mistake: what was found.
         allowed: What is allowed instead.
         near: The allowed name nearest to a wrong one.
-        path: Keys that lead to the value.
+        path: Keys that lead to the value, the outermost first; `inside` adds one in front.
     """
 
     def __init__(self, problem: str, allowed: str | None = None, near: str | None = None) -> None:
@@ -82,8 +86,10 @@ ABSENT: Any = ()
 def flat(default: Record | None = None) -> Any:
     """Declare a field with a record whose keys stand in the object itself.
 
+    It stands as the default of an annotation in a class of records.
+
     Args:
-        default: Value if the object has none of its keys.
+        default: Value if the object has none of its keys; None is written without keys.
 
     Example:
         >>> from ragbench.records.gate import Facts, Decision
@@ -109,7 +115,7 @@ def kind(value: Any) -> str:
 
 
 class _Field(NamedTuple):
-    """A field of a record with its key in files.
+    """A field of a record with its key in files; `record_fields` returns those of a class.
 
     Attributes:
         name: Its name.
@@ -141,7 +147,11 @@ class _Field(NamedTuple):
 
 @cache
 def record_fields(record: Any) -> tuple[_Field, ...]:
-    """Return the fields of a record, in the order of its keys."""
+    """Return the fields of a class of records, or of another dataclass, in the order of its keys.
+
+    TypeError for any other class, ValueError for a field whose type is a union of several types
+    beside None.
+    """
     # cached with the fields, as evaluating annotations takes longer than reading a record
     hints = typing.get_type_hints(record, include_extras=True)
     record_fields = []
@@ -166,8 +176,8 @@ def record_fields(record: Any) -> tuple[_Field, ...]:
 def to_json(record: object) -> dict[str, Any]:
     """Return a record as a JSON object, without optional fields that have their default.
 
-    Keys are in the order of the fields; tuples become lists, and None stays None. A missing flat
-    record adds no keys.
+    Keys are in the order of the fields; tuples become lists, and None and NaN stay. A flat record
+    of None adds no keys. Values are not checked. `record` may be any dataclass.
     """
     cls: Any = type(record)
     json_object: dict[str, Any] = {}
@@ -255,7 +265,10 @@ def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
 
 @cache
 def _cleaner(hint: Any) -> Clean | None:
-    """Return the function that cleans prose in values of a type; None if the type has no prose."""
+    """Return the function that cleans prose in values of a type; None if the type has no prose.
+
+    It takes a value and the function that cleans a text, and returns the cleaned value.
+    """
     origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree
@@ -286,7 +299,7 @@ def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def is_record(hint: Any) -> bool:
-    """Return True if a type is a dataclass."""
+    """Return True if a type is a dataclass; False for an instance of one."""
     return isinstance(hint, type) and is_dataclass(hint)
 
 
@@ -308,7 +321,10 @@ def _unchanged(value: Any) -> Any:
 
 @cache
 def _writer(hint: Any) -> Write:
-    """Return the function that writes values of a type as JSON."""
+    """Return the function that writes values of a type as JSON.
+
+    Values of a type that it does not know, such as numbers and texts, are returned as they are.
+    """
     origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _writer(part_types[0])
@@ -347,7 +363,8 @@ _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
 def _reader(hint: Any) -> Read:
     """Return the function that reads values of a type from JSON; it raises `Unfit`.
 
-    Raises KeyError for a type that no file has.
+    Lists become tuples, and objects of a dataclass its instances. Raises KeyError for a type that
+    no file has.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -404,7 +421,7 @@ def _read_word(words: tuple[str, ...], value: Any) -> Any:
 
 
 def _read_worded(read: Read, allowed: str, value: Any) -> Any:
-    """Return the value of a reader, whose errors get the description of the type."""
+    """Return the value of a reader; its `Unfit` passes with the description of the type."""
     try:
         return read(value)
     except Unfit as error:
@@ -421,7 +438,10 @@ def _read_items(read: Read, allowed: str, value: Any) -> Any:
 
 
 def _read_pair(readers: list[Read], value: Any) -> Any:
-    """Return a list of fixed length as a tuple; raise `Unfit` for anything else."""
+    """Return a list of fixed length as a tuple; raise `Unfit` for anything else.
+
+    Also for a wrong element: the error names the list as a whole.
+    """
     try:
         if type(value) is list and len(value) == len(readers):
             return tuple(read(part) for read, part in zip(readers, value, strict=True))
@@ -441,7 +461,7 @@ def _read_mapping(read: Read, value: Any) -> Any:
 
 
 def _read_inside(read: Read, key: str, value: Any) -> Any:
-    """Return the value of a reader, whose errors get the key added."""
+    """Return the value of a reader; its `Unfit` passes with the key in front of its path."""
     try:
         return read(value)
     except Unfit as error:
@@ -458,9 +478,10 @@ def _keys(record: Any) -> tuple[str, ...]:
 
 
 def _read_record(record: Any, value: Any) -> Any:
-    """Return the record in an object.
+    """Return the record in an object; `record` is its class.
 
-    Raise `Unfit` for anything but an object, a missing required key, or a wrong value.
+    Unknown keys are ignored, and missing ones get the default. Raise `Unfit` for anything but an
+    object, a missing required key, or a wrong value.
     """
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", "an object")

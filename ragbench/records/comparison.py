@@ -309,7 +309,10 @@ class Comparisons(Record):
 
 
 def no_comparisons() -> Comparisons:
-    """Return empty comparisons, of a page or a run that compares nothing."""
+    """Return empty comparisons, of a page or a run that compares nothing.
+
+    Their baseline, confidence, resamples and seed are None.
+    """
     return Comparisons(confidence=None, resamples=None, seed=None)
 
 
@@ -388,8 +391,8 @@ class MovedQueries(Record):
     """Queries that moved most between two systems by one measure, the most moved first.
 
     Attributes:
-        up: Number of queries with a higher score.
-        down: Number of queries with a lower score.
+        up: Number of queries with a better score.
+        down: Number of queries with a worse score.
         same: Number of queries with the same score.
         queries: The queries that moved most.
         measure: Name of the measure.
@@ -426,6 +429,8 @@ class RunSince(Record):
 class ComparedRuns(Comparisons):
     """Comparisons of the systems of several runs, or of one, as `ragbench compare` shows them.
 
+    `compare_sources` makes them; gates, moved queries, runs and questions are added later.
+
     Attributes:
         sources: Compared runs and files; the first is the baseline of the others.
         queries: Number of common queries; those of the base if the comparison is unpaired.
@@ -456,9 +461,9 @@ class ComparedRuns(Comparisons):
 
     @property
     def firsts(self) -> list[MeasureComparison]:
-        """First measure of each kind that tells systems apart; of any kind if none does.
+        """First measure of each kind, of those that tell systems apart; of all if none does.
 
-        In the order of the measures; [] without measures.
+        In the order of the measures; [] without measures. Kinds are retrieval, generation, judge.
         """
         by_kind: dict[str | None, MeasureComparison] = {}
         # a page without any measure that tells systems apart still shows one

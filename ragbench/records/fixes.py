@@ -161,7 +161,7 @@ class LostGroups(Record):
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence for each group, or one that says that there is none."""
+        """A sentence for each group, or one that says that there is none; without full stops."""
         if not self.groups:
             return ["no group has more lost questions than chance would give"]
         return [

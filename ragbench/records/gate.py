@@ -68,7 +68,8 @@ class Facts(Record):
     """Numbers behind a verdict, in full; each kind of gate has some of them.
 
     Here null and an absent key differ: a number that the gate looked for and that is not known is
-    null, a number of other kinds of gates (`ABSENT`) has no key.
+    null, a number of other kinds of gates has no key. In Python the one is None and the other is
+    `ABSENT`, an empty tuple. Fields with the default None have no key if they are None.
 
     Attributes:
         value: Cost of the system.
@@ -104,6 +105,8 @@ class Facts(Record):
     def change(self) -> str:
         """Difference and its interval, as the reasons of gates begin; empty without a difference.
 
+        Without an interval it is the difference alone; numbers have four digits and a sign.
+
         Example:
             >>> Facts(difference=-0.5, interval=(-0.5276, -0.4449)).change
             '-0.5 [-0.5276, -0.4449]'
@@ -136,7 +139,8 @@ class DropFacts(Record):
 class Decision(Record):
     """Decision on a gate for one system, with the numbers behind it.
 
-    The kind of gate decides; `decide_gates` adds the gate and its line.
+    The kind of gate decides, as `Decision("fail", "0.2 < 0.3", ...)`; `decide_gates` adds the gate
+    and its line.
 
     Attributes:
         gate: The condition.

@@ -42,7 +42,10 @@ def field_texts(record: Any) -> dict[str, str]:
 
 
 def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
-    """Return the schema of a record; records inside it are added to `definitions`."""
+    """Return the schema of a record; records inside it are added to `definitions`.
+
+    `record` is the class. `definitions` (name of the class -> schema) changes in place.
+    """
     texts, properties, required = field_texts(record), dict[str, Schema](), list[str]()
     for declared in codec.record_fields(record):
         if declared.is_flat:
@@ -64,7 +67,10 @@ def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
 
 
 def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
-    """Return the schema of the values of a type; `{}` for any value."""
+    """Return the schema of the values of a type; `{}` for any value.
+
+    A record is a reference into `definitions`, which gets its schema.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _value(inner[0], definitions)

@@ -152,7 +152,7 @@ class UnscoredRow(Record):
     """A query without a score, and the cause.
 
     Attributes:
-        status: Whether the score failed or does not apply.
+        status: `failed` or `not_applicable`.
         cause: The word of the cause.
         detail: The cause in full: the text of an error.
         sample: Number of the answer, of several; None if the query as a whole has no score.

@@ -158,6 +158,8 @@ class CheapestSystem(Record):
 def cost_text(cost: QueryCost, *costs: float) -> str:
     """Return costs of a query with their unit, joined by `against`.
 
+    Costs have three significant digits, from 100 on no decimals. `latency_ms` is in `ms`.
+
     Example:
         >>> cost_text("usd", 0.00031, 0.0041), cost_text("tokens", 2045)
         ('0.00031 against 0.0041 USD a query', '2,045 tokens a query')
@@ -458,8 +460,9 @@ class Summary(Record):
     def exit_code(self, *, strict: bool = False) -> int:
         """Return the exit code of the run: 7 if a server cannot be reached, else `exit_code_of`.
 
-        7 stands in place of 3 and 4: the reason why the run is incomplete, or a gate undecided. A
-        failed gate comes before it: another server would not mend that.
+        Those are 2 for a refused gate, 1 for a failed one, 4 for an undecided one (with `strict`
+        only), 3 for an incomplete run and 0. 7 stands in place of 3 and 4 if the run is incomplete:
+        the server is the reason. A failed gate comes before it: another server would not mend that.
         """
         code = exit_code_of(self.gates, complete=self.complete, strict=strict)
         is_open = code in (EXIT_INCOMPLETE, EXIT_UNDECIDED) and not self.complete
