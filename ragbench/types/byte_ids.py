@@ -82,7 +82,7 @@ class ByteIds:
         return self.data[start : start + int(self.lengths[row])].tobytes()
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> ByteIds:
-        """Return the ids of some rows in their order.
+        """Return the ids of some rows, in the order of `rows`, or those where a mask is True.
 
         They share the buffer, which is not copied.
         """
@@ -124,7 +124,8 @@ class ByteIds:
 
         Args:
             number: Position of the word in the id, from 0: bytes 8 * number to 8 * number + 7.
-            rows: Rows to read, each with at least one byte there; None reads all ids.
+            rows: Rows to read, each with at least one byte there; None reads all ids, which then
+                all need one. In word 0 an id may be empty.
         """
         starts, lengths = self.starts, self.lengths
         if rows is not None:
@@ -368,8 +369,9 @@ def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
 class TextIds(Sequence[str]):
     r"""Sequence of n ids of a file, decoded when they are read; some 30 bytes per id.
 
-    A file of a million hits becomes a run without a million Python objects. Indexing returns an id
-    as text, a slice a list. Raises IndexError beyond the ids.
+    A file of a million hits becomes a run without a million Python objects. `of`, `packed` and
+    `joined` make it. Indexing returns an id as text, a slice a list. Raises IndexError beyond the
+    ids.
 
     Attributes:
         as_bytes: Ids in one buffer, each followed by a line end.

@@ -31,7 +31,8 @@ def id_bytes(identifier: str) -> bytes:
 def check_ids(nested: Mapping[Any, Any], source: str) -> None:
     """Check that `nested` is {query id: {document id: number}} with ids that are text.
 
-    The numbers are not checked. An empty mapping is valid.
+    The numbers are not checked. An empty mapping is valid. `source` is the word for it in messages,
+    such as `run`.
 
     Raises:
         DataError: `nested` or a value is no mapping, or an id is not text; names the query.
@@ -53,7 +54,8 @@ def check_ids(nested: Mapping[Any, Any], source: str) -> None:
 def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:
     """Return True if all query ids are text and all values plain dictionaries, or if none exist.
 
-    A dictionary of a subclass is not plain. The document ids inside are not checked.
+    A dictionary of a subclass is not plain. The document ids inside are not checked. `source` is
+    the word for `nested` in the message, such as `run`.
 
     Raises:
         DataError: `nested` is no mapping.
@@ -93,7 +95,7 @@ def id_error(identifier: object, source: str, query_id: str | None = None) -> Da
 
 
 def checked_score(score: Any, query_id: str, document: str) -> float:
-    """Return a score as float; infinite scores are valid.
+    """Return a score as float; infinite scores are valid, and True counts as 1.
 
     Raises:
         DataError: The score is no number, NaN, or too large for a double.

@@ -49,6 +49,8 @@ CALLS_ALLOWED = "a list of {name, arguments, output}"
 class ToolCall:
     """Call of a tool with its arguments and, if known, its output.
 
+    `read_tool_calls` reads it from other forms; the constructor checks nothing.
+
     Attributes:
         name: Name of the tool.
         arguments: Value of each argument as in JSON; an argument that is null counts as omitted.
@@ -84,8 +86,10 @@ class ToolCall:
 class Turn:
     """Turn of a conversation: all messages in a row of one speaker.
 
+    `read_turns` reads it from other forms; the constructor checks nothing.
+
     Attributes:
-        role: Speaker of the messages.
+        role: Speaker of the messages: `user`, `assistant` or `system`.
         text: Text of the messages, separated by blank lines; empty if they only call tools.
         contexts: Passages retrieved for the turn; empty if none are known.
         tool_calls: Tool calls of the turn, in order; empty if none are known.
@@ -112,7 +116,10 @@ class Turn:
 
 
 def format_turn(turn: Turn) -> str:
-    """Return a turn as one line: role and text, the number of its passages, its tool calls."""
+    """Return role and text of a turn, and in brackets the number of its passages and its calls.
+
+    As `user: How old is it? (2 passages, clock({}))`; line ends of the text stay.
+    """
     details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
     details += [call.written for call in turn.tool_calls]
     return f"{turn.role}: {turn.text}" + (f" ({', '.join(details)})" if details else "")
@@ -121,6 +128,8 @@ def format_turn(turn: Turn) -> str:
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """Conversation split into earlier turns, the last question and its answer.
+
+    `cut_conversation` returns it.
 
     Attributes:
         turns: Turns before the question.
@@ -145,9 +154,13 @@ class Conversation:
 
 @dataclass(slots=True)
 class _Draft:
-    """Turn under construction, to which further messages are added.
+    """Turn under construction, to which further messages are added; `to_turn` returns the turn.
 
     Attributes:
+        role: Speaker of the messages.
+        texts: Text of each message; blank ones are left out of the turn.
+        contexts: Passages of all messages.
+        calls: Tool calls of all messages.
         ids: Id of each call, to which the message of a tool refers; None for a call without one.
     """
 
@@ -160,8 +173,9 @@ class _Draft:
     def add_output(self, message: Entries, output: str) -> None:
         """Store the output of a tool in the first call of its id, in place of an earlier output.
 
-        Without an id, it joins the first call without an output. An output without a call adds a
-        call without arguments, named as the message or `unknown`.
+        The message has the id under `tool_call_id`. Without an id, the output joins the first call
+        without one. An output without a call adds a call without arguments, with the `name` of the
+        message or `unknown`.
         """
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):
@@ -312,6 +326,8 @@ class _ConversationReader:
 
     def _list(self, value: Json, place: str, allowed: str) -> list[Json]:
         """Return the items of a list or another iterable; [] for None if `place` is not empty.
+
+        `place` and `allowed` are the begin of the message and the allowed forms in it.
 
         Raises:
             Exception: The error of `fail` after `place`, for a text, an object, or no iterable, and
@@ -483,7 +499,10 @@ def _first(values: Entries, names: Sequence[str]) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """Return the words for a value of the wrong form, for messages."""
+    """Return the words for a value of the wrong form, for messages.
+
+    They are `null`, `a list`, `text`, `an object with role, name`, or the name of the type.
+    """
     if value is None:
         return "null"
     if isinstance(value, Mapping):

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 
 class MayHoldSecrets:
-    """Mark, inside `Annotated`, of texts from outside that may hold secrets, such as errors."""
+    """Mark, inside `Annotated`, of texts from outside that may hold secrets, such as errors.
+
+    The class itself is the mark, as in `Prose`; it has no instances.
+    """
 
 
 # Text that may hold a secret, such as the text of an error; `cleaned` masks it before writing.
@@ -18,7 +21,7 @@ OMITTED = "omitted"
 
 
 def optional(default: Any = None) -> Any:
-    """Declare a field that is left out of the file if it equals its default value.
+    """Declare a dataclass field that is left out of the file if it equals its default value.
 
     If `default` is a list or dictionary, the default is an empty one, whatever it holds. Without
     `default` it is None.

@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 
 class _Packed(Sequence[T]):
-    """Sequence whose items are decoded in blocks when they are read."""
+    """Sequence whose items are decoded in blocks when they are read.
+
+    A subclass has a length and `_between(start, stop)`, which returns a list of items. Indexing
+    gives an item, a slice a list; IndexError beyond the items.
+    """
 
     __slots__ = ()
 
@@ -90,7 +94,8 @@ def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
 class PackedDocuments(_Packed[Document]):
     """Corpus in arrays, which may be mapped from disk; documents are decoded when they are read.
 
-    Loaders make it for large corpora; ids are held in memory.
+    Loaders make it for large corpora; ids are held in memory once they are read. Indexing decodes a
+    document, a slice a list. Raises IndexError beyond the documents.
 
     Attributes:
         packed_ids: Ids of the n documents.

@@ -159,7 +159,10 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
 
 
 def _total(values: Sequence[N | None], add: Callable[[Sequence[N]], N]) -> N | None:
-    """Return the sum of numbers by `add`; None if one of them is None, or if it is above 2**53."""
+    """Return the sum of numbers by `add`; None if one of them is None, or if it is above 2**53.
+
+    Without numbers it is 0.
+    """
     numbers = [value for value in values if value is not None]
     # `math.fsum` raises an error for a sum that no float holds.
     if len(numbers) < len(values) or max(numbers, default=0) > _LARGEST_COUNT:

@@ -148,6 +148,8 @@ class Value(float):
 class Score:
     """Value of one item by one measure or metric, or the cause why it has none.
 
+    `float(score)` is the value, or NaN.
+
     Attributes:
         value: Score; None if there is none.
         cause: Cause of a missing score; `Cause.SCORED` if there is one.
@@ -262,7 +264,7 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """Verdict of a judge on one item by one rubric.
+    """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
 
     Attributes:
         score: Score from 0 to 1; None if the judgement failed or does not apply.

@@ -72,7 +72,8 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 def spans_fingerprint(spans: Iterable[Span]) -> str:
     """Return a hash of gold spans, in any order: of their quotes, else of their positions.
 
-    A quote that moves within its document keeps the hash. Without spans it is that of no text.
+    It has 12 hexadecimal digits. A quote that moves within its document keeps the hash, and a span
+    that comes twice changes it. Without spans it is that of no text.
     """
     # by quote, so that an edit elsewhere in a document does not make it another test set
     rows = [(span.document, span.quote or f"{span.start}:{span.end}") for span in spans]

@@ -33,7 +33,7 @@ _CONTROL |= {code: f"\\x{code:02x}" for code in range(32) if code not in (9, 10)
 
 
 class Frame(Protocol):
-    """Table with named columns."""
+    """Table with named columns, of pandas, polars or Arrow: `frame[name]` is a column."""
 
     def __getitem__(self, name: str, /) -> Any:
         """Return the column of a name."""
@@ -51,11 +51,13 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
     """Return {query id: {document id: score}} and {query id: number of repeats} of a data frame.
 
     The frame has a row per hit. A document that repeats within a query counts once, at its best
-    score, as in a run file. Ids and scores are not checked. Queries and documents are in the order
-    of their first rows; an empty frame gives ({}, {}).
+    score, as in a run file. Ids and other scores are not checked. Queries and documents are in the
+    order of their first rows; queries without repeats are absent from the second mapping. An empty
+    frame gives ({}, {}).
 
     Raises:
-        DataError: The column of queries, documents or scores is missing.
+        DataError: The column of queries, documents or scores is missing, or a score of a repeated
+            document is no number or NaN.
     """
     rankings: dict[str, dict[str, float]] = {}
     duplicates: dict[str, int] = {}
@@ -219,7 +221,8 @@ def plain(value: Any) -> Any:
     """Return a cell with types of Python only: None for a missing value, lists for arrays.
 
     Missing values are NaN, and NA and NaT of pandas. A LangChain document becomes a mapping of its
-    id, if it has one, `text` and `metadata`.
+    id, if it has one, `text` and `metadata`. Keys of mappings become text, and tuples lists; other
+    objects are returned as they are.
     """
     if type(value) in (str, bool, int, type(None)):
         return value
