@@ -38,6 +38,8 @@ FAILURES = {
 class QuestionCounts:
     """Number of questions of each kind that a model writes, the option `--kinds`.
 
+    It is created by keywords; a kind that is not named has 0 questions.
+
     Attributes:
         fact: Questions that one passage answers.
         unanswerable: Questions that the corpus nearly answers.
@@ -49,7 +51,7 @@ class QuestionCounts:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPassage:
-    """Part of a document that a question is written about.
+    """Part of a document that a question is written about; `draw_passages` yields them.
 
     Attributes:
         document: The whole document.
@@ -63,6 +65,9 @@ class QuestionPassage:
 @dataclass(frozen=True, slots=True)
 class QuestionCandidate:
     """Question with its gold, and the result of its checks.
+
+    `check(name, reason)` returns a new candidate, which has failed if there is a reason; `row()`
+    returns the cells of its row in the table.
 
     Attributes:
         passage: Passage that it was written about.
@@ -97,7 +102,11 @@ class QuestionCandidate:
         return replace(self, checks=(*self.checks, name))
 
     def row(self) -> list[str]:
-        """Return the cells of `COLUMNS`; `relevant` is empty for an unanswerable question."""
+        """Return the cells of `COLUMNS`; `relevant` is empty for an unanswerable question.
+
+        `id` is `q-` with a hash of kind, document and question. `keep` is no for a failed
+        candidate, else yes.
+        """
         document = self.passage.document.id
         return [
             f"q-{content_id(f'{self.kind} {document} {self.question}')}",
@@ -115,11 +124,11 @@ def to_table(candidates: Sequence[QuestionCandidate], *, reasons: bool = False) 
     """Return the CSV table of candidates in order, with a column `reason` if `reasons` is True.
 
     Cells that a spreadsheet would run as formulas get an apostrophe. No candidates give the header.
-    With `reasons`, a candidate that failed no check raises KeyError.
+    The reason of a candidate that failed no check is empty.
     """
     if not reasons:
         return to_csv(COLUMNS, [candidate.row() for candidate in candidates])
-    rows = [[*c.row(), f"{FAILURES[c.failure]}: {c.reason}"] for c in candidates]
+    rows = [[*c.row(), c.failure and f"{FAILURES[c.failure]}: {c.reason}"] for c in candidates]
     return to_csv([*COLUMNS, "reason"], rows)
 
 

@@ -70,9 +70,10 @@ def _pointers() -> tuple[re.Pattern[str], ...]:
 
 
 def copy_problem(question: str, passage: QuestionPassage) -> str:
-    """Return the share of its words that a question copies from a sentence; empty up to 90 %.
+    """Return the number of words that a question copies, as a sentence; empty up to 90 % of them.
 
-    The rule is that of `ragbench audit`: question words do not count, nor do short questions.
+    They count if they stand in one sentence of the passage. The rule is that of `ragbench audit`:
+    question words do not count, nor do short questions.
     """
     copied = copied_words(question, passage.document.title, passage.text)
     return f"one sentence has {copied[0]} of its {copied[1]} words" if copied else ""
@@ -94,7 +95,11 @@ def is_match(answer: str, reference: str, question: str) -> bool:
 
 
 class KeptQuestions:
-    """Questions that were kept, among which a candidate may have a repetition."""
+    """Questions that were kept, among which a candidate may have a repetition.
+
+    It is created with kept questions, and `add` adds further ones; `len` counts them. `check`
+    returns a candidate after the check `unique`, which it fails if it repeats one of them.
+    """
 
     def __init__(self, questions: Iterable[QuestionCandidate] = ()) -> None:
         self._questions: list[QuestionCandidate] = []
@@ -113,10 +118,11 @@ class KeptQuestions:
         self._by_gold.setdefault(_gold_of(question), question)
 
     def check(self, candidate: QuestionCandidate) -> QuestionCandidate:
-        """Return the candidate after the check that it repeats none of the questions.
+        """Return the candidate after the check `unique`, that it repeats none of the questions.
 
-        It repeats a question that asks for the same by the rule of `ragbench audit`, and one with
-        the same document, quote and answer, whatever its words.
+        A candidate that failed an earlier check is returned as it is. Another one repeats a
+        question that asks for the same by the rule of `ragbench audit`, and one with the same
+        document, quote and answer, whatever its words.
         """
         rows = [] if candidate.failure else self._index.find(candidate.question)
         repeated = [self._questions[row] for row in rows]

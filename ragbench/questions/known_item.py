@@ -23,9 +23,10 @@ _N_TERMS = 3
 def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list[QuestionCandidate]:
     """Return known-item candidates with their checks, until n of them are kept.
 
-    Each passage gives one candidate, so that a small corpus gives fewer. A query is the title of
-    the document, unless that is the name of its file, and the three rarest terms of a sentence,
-    which is the quote. Terms have four letters or more, and nothing but letters.
+    Failed candidates are in the list too. Each passage gives one candidate, so that a small corpus
+    gives fewer. A query is the title of the document, unless that is the name of its file, and the
+    three rarest terms of a sentence, which is the quote. Terms have four letters or more, and
+    nothing but letters.
 
     Args:
         documents: The corpus.
@@ -44,7 +45,11 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
 
 
 def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandidate:
-    """Return the candidate of the sentence with the rarest terms of a passage."""
+    """Return the candidate of the sentence with the rarest terms of a passage.
+
+    Without a sentence with three terms it has failed the check `rare_terms`. `frequency` has the
+    number of documents with each word.
+    """
     document = passage.document
     # a title that is the name of the file says nothing
     title = "" if document.title == PurePosixPath(document.id).name else document.title

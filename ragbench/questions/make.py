@@ -36,6 +36,10 @@ Job = tuple[QuestionPassage, Sequence[str]]
 class QuestionMaker:
     """Maker of questions about a corpus, by the prompts for one model.
 
+    It is created with the documents, the prompts and a seed. `make` returns kept and failed
+    candidates, and raises CallFailure, DataError or OptionError; `bound` returns the most that it
+    can cost, and sends nothing.
+
     Attributes:
         is_over_budget: True after a call that the budget refused; then no further round begins.
     """
@@ -56,8 +60,9 @@ class QuestionMaker:
     ) -> list[QuestionCandidate]:
         """Return all candidates of a kind with their checks, until n of them are kept.
 
-        It ends without n after 4 * n candidates, or with the budget. Candidates are in the order of
-        their passages. When all passages were used, each is used again for another question.
+        Failed candidates are in the list too, with `failure`. It ends without n after 4 * n
+        candidates, or with the budget. Candidates are in the order of their passages. When all
+        passages were used, each is used again for another question.
 
         Args:
             engine: Engine of the model.
@@ -128,7 +133,10 @@ class QuestionMaker:
         return total
 
     def _passages(self, kind: str, n: int) -> list[QuestionPassage]:
-        """Return as many drawn passages as a kind can need; raise a DataError if there is none."""
+        """Return as many drawn passages as a kind can need; raise a DataError if there is none.
+
+        These are 4 * n, or all of a smaller corpus, in the order of the draw.
+        """
         drawn = base.draw_passages(self._documents, f"{self._seed} {kind}")
         passages = [*islice(drawn, MOST_CANDIDATES * n)]
         if not passages:
@@ -157,7 +165,10 @@ class QuestionMaker:
         return [passages[hit.id] for hit in hits]
 
     def _requests(self, candidate: QuestionCandidate) -> dict[str, llm.ChatRequest]:
-        """Return name of a check -> its request, for a candidate that has its question."""
+        """Return name of a check -> its request, for a candidate that has its question.
+
+        It is `not_in_corpus` for `unanswerable`, else `answered` and `closed_book`.
+        """
         question, passage = candidate.question, candidate.passage
         if candidate.kind == UNANSWERABLE_KIND:
             passages = self._best_passages(question)
@@ -173,8 +184,9 @@ class QuestionMaker:
     ) -> QuestionCandidate:
         """Return a candidate about a passage with all checks but that of its repetition.
 
-        A call that fails is a failed check, and a repetition of one of `questions`, those that were
-        kept before the round, takes no further call. Raises as `make` does.
+        `job` is the passage with the earlier questions about it. A call that fails is a failed
+        check, `budget` or `reply`. A repetition of one of `questions`, those that were kept before
+        the round, takes no further call. Raises as `make` does.
         """
         passage, earlier = job
         candidate = QuestionCandidate(passage, kind)
@@ -199,7 +211,8 @@ class QuestionMaker:
     def _check_words(self, candidate: QuestionCandidate) -> QuestionCandidate:
         """Return a candidate after the checks that need no model, with the quote of its document.
 
-        A quote that does not stand there is that of the model.
+        They are `quote`, for `fact` alone, `self_contained` and `not_copied`. A quote that does not
+        stand in the document is that of the model.
         """
         passage = candidate.passage
         if candidate.kind == "fact":
@@ -213,12 +226,19 @@ class QuestionMaker:
 
 
 async def _ask(engine: llm.ChatEngine, request: llm.ChatRequest) -> Any:
-    """Return the JSON value of a reply; an unreadable one is not asked for again."""
+    """Return the JSON value of a reply; CallFailure if the call fails or the reply is unreadable.
+
+    An unreadable reply is not asked for again.
+    """
     return (await llm.ask_structured(engine.aask, request, reasks=0)).value
 
 
 def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:
-    """Return a candidate with the texts that the model wrote, each on one line but the quote."""
+    """Return a candidate with the texts that the model wrote, each on one line but the quote.
+
+    `value` has `question`, and for `fact` also `answer` and `quote`. An unanswerable question gets
+    the reference `No answer`.
+    """
     question = " ".join(value["question"].split())
     if candidate.kind == UNANSWERABLE_KIND:
         return replace(candidate, question=question, reference=NO_ANSWER)
@@ -227,7 +247,10 @@ def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:
 
 
 def _answer_problem(check: str, value: Any, candidate: QuestionCandidate) -> str:
-    """Return the answer of the model if the candidate fails a check by it; else empty."""
+    """Return `answered '...'` if the candidate fails a check by the answer of the model; else ''.
+
+    `check` is one of `QuestionMaker._requests`; `value` has the reply's `found` and `answer`.
+    """
     is_right = checks.is_match(value["answer"], candidate.reference, candidate.question)
     passes = {
         "answered": value["found"] and is_right,

@@ -36,6 +36,9 @@ class QuestionModelOptions(
 ):
     """Options of the model that writes and answers questions.
 
+    Its bases add the options of the server, of sampling, of limits, of connections and of prices.
+    `max_tokens` None sets no limit.
+
     Attributes:
         model: The model, as the server calls it.
         max_tokens: Length limit of a reply with its reasoning, in tokens.
@@ -47,6 +50,9 @@ class QuestionModelOptions(
 
 class QuestionPrompts:
     """Prompts of one run for one model.
+
+    `question`, `answer` and `closed_book` return requests with a JSON schema for the reply; nothing
+    is sent.
 
     Args:
         options: Options of the model.
@@ -74,6 +80,8 @@ class QuestionPrompts:
     ) -> ChatRequest:
         """Return the request for a question about a passage.
 
+        The reply has `question`, and for `fact` also `answer` and `quote`.
+
         Args:
             kind: `fact` or `unanswerable`.
             passage: Passage with its document, whose title is shown.
@@ -89,7 +97,10 @@ class QuestionPrompts:
         return self._request(kind, material, hints)
 
     def answer(self, question: str, passages: Sequence[Document]) -> ChatRequest:
-        """Return the request for an answer from some passages, each with its title, best first."""
+        """Return the request for an answer from some passages, each with its title, best first.
+
+        The reply has `found`, a truth value, and `answer`.
+        """
         material = [
             (f"passage-{number}", f"{passage.title}\n{passage.text}".strip())
             for number, passage in enumerate(passages, start=1)
@@ -97,11 +108,17 @@ class QuestionPrompts:
         return self._request("answer", [*material, ("question", question)])
 
     def closed_book(self, question: str) -> ChatRequest:
-        """Return the request for an answer from the memory of the model."""
+        """Return the request for an answer from the memory of the model.
+
+        The reply has `found`, a truth value, and `answer`.
+        """
         return self._request("closed_book", [("question", question)])
 
     def _request(self, prompt: str, material: Material, hints: str = "") -> ChatRequest:
-        """Return the request of a prompt of the file, with the texts of `material` in fences."""
+        """Return the request of a prompt of the file, with the texts of `material` in fences.
+
+        `material` has (label, text) pairs; `hints` follow the text of the prompt.
+        """
         texts, fields = _texts(), _texts()["fields"][prompt]
         schema: dict[str, Any] = {
             "type": "object",

@@ -62,6 +62,8 @@ def is_kept(entry: Entry) -> bool:
 def is_update(entries: Sequence[Entry], earlier: Sequence[Entry]) -> bool:
     """Return True if two tables have the same questions and differ in reviewed rows alone.
 
+    The questions are compared by id, in their order; all cells of the other rows are equal.
+
     Args:
         entries: The reviewed table.
         earlier: The table that it would replace.
@@ -81,7 +83,11 @@ def to_reviewed_table(entries: Sequence[Entry]) -> str:
 
 
 class QuotedDocuments:
-    """Documents of a corpus in which quotes of a table of questions are looked up."""
+    """Documents of a corpus in which quotes of a table of questions are looked up.
+
+    `find(row)` returns (gold document or None, slice of it that equals the quote or ''), and raises
+    a DataError for a cell `relevant` that cannot be read.
+    """
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._by_id = {document.id: document for document in documents}

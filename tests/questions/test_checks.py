@@ -153,3 +153,10 @@ def test_a_cell_is_no_formula_and_reads_back_as_it_was(tmp_path):
     assert query.text == "=HYPERLINK(1)"
     assert data.answers == {query.id: ["-5 degrees"]}
     assert data.qrels.to_dict() == {query.id: {"-a.md": 1}}
+
+
+def test_a_candidate_that_failed_no_check_has_no_reason():
+    row = candidate("Why?").check("quote", "")
+    table = to_table([row, row.check("unique", "nearly 'Why?'")], reasons=True)
+    cells = [line.rpartition(",")[2] for line in table.splitlines()]
+    assert cells == ["reason", "", "duplicates: nearly 'Why?'"]

@@ -20,12 +20,12 @@ _FORMS = (
 
 
 class WrittenSpan(NamedTuple):
-    """Gold span as a file has it.
+    """Gold span as a file has it, checked by `read_written_spans`.
 
     Attributes:
         fields: The object, with further keys.
         document: Name of the document.
-        place: Start and end in the text of the document; None without them.
+        place: Start and end (exclusive), in characters of the document's text; None without them.
         quote: Quoted text; None without one, or if it is blank.
     """
 
@@ -66,7 +66,10 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
 class SpanReader:
     """Reader of gold spans; each span of a corpus has the text of its document as `quote`.
 
-    None stands for a span or quote that its document, or the corpus, does not hold.
+    It is created with the corpus (None without one) and the reader of ids. `read(row, column)`
+    yields (document id, span), with a DataError for an item of another form; `quoted` returns the
+    spans of a quote. None stands for a span or quote that its document, or the corpus, does not
+    hold.
     """
 
     def __init__(self, documents: Sequence[Document] | None, ids: GoldIds) -> None:

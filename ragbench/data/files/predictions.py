@@ -27,8 +27,8 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
     """Return stored answers by `query_id`, or by the text of `question` in rows without an id.
 
     The answers are in the order of the rows; an empty JSON array or a table without rows raises. A
-    failed answer is None. An empty answer, also in CSV, is an empty text, which is scored. Tool
-    calls are None if no row of the file has any, and () in other rows.
+    failed answer has `answer` None. An empty answer, also in CSV, is an empty text, which is
+    scored. Tool calls are None if no row of the file has any, and else () in rows without them.
 
     Raises:
         DataError: The file cannot be read or has no rows, a row has no key or no `answer`, a field

@@ -131,6 +131,7 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
     """Return the integers in spans of a buffer.
 
     A minus sign is allowed. None if one has more than 8 digits, a plus sign, or another character.
+    White space follows each span. No spans give an empty array.
     """
     # the usual grades have one digit
     if (ends - starts == 1).all():
@@ -192,8 +193,8 @@ class ParsedText:
 def parse_uniform(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
-    None if a line has another form, is a comment, or has a score that is no number. Some 0.1 s a
-    million lines; memory is some 6 times the text. Empty text gives None.
+    None if a line has another form, has no line end, is a comment, or has a score that is no
+    number. Some 0.1 s a million lines; memory is some 6 times the text. Empty text gives None.
     """
     data = joined_bytes(text)
     n_bytes = len(data) - len(PADDING)
@@ -229,7 +230,8 @@ def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int
     """Check lines one by one, and return the hits among them as uniform lines.
 
     Return (text of the hits, number of lines, whether one is a comment). Blank lines and comments
-    are left out of the text but counted; further fields after the sixth are cut off.
+    are left out of the text but counted; further fields after the sixth are cut off. `name` and
+    `first_line`, the number of the first line, are for messages.
 
     Raises:
         DataError: A line has a NUL byte, fewer than six fields, or a score that is no number.

@@ -79,7 +79,7 @@ class Places:
         queries: Query id -> place of the question.
         judgements: (query id, document id) -> place of the judgement; empty without a file of them.
         answers: Query id -> place of the gold answers; empty without a file of them.
-        other_splits: Name of each other split -> its queries.
+        other_splits: File name of each other split, such as `dev.tsv` -> its queries.
     """
 
     queries: Mapping[str, str]

@@ -31,8 +31,8 @@ class Beir(base.CorpusReader, base.Located):
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
     `.gz`. Queries that the split does not judge are left out and counted. A folder without
     judgements but with answers is read with all its queries; a folder without a corpus is enough to
-    score stored rankings. Creating it raises OptionError for a wrong `split`; the files are read by
-    `load`.
+    score stored rankings. `Beir(path="data/scifact")` raises OptionError for a wrong `split`. The
+    files are read by `load`, which raises a DataError for a missing file or split and a wrong line.
 
     Args:
         path: The folder.

@@ -29,6 +29,8 @@ _TAG = re.compile(r"<[^<>]*>")
 class TrecOptions(OptionSet):
     """Options of `type: trec` in the YAML.
 
+    Without a corpus (None) stored rankings can be scored; without `split` all judged topics are.
+
     Attributes:
         qrels: The judgements: query iteration document grade.
         topics: The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.
@@ -47,7 +49,9 @@ class Trec(CorpusReader):
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
-    can be scored. Creating it raises OptionError for a wrong `split`; `load` reads the files.
+    can be scored. `Trec(qrels="qrels.txt", topics="topics.txt")` is created with the options of
+    `TrecOptions`, and raises OptionError for a wrong `split`. `load` reads the files: DataError if
+    one has a wrong line, or the topics lack a judged query.
     """
 
     declares = TrecOptions

@@ -26,7 +26,7 @@ _UNSCORED_KEYS = ("output", "name", "cache")
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """Run folder in a list of runs.
+    """Run folder in a list of runs, as `list_runs` returns them.
 
     Attributes:
         name: Name of the experiment.
@@ -63,11 +63,12 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Config and manifest of a run, by which runs are compared.
+    """Config and manifest of a run, by which runs are compared; `read_facts` reads them.
 
     Attributes:
         manifest: Fingerprints of the data, versions and times.
-        config: Dotted keys of the resolved config -> value as text.
+        config: Dotted keys of the resolved config -> value as text, without `output`, `name` and
+            `cache`.
     """
 
     manifest: Manifest
@@ -218,7 +219,7 @@ def read_config(folder: Path) -> dict[str, object]:
 def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
     """Yield the dotted key and the text of each value of a config; `key` is the prefix.
 
-    Lists and empty mappings are one value.
+    The text is that of `str`, such as `None`. Lists and empty mappings are one value.
     """
     if isinstance(value, dict) and value:
         for name, inner in value.items():

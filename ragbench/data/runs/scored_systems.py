@@ -24,8 +24,9 @@ class SystemParts:
             by itself.
         generator: Generator of its answers; None for a retriever alone, a whole app, and recorded
             answers.
-        role: `system`, a whole app, or a control: a generator that answers from other passages than
-            those of a retriever, and competes with no system. A baseline file does not store it.
+        role: `system`, `app` (a whole app) or `control`: a generator that answers from other
+            passages than those of a retriever, and competes with no system. A baseline file does
+            not store it.
     """
 
     name: str
@@ -57,6 +58,8 @@ class SystemScores(SystemParts):
 @dataclass(frozen=True)
 class ScoredSystems:
     """Systems of one run, baseline file or evaluation, over the same queries.
+
+    `read_run_scores` and `read_baseline` return it; `take(rows)` returns a part of its queries.
 
     Attributes:
         source: Name of the run or file as the user wrote it, for messages and tables.

@@ -46,7 +46,8 @@ _LANGSMITH: Paths = _TABLE["langsmith"]
 def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
     """Return the span in a row, with each part at the first of its paths that has a value.
 
-    A part without a value is None, a name ''.
+    A part without a value is None, a name ''. A retriever or reranker without `documents` has its
+    output in their place. `entry` is for messages.
 
     Raises:
         DataError: The row has no id of the trace or of the span (a text that is not blank, or an
@@ -261,8 +262,9 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
     """Return the spans of a trace below a root with the input and output of the trace.
 
     Spans without a session get that of the trace. No root is added if the trace has no input, or
-    one outermost span that is a chain or agent already. The root starts with the first span and
-    ends with the last; it fails if an outermost span failed and the trace has no output.
+    one outermost span that is a chain or agent already. The root comes first; it starts with the
+    first span and ends with the last, and fails if an outermost span failed and the trace has no
+    output. `row` is the trace, with keys in snake case. A DataError if it has no id.
     """
     session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]
