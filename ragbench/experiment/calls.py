@@ -50,10 +50,11 @@ class Outcome(Generic[Value]):
 
 
 class FileRankings(Mapped[Outcome[Retrieved]]):
-    """Outcomes of a run file, created from its rows on access, not held in memory.
+    """Outcomes of a run file, a sequence by row of the query, not held in memory.
 
-    No outcome is a failure: a query that the file lacks has no hits. Indexing reads one query;
-    `run` returns all rankings at once.
+    An outcome is created at each access, by a call of `read`. It has at most `top_k` hits, without
+    texts. No outcome is a failure: a query that the file lacks has no hits. `run` returns all
+    rankings at once.
     """
 
     def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
@@ -97,7 +98,7 @@ def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Out
 
 
 class TimedOut(Exception):
-    """Error of a call that exceeded its timeout."""
+    """Error of a call that exceeded its timeout, without a message; `within` raises it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +329,10 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
 
 def _finished_call(function: Callable[[Item], Value], item: Item) -> Future[Value]:
-    """Return a finished future with the value of a call, or its error, for another thread."""
+    """Return a finished future with the value of a call, or its error, for another thread.
+
+    No error is raised here, also no SystemExit and no Ctrl-C: `result()` raises it.
+    """
     call: Future[Value] = Future()
     try:
         call.set_result(function(item))

@@ -34,7 +34,8 @@ from ragbench.report.progress import Progress
 class CollectionRuns:
     """Results of one config on several data sets; `print` shows what `ragbench run` prints.
 
-    `run_collections` returns it. `exit_code` is that of the gates of all collections together.
+    `run_collections` returns it. `exit_code` is that of an `Experiment` with the gates of all
+    collections, which is complete if all runs are; `gated` is its summary.
 
     Attributes:
         path: Folder of the summary.
@@ -75,7 +76,11 @@ class CollectionRuns:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of `ragbench run`: that of the gates of all collections together."""
+        """Exit code of `ragbench run`: that of the gates of all collections together.
+
+        A refused gate (2) comes before a failed one (1), an unreachable server (7) and another
+        incomplete run (3); 0 if there is none.
+        """
         return self.gated.exit_code()
 
     def __str__(self) -> str:
@@ -181,7 +186,11 @@ def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None
 def _summarize(
     config: ExperimentConfig, experiments: Mapping[str, Experiment], run_id: str
 ) -> CollectionsSummary:
-    """Return macro means and tests over the finished runs, from their folders."""
+    """Return the record of `collections.json`: macro means and tests over the finished runs.
+
+    `experiments` is collection -> its run, whose files are read: DataError for a damaged one. A
+    measure or a system that a collection lacks is left out, with a note.
+    """
     method, cluster, collections = method_of(config), config.statistics.cluster, []
     for name, experiment in experiments.items():
         # from the files of the run: the summary and `ragbench compare` read the same numbers

@@ -46,8 +46,9 @@ class Comparison:
     """Result of a comparison of runs; `print` shows it as tables.
 
     `rb.compare` creates it; all properties are made anew from the record. `differences` and `gates`
-    are lists of mappings, empty if nothing was compared or decided. `to_pandas` raises ImportError
-    without pandas, `plot` OptionError without a difference by the measure.
+    are lists of mappings, empty if nothing was compared or decided. `exit_code()` is 1 if a gate
+    failed, with `strict` 4 if one is undecided, 2 if `is_empty` without gates, else 0. `to_pandas`
+    raises ImportError without pandas, `plot` OptionError without a difference by the measure.
 
     Attributes:
         record: Record of the schema `ragbench.comparison/1`.

@@ -50,7 +50,8 @@ class RunReader:
     """Reader of the files of a run folder that the fix list counts.
 
     A file is read when a property needs it, and once. A file that is needed and missing, or
-    damaged, is a DataError of the property.
+    damaged, is a DataError of the property. `priced_run` returns the rankings for `price_changes`,
+    and raises OptionError for more passages than stored hits.
 
     Attributes:
         folder: The run folder.
@@ -148,7 +149,7 @@ class RunReader:
 
     @property
     def questions(self) -> Sequence[QuestionRow]:
-        """Questions that count: judged, and with an answer; empty without any."""
+        """Questions that count: judged, and not known to have no answer; empty without any."""
         return [
             row for row, answerable in self._answerable if row.judged and answerable is not False
         ]
@@ -160,7 +161,7 @@ class RunReader:
 
     @cached_property
     def _answerable(self) -> list[tuple[QuestionRow, bool | None]]:
-        """Questions, each with True if it has an answer; None where nothing tells."""
+        """Questions, each with True if it has an answer, False if not, None where nothing tells."""
         rows = self.rows
         judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
         answers = {row.query_id: row.answers for row in rows}

@@ -28,9 +28,9 @@ from ragbench.signature import fingerprint_json
 class SharedRuns:
     """Runs of a test session: each experiment is run once, also with several workers.
 
-    Workers share runs through files in a folder; None is a session with one process. A folder of
-    files is shared by all workers of one session. A run that failed is not tried again by the same
-    worker: its error is raised again.
+    `run` returns the experiment of a config file. Workers share runs through files in a folder;
+    None is a session with one process. A folder of files is shared by all workers of one session. A
+    run that failed is not tried again by the same worker: its error is raised again.
     """
 
     def __init__(self, folder: Path | None) -> None:

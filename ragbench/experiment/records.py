@@ -56,6 +56,8 @@ class Work:
 class RetrieverRun:
     """Rankings of one retriever, app or recorded system for all queries.
 
+    `ranks` returns the rank of each row of the judgements, 0 if it was not retrieved.
+
     Attributes:
         name: Name of the system.
         queries: Queries of the run.
@@ -102,7 +104,10 @@ class RetrieverRun:
         return self._ranks[0][1]
 
     def note_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
-        """Store the ranks of judgements, by the rules of the run, in place of earlier ones."""
+        """Store the rank of each row of `qrels` from `ranked`, or 0, in place of earlier ranks.
+
+        `ranked` are the grades of this ranking by the rules of the run.
+        """
         ranks = np.zeros(len(qrels), np.int64)
         ranks[ranked.rows] = ranked.rank
         # in place: the dataclass is frozen
@@ -146,6 +151,8 @@ class Answers:
 class JudgeUse:
     """Models, tokens and cost of one judge for one system.
 
+    `manifest` returns the record of what this run paid, `summary` that of all verdicts.
+
     Attributes:
         models: Models as their servers name them.
         usage: Usage of all replies behind the verdicts, also of those that an earlier run paid.
@@ -186,7 +193,10 @@ def tokens_of(usage: Totals | Usage) -> TokenCounts:
 
 
 def judge_use(planned: PlannedJudge, judged: JudgeResults, previous: Totals) -> JudgeUse:
-    """Return the use of a judge for some verdicts; `previous` are its totals before these."""
+    """Return the use of a judge for some verdicts.
+
+    `previous` are its totals before these: `paid` is what it used since.
+    """
     totals = judge_totals(planned)
     # one judge serves all systems: its totals only grow, and the difference is of this one
     names = [name for name in Totals.__slots__ if name != "models"]
@@ -254,7 +264,9 @@ class Preferences:
 
 @dataclass(slots=True)
 class Results:
-    """Results of the stages of a run, which add to it one after the other.
+    """Results of the stages of a run, which add to it one after the other; `Results()` is empty.
+
+    `add_scores` appends a system with its first scores, and replaces scores of the same name.
 
     Attributes:
         rankings: Retriever, app or recorded system -> its rankings; without passages it is absent.
@@ -374,7 +386,10 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
 
 
 def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
-    """Return the column with NaN and a cause in the rows where a system has no answer."""
+    """Return the column with NaN and a cause in the rows where a system has no answer.
+
+    The column has a row for each of `answers.outcomes`. Otherwise as `with_failures`.
+    """
     return with_failures(column, dict(without_value(answers.outcomes)))
 
 

@@ -36,7 +36,9 @@ class Experiment:
 
     `print` shows what `ragbench run` prints. Files with a line per query are read on first use, and
     raise a DataError if damaged. `per_query` is system -> score -> query id -> value, NaN without a
-    value. `plot` raises OptionError if the run has no such picture.
+    value. `exit_code` is 2 if a gate was refused, 1 if one failed, 7 or 3 for an incomplete run,
+    else 0. `plot` raises OptionError if the run has no such picture, `to_pandas` ImportError
+    without pandas.
 
     Attributes:
         path: Run folder.

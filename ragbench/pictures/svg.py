@@ -48,8 +48,8 @@ STYLE = (
 class Picture:
     """Finished picture, which a notebook shows; `Drawing.done` creates it.
 
-    `save` writes it as SVG, PDF or PNG by the ending of the path, `svg` and `image` return texts.
-    PDF and PNG raise MissingExtra without CairoSVG.
+    `save` writes it as SVG, PDF or PNG by the ending of the path: an OptionError for another one,
+    MissingExtra for PDF and PNG without CairoSVG. `svg` returns an SVG element, `image` HTML.
 
     Attributes:
         name: Name of its file, without an ending.
@@ -325,7 +325,7 @@ def shortened(text: str) -> str:
 
 
 def width_of(names: Sequence[str]) -> float:
-    """Return the approximate width in pixels of the longest name; 0 without names."""
+    """Return the approximate width in pixels of the longest name, as cut by `shortened`; else 0."""
     return _FONT * max((display_width(shortened(name)) for name in names), default=0)
 
 

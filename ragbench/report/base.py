@@ -60,10 +60,11 @@ class DifferenceCell:
     Attributes:
         outcome: Verdict of the comparison: `better`, `worse`, `not shown`, `identical` or `not
             compared`; `baseline` for the baseline itself; empty without a test.
-        value: Difference with its sign; `-` without a comparison.
+        value: Difference with its sign; `-` if it was not compared with its baseline; empty for a
+            system without a baseline.
         interval: `[low, high]` with signs; empty without an interval.
-        p: Adjusted p-value; `-` if a sequential test of a judge decides, which has no p-value;
-            empty without a comparison.
+        p: Adjusted p-value as text; `-` if a sequential test of a judge decides, which has no
+            p-value; empty without a comparison.
     """
 
     outcome: Outcome = ""

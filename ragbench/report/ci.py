@@ -79,7 +79,10 @@ def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str
 
 
 def _add_error(suite: ElementTree.Element, name: str, code: int, text: str) -> None:
-    """Add a test case with an error; its type is the meaning of the exit code."""
+    """Add a test case with an error, whose type is the meaning of the exit code, to a suite.
+
+    Its message is the first line of the text. KeyError for a code that is not in `EXIT_MEANINGS`.
+    """
     class_name = suite.get("name", "")
     case = ElementTree.SubElement(suite, "testcase", {"name": name, "classname": class_name})
     attributes = {"message": printable(text.partition("\n")[0]), "type": EXIT_MEANINGS[code]}
@@ -105,7 +108,11 @@ def why_incomplete(summary: Summary) -> str:
 
 
 def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:
-    """Add the test case of a gate; its class is the system, or `judge`, by which readers group."""
+    """Add the test case of a gate; its class is the system, or `judge`, by which readers group.
+
+    A failed gate is a failure, a refused one an error. An undecided one is skipped, or with
+    `strict` an error.
+    """
     text, why = printable(gate.gate), printable(why_of(gate))
     class_name = f"{suite.get('name')}.{printable(gate.system or 'judge')}"
     case = ElementTree.SubElement(suite, "testcase", {"name": text, "classname": class_name})
@@ -188,7 +195,10 @@ def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[st
 
 
 def _annotation(level: str, title: str, problem: Problem) -> str:
-    """Return a GitHub workflow command; without a file, line and column are left out."""
+    """Return a GitHub workflow command with its text escaped.
+
+    `level` is `error`, `warning` or `notice`. Without a file, line and column are left out.
+    """
     places = {"file": problem.file, "line": problem.line, "col": problem.column}
     # a property also needs escapes for `:` and `,`, which separate properties
     properties = ",".join(

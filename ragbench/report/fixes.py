@@ -67,7 +67,11 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 
 
 def fix_chapter(fixes: FixList) -> Chapter:
-    """Return the chapter of a fix list: changes, and the first 200 questions that they move."""
+    """Return the chapter of a fix list: changes, and the first 200 questions that they move.
+
+    Further tables have the losses that remain, groups of lost questions, and the contracts. The
+    headlines are the number of right questions and the next steps.
+    """
     changes = listed(fixes.changes, fixes.read)
     cells = tuple(_cells(change, fixes) for change in changes)
     grids = [Grid("changes", _HEADS, cells, words=True)] if cells else []
@@ -152,7 +156,11 @@ def _headline(fixes: FixList) -> str:
 
 
 def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
-    """Return the cells of a change, under `_HEADS`: `+7 -1` are questions rescued and lost."""
+    """Return the cells of a change, under `_HEADS`: its text, counts, right questions and remarks.
+
+    Counts such as `+7 -1` are questions rescued and lost. Of a bound, the right questions are the
+    most that there can be.
+    """
     right = f"{change.right} of {change.of}"
     moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
@@ -190,7 +198,10 @@ def _number(value: float) -> str:
 
 
 def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
-    """Yield the best change, its gain after the choice, and the commands that write it."""
+    """Yield lines: the best change, its gain after the choice, and the commands that write it.
+
+    One line only if no change gains a question. `arguments` are those of `ragbench fix`.
+    """
     best = fixes.best
     if best is None or best.change.net <= 0:
         yield "no other ranking here gains a question: `--write best.yaml` would write nothing"

@@ -174,7 +174,10 @@ def _subject(summary: Summary) -> str:
 
 
 def _gate(gate: Decision) -> Decision:
-    """Return a decision as printable text, with its worst queries if it did not pass."""
+    """Return a decision with printable texts, and with its worst queries if it did not pass.
+
+    `why` begins with both means, if there are any; a missing system is ''.
+    """
     text, system, why = map(printable, (gate.gate, gate.system or "", why_of(gate)))
     worst = () if gate.verdict == "pass" else gate.worst_queries
     return replace(gate, gate=text, system=system, why=why, worst_queries=worst)
@@ -268,7 +271,10 @@ def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Grid]:
 
 
 def _count_cell(cell: ScoreCell) -> str:
-    """Return the counts of a score: `57 / 3 / 6 [0.769, 0.820]`; `-` without a score."""
+    """Return scored / failed / not applicable items: `57 / 3 / 6 [0.769, 0.820]`.
+
+    The bounds of the mean follow if items failed. `-` without a score.
+    """
     if (score := cell.score) is None:
         return fmt.MISSING
     bounds = fmt.interval(score.bounds) or fmt.MISSING if score.n_failed else ""
@@ -284,7 +290,7 @@ def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
-    """Yield measures with signatures, and with the systems if their signatures differ."""
+    """Yield (measure, signature), or if the signatures of a measure differ (`map of a, b`, ...)."""
     owners: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -372,7 +378,7 @@ def build_slices(comparisons: Comparisons, grids: tuple[Grid, ...]) -> Chapter |
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    """Return the number of slices of a field that got worse, and the names of untested ones."""
+    """Return a line on a field: the number of slices that got worse, 5 names of untested ones."""
     tested = {row.slice for row in rows if row.worse is not None}
     worse = {row.slice for row in rows if row.worse}
     slices = dict.fromkeys(row.slice for row in rows)

@@ -94,14 +94,15 @@ class StageProgress:
 
 
 class Progress:
-    """The progress of an experiment, on stderr.
+    """The progress of an experiment, on stderr or another `stream`; `quiet` prints nothing.
 
     On a terminal, a bar moves while a stage runs, and logs and other text are printed above it.
     When a stage ends, a line reports its items and duration, with and without a terminal.
     `NO_COLOR` is honoured. A terminal that cannot move its cursor (`TERM=dumb`) gets lines only.
     Without a bar, a long stage reports its progress every 10 seconds, or every `RAGBENCH_PROGRESS`
-    seconds, and less often the longer it runs; 0 prints the last line only. Runs and commands use
-    `stage`.
+    seconds, and less often the longer it runs; 0 prints the last line only. A variable that is no
+    number of seconds raises an OptionError at creation. Runs and commands use `stage`, a context
+    that yields a `StageProgress`.
 
     Example:
         >>> import io
@@ -284,9 +285,10 @@ def _move_handlers(source: object, target: Any) -> None:
 
 
 class _Bar:
-    """Bars of the running stages; on screen only while a stage runs.
+    """Bars of the running stages on a terminal; on screen only while a stage runs.
 
-    Other text on the terminal is printed above them.
+    `add` returns the id of a bar, which `advance` and `remove` take. Other text on the terminal is
+    printed above the bars. Needs rich.
     """
 
     def __init__(self, stream: TextIO) -> None:

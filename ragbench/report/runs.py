@@ -264,10 +264,10 @@ class Trends:
 
     Attributes:
         experiment: Name of the experiment.
-        score: Name of the score: the first one of the newest run.
+        score: Name of the score: that of the entry of the newest run.
         runs: Short names of the runs.
-        systems: System -> its score in each run, None if it has none or the run has another first
-            score; the best one in the newest run comes first. At most 12 systems.
+        systems: System -> its score in each run, None if it has none, or if the entry of the run
+            has another score; the best one in the newest run comes first. At most 12 systems.
         left_out: Number of further systems.
         breaks: Runs whose score has another signature than that of the previous run, although both
             have the same questions, or beyond the parts that move with the questions.
@@ -454,7 +454,7 @@ def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]
 
 
 def _changes(entry: RunEntry) -> str:
-    """Return the changes of a run since the previous one, or that there are none."""
+    """Return the first 3 changes of a run since the previous one, or that there are none."""
     unchanged = "the first run" if entry.is_first else "nothing"
     return _first(entry.changed, _LISTED_CHANGES) or unchanged
 

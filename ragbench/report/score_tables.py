@@ -75,7 +75,7 @@ RENDERERS: Mapping[str, Callable[[Summary, Comparisons], str]] = {
 
 
 def _lay_out(summary: Summary, comparisons: Comparisons) -> Layout:
-    """Return the report with the means alone: its sections have no differences."""
+    """Return the report with the means alone, without differences, gates and slices."""
     page = lay_out(replace(summary, gates=()), replace(comparisons, slices=()))
     sections = tuple(replace(section, against="") for section in page.sections)
     signs = ("[low, high]", *SIGNS.values(), "-")

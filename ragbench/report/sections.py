@@ -149,7 +149,7 @@ def score_cell(
 
 
 def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
-    """Return the cell of a comparison; `-` without one or without a difference."""
+    """Return the cell of a comparison; its value is `-` without one or without a difference."""
     if comparison is None:
         return DifferenceCell(value=fmt.MISSING)
     outcome = outcome_of(comparison, direction)
@@ -160,7 +160,10 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
 
 
 def _fill_label(fill: FillCounts) -> str:
-    """Return the counts of relevance judgements: `12 judged by people, 34 by gpt-4o (rubric)`."""
+    """Return the counts of relevance judgements of a pool of query and passage as a sentence.
+
+    It ends as `: 12 judged by people, 34 by gpt-4o (rubric), 0 failed, 2 without text`.
+    """
     counts = [
         f"{fill.people} judged by people",
         f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
@@ -217,7 +220,10 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
 
 
 def _bounds(score: SystemScore) -> str:
-    """Return the bounds of a mean in words; empty if they are those of the mean, or not known."""
+    """Return the bounds of a mean in words, with a blank and brackets around them.
+
+    Empty if they are equal to the mean, or not known.
+    """
     bounds = fmt.ends_of(score.bounds)
     if bounds is None or bounds == (score.mean, score.mean):
         return ""

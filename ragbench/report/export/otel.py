@@ -39,7 +39,7 @@ _TRACE_ID = re.compile(r"(?:tr|0x)?([0-9a-f]{32})", re.IGNORECASE)
 
 
 class ScoreEvent(NamedTuple):
-    """Score of a question, or the cause of a missing one, as an event.
+    """Score of a question, or the cause of a missing one, as an event; `score_events` yields it.
 
     Attributes:
         trace: Id of the trace that was scored; 0 if the question comes from no trace.
@@ -217,7 +217,10 @@ def _attributes(
 
 
 def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
-    """Return a function from an event to a log record of the SDK, at the time of the run."""
+    """Return a function from an event to a log record of the SDK, at the start of the run.
+
+    A run without a readable time gives no time. DataError if its manifest cannot be read.
+    """
     from opentelemetry._logs import LogRecord, SeverityNumber
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -267,7 +270,10 @@ class LastRequest:
     answer: Any = None
 
     def observe(self, session: Any) -> None:
-        """Store each request of a session of `requests`, which follows no redirect; errors pass."""
+        """Store each request of a session of `requests` and its answer, in place of the last one.
+
+        The session then follows no redirect. Errors of a connection are stored and raised.
+        """
         send = session.request
 
         def request(method: str, url: str, **options: Any) -> Any:

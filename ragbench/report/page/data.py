@@ -139,7 +139,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def _encoded(text: str) -> bytes:
-    """Return a text as UTF-8."""
+    r"""Return a text as UTF-8; a half surrogate pair becomes an escape such as `\ud800`."""
     # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
     return text.encode("utf-8", "backslashreplace")
 
