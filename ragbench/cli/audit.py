@@ -127,7 +127,7 @@ def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
 def _write_page(target: Path, labels: JudgedLabels, collection: Collection, config: Path) -> None:
     """Write the page to grade doubtful passages, and print its name; none without such passages.
 
-    Raises a UsageError if the file exists, and a DataError if it cannot be written.
+    An existing file is replaced. Raises a DataError if it cannot be written.
     """
     if not labels.doubtful:
         output.write_notes([f"no label is doubtful: {target} is not written"])

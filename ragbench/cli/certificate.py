@@ -184,6 +184,9 @@ def certify_ratings(
 ) -> None:
     """Compare a judge with people by a table with the ratings of both, and write the certificate.
 
+    `columns` are texts NAME=COLUMN with the parts of the table. `judge_scale` None is the scale of
+    the labels. `options` are `good`, `confidence` and `random` of `Calibration`.
+
     Raises:
         UsageError: `scale` is None, there are two rubrics, or a column has another form than
             NAME=COLUMN.
@@ -286,7 +289,7 @@ def _probe_judges(
 
 @contextmanager
 def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
-    """Show a progress bar on a terminal; yield the function that advances it."""
+    """Show the progress of a judge; yield the function that adds a number of judged answers."""
     with stage(f"ask {judge} again", total, "answers") as progress:
         yield progress.advance
 

@@ -258,7 +258,10 @@ def schema(file: str, target: Path | None) -> None:
 
 
 def _format_json(value: Any, indent: str = "") -> str:
-    """Format a value as JSON with one line per small object, a third of the size of `indent=2`."""
+    """Format a value as JSON with one line per small object, a third of the size of `indent=2`.
+
+    There is no line end behind it; `indent` is that of the lines behind the first one.
+    """
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
         return line

@@ -90,10 +90,10 @@ def command(
 
 @contextlib.contextmanager
 def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
-    """Write an error of the block as the comment, if wanted, and raise it again.
+    """Write a RagbenchError of the block as the comment, if wanted, and raise it again.
 
     Otherwise the comment would still show the verdict on an older commit. Each mistake of a config
-    is a line, without its source.
+    is a line, without its source. Other errors pass through without a comment.
     """
     try:
         yield

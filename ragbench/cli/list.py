@@ -127,7 +127,11 @@ def _print_presets() -> None:
 
 
 def _presets() -> list[dict[str, Any]]:
-    """Return name, model and facts of each local judge, in the order of their file."""
+    """Return name, model and facts of each local judge, in the order of their file.
+
+    Keys are `name`, `model`, `source`, `size`, `licence`, `languages`, `ram`, `needs` and `auc`; a
+    figure that was not measured is None.
+    """
     from ragbench.score.judge.presets import load_presets
 
     keys = ("model", "source", *_PRESET_FACTS.values())
@@ -143,7 +147,8 @@ def _print_prompts(name: str, as_json: bool) -> None:
     They are filled with the first example of the rubric. A built-in name comes before a file.
 
     Raises:
-        RagbenchError: No such rubric, or its file is not valid.
+        OptionError: No rubric or file has this name.
+        DataError: The file holds no valid rubric.
     """
     from ragbench.score.judge.methods.templates import prompt_fingerprint
     from ragbench.score.judge.model_judge import example_requests
@@ -242,9 +247,9 @@ def _list_components(kind: str) -> list[ListEntry]:
 def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
     """Return the declaration of a metric or the presets of `classifier` as JSON keys.
 
-    Empty for a metric without declaration, and for others.
-
-    Limits of the range are None where they are infinite.
+    A metric has `parts`, `range`, `direction`, `equals` and `not_for`; limits of the range are None
+    where they are infinite. The judge `classifier` has `presets`. Empty for all others, and for a
+    metric without declaration.
     """
     if kind == "judges" and name == "classifier":
         return {"presets": _presets()}
@@ -266,7 +271,11 @@ def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
 
 
 def _list_rubrics() -> list[ListEntry]:
-    """Return an entry for each built-in rubric, by name, with needs, method, direction, judges."""
+    """Return an entry for each built-in rubric, sorted by name.
+
+    Its facts are `asks`, `needs`, `method`, `direction`, `judges` (those that apply it),
+    `measures`, `limits` and `source`.
+    """
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
@@ -290,8 +299,8 @@ def _list_rubrics() -> list[ListEntry]:
 def _describe_options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
     """Return the options of a component as JSON objects, in the order of its constructor.
 
-    Keys are `name`, `help`, `allowed`, `required` and `default` (None if required); [] without
-    options.
+    Keys are `name`, `help`, `allowed`, `required` and `default` (None without one, the text of a
+    list); [] without options. With `k_is_required`, an option `k` is required whatever its default.
     """
     rows = []
     for option in declared_options(component).values():

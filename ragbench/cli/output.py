@@ -47,7 +47,8 @@ class DocumentedCommand(click.Command):
     """Command whose options have their help under `Options:` in the docstring of its function.
 
     An entry is the name of the parameter, `as_json: Print JSON.`; the help of the command ends
-    before them. An option that is declared with its help keeps it.
+    before them. An option that is declared with its help keeps it; without an entry too, it has
+    none. `@command(name=...)` makes such a command of a function.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -262,7 +263,10 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 
 
 def _escaped_or_raw(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Encode a surrogate as the byte that it stands for, another character as an escape."""
+    """Encode a surrogate as the byte that it stands for, another character as an escape.
+
+    Return (replacement, position where encoding goes on); an error of decoding is raised.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     try:
@@ -275,8 +279,9 @@ codecs.register_error("ragbench.exact", _escaped_or_raw)
 
 
 def write_exactly(text: str) -> None:
-    """Write data for programs on stdout; ids are written as the bytes that were read.
+    """Write data for programs on stdout, without a further line end.
 
+    Ids are written as the bytes that were read.
     Secrets and control characters are not removed. Characters that the encoding lacks become
     escapes. In CI, commands are broken, unless stdout is a file: a runner reads pipes only.
     """
@@ -339,7 +344,7 @@ def write_scores(
 
 
 def write_result(text: str, *, exact: bool = False) -> None:
-    """Write a result on stdout without secrets, and flush it.
+    """Write a result on stdout without secrets or a further line end, and flush it.
 
     An `exact` result is for programs, which look up ids: it is written unchanged unless stdout is
     a terminal. The flush raises BrokenPipeError at once if the reader has ended.
@@ -352,7 +357,7 @@ def write_result(text: str, *, exact: bool = False) -> None:
 
 
 def write_json(text: str) -> None:
-    """Write JSON without secrets, with control characters as JSON escapes.
+    """Write JSON on stdout without secrets, with a line end, control characters as JSON escapes.
 
     If stdout is not UTF-8, all characters beyond ASCII are escapes too, and so is the `#` of a
     command of CI. Programs read the same value.
@@ -459,7 +464,7 @@ def _append_summary(target: str, report: str) -> None:
 
 
 def _in_checkout(path: Path) -> str:
-    """Return a path as GitHub finds it: relative to the checkout, if it is in it."""
+    """Return a path as GitHub finds it, with '/': relative to the checkout, if it is in it."""
     whole, checkout = path.absolute(), os.environ.get("GITHUB_WORKSPACE")
     if checkout and whole.is_relative_to(checkout):
         path = whole.relative_to(checkout)

@@ -31,7 +31,10 @@ limit_option = output.number_option("--limit", help="Use a random sample of N qu
 
 
 class _Command(output.DocumentedCommand):
-    """Command whose `--only` takes several names: `--only bm25 exact`."""
+    """Command whose `--only` takes several names: `--only bm25 exact`.
+
+    The names end at the next option, or at the path of a config (`.yaml` or `.yml`).
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         expanded: list[str] = []
@@ -111,7 +114,11 @@ def command(
 def _run_one(
     settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
 ) -> Ran:
-    """Run a config with one data set, print its tables, and return what CI gets of it."""
+    """Run a config with one data set, print its tables, and return what CI gets of it.
+
+    The result is (summary with the gates, function that renders the report in Markdown, seconds of
+    the run or None). Errors of the run pass through.
+    """
     from ragbench.data.runs.run_folder import read_manifest, to_json
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.markdown import render_markdown
@@ -133,7 +140,10 @@ def _run_one(
 def _run_collections(
     settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
 ) -> Ran:
-    """Run a config with several data sets, print its tables, and return what CI gets of it."""
+    """Run a config with several data sets, print its tables, and return what CI gets of it.
+
+    The result is that of `_run_one`, with None for the seconds. Errors of the runs pass through.
+    """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.collections import run_collections
     from ragbench.report.collections import render_markdown, render_terminal
@@ -261,7 +271,8 @@ def _plan(
 ) -> None:
     """Print the plan of a run on one data set, then raise for a missing key or package.
 
-    `write` gets its record instead; None prints text.
+    `write` gets its record instead; None prints text. ConfigError for a missing key, MissingExtra
+    for a missing package; other errors of `check_startup` pass through too.
     """
     from ragbench.experiment.plan import components
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan

@@ -47,12 +47,13 @@ def score_runs(
         qrels: File of the relevance judgements.
         runs: Run files; `-` is standard input.
         form: Format of the scores.
-        parts: Parts of the scores to print.
+        parts: Parts of the scores to print: `per_query` and `summary`, each True or False.
         measures: Names in any spelling, also the sets and facts of trec_eval.
         level: Smallest grade of a relevant document.
         documents: Number of documents in the collection, for measures that need it.
         workers: Threads that read a long run; None means one per core.
-        rules: Options of `Rules`; an absent one has the default of trec_eval.
+        rules: Options of `Rules`; an absent one has the default of trec_eval. `complete=True` is
+            short for `missing="zero"`.
 
     Raises:
         OptionError: An unknown measure, one that reads texts or cannot average over ties, facts
@@ -211,7 +212,7 @@ def score_predictions(
     """Score predictions against references and print the scores.
 
     Measures are in their order, each once. Queries without a prediction or a reference are left out
-    and told in a note.
+    and told in a note. `parts` has `per_query` and `summary`, each True or False.
 
     Raises:
         OptionError: An unknown metric.
