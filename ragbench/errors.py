@@ -126,6 +126,9 @@ def shortened(text: str) -> str:
 class RagbenchError(Exception):
     """Base of the errors that a user can mend; the command line prints them without traceback.
 
+    It takes the message; `str` returns it without control characters, and with lines of at most 800
+    characters.
+
     Attributes:
         exit_code: Exit code of the command, 2; some subclasses have another.
         problems: Mistakes with their places in files; empty without any.
@@ -173,6 +176,7 @@ class Problem:
     """Mistake in a file or an override.
 
     Fields other than `found` may be missing (None or ''), and are then left out of the text.
+    `str` returns `file:line:column: path: found`, then the quoted line with a caret and the hint.
 
     Attributes:
         found: What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
@@ -277,7 +281,10 @@ def shorten_names(allowed: str) -> str:
 
 
 class ConfigError(RagbenchError):
-    """All mistakes of a config in file order, each a `Problem`.
+    """All mistakes of a config, each a `Problem`, in the order of the caller; exit code 2.
+
+    Its text has a line or more per mistake, and then their number: `2 errors in the config; nothing
+    was run`.
 
     Attributes:
         problems: All mistakes, as a tuple.
@@ -296,7 +303,7 @@ class DataError(RagbenchError):
     """Data file or object that cannot be read in its format; `problem` has the place.
 
     Its text is that of the problem: `file:line: record: found; allowed: ...`. Parts that are None
-    or '' are left out; `nearest` is a suggested spelling.
+    or '' are left out; `nearest` is a suggested spelling, and `file` becomes text. Exit code 2.
 
     Attributes:
         problem: Place, what was found, and what is allowed.
@@ -319,13 +326,16 @@ class DataError(RagbenchError):
 
 
 class FolderLocked(DataError):
-    """Folder in which another run is at work; see `DataError` for the fields."""
+    """Folder in which another run is at work; exit code 5, arguments as those of `DataError`."""
 
     exit_code = EXIT_LOCKED
 
 
 class DiskFull(DataError):
-    """File for which the disk or a quota has no space left; see `DataError` for the fields."""
+    """File for which the disk or a quota has no space left; exit code 6.
+
+    The arguments are those of `DataError`.
+    """
 
     exit_code = EXIT_NO_SPACE
 
@@ -351,9 +361,10 @@ def storage_error(problem: str, error: Exception, **place: Any) -> DataError:
 class OptionError(RagbenchError, ValueError):
     """Argument outside the allowed values, of an option of `owner`, such as a function.
 
-    It is a ValueError as well. `nearest` is a suggested spelling, beside which a long list of
-    allowed names is shortened; None suggests none. If it equals `found`, as for a number in quotes,
-    the message says to leave out the quotes.
+    It is a ValueError as well; exit code 2. `nearest` is a suggested spelling, beside which a long
+    list of allowed names is shortened; None suggests none. If it equals `found`, as for a number in
+    quotes, the message says to leave out the quotes. An empty `option` is left out. All arguments
+    are attributes.
 
     Example:
         >>> print(OptionError("map", "k", 0, "an integer >= 1"))
@@ -379,8 +390,8 @@ class OptionError(RagbenchError, ValueError):
 class MissingExtra(RagbenchError, ImportError):
     """Component whose optional package is not installed.
 
-    It is an ImportError as well. `subject` is the component. `advice` says how to install the
-    package, in place of an extra.
+    It is an ImportError as well; exit code 2. `subject` is the component. One of `extra` and
+    `advice` is needed; the latter says how to install a package that no extra has.
 
     Example:
         >>> print(MissingExtra("retriever 'dense'", "sentence-transformers", "dense"))
@@ -399,7 +410,10 @@ class MissingExtra(RagbenchError, ImportError):
 
 
 class AdapterError(RagbenchError):
-    """User's own component that failed, returned a wrong type, or refused its options."""
+    """User's own component that failed, returned a wrong type, or refused its options.
+
+    It takes the message; exit code 2.
+    """
 
 
 class ExportError(RagbenchError):
@@ -415,4 +429,4 @@ class ExportError(RagbenchError):
 
 
 class ModelError(RagbenchError):
-    """Language model without a usable result."""
+    """Language model without a usable result: a failed call, or a reply that cannot be read."""

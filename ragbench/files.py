@@ -59,7 +59,8 @@ def create_untracked(folder: Path) -> None:
     """Create a folder with a `.gitignore`, so that Git does not track what ragbench writes there.
 
     Parents are created too. A folder that exists is the user's own: it stays as it is, and a
-    `.gitignore` that was deleted does not come back. Raises OSError if it cannot be created.
+    `.gitignore` that was deleted does not come back. Nothing happens either if a file has this
+    name. Raises OSError if the folder cannot be created.
     """
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
@@ -179,7 +180,7 @@ def refuse_links(*paths: Path) -> None:
 def naming_unwritable(path: str | Path) -> Iterator[None]:
     """Raise a DataError that names the file for an OSError in the block.
 
-    Other errors pass through.
+    It is a DiskFull if there is no space left. Other errors pass through.
     """
     try:
         yield
@@ -202,7 +203,8 @@ def write_file(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole, as `write_atomically` does.
 
     Raises:
-        DataError: The file cannot be written, or its folder cannot be created.
+        DataError: The file cannot be written, or its folder cannot be created; a DiskFull if there
+            is no space left.
     """
     with naming_unwritable(path):
         write_atomically(path, content)

@@ -20,7 +20,10 @@ _fields_of_parent: list[dict[str, Any]] = []
 
 
 def renew_after_fork(renewable: Renewable) -> None:
-    """Call `renew` of an object in each child process that is forked during its life."""
+    """Call `renew` of an object in each child process that is forked during its life.
+
+    The object is held by a weak reference. It has its fields in `__dict__`, not in slots.
+    """
     _objects.add(renewable)
 
 

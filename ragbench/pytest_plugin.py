@@ -111,7 +111,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def _raise_at_caller(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function of tests, so that a traceback of its errors ends in the test."""
+    """Decorate a function of tests, so that a traceback of its errors ends in the test.
+
+    These are errors of ragbench and AssertionErrors; others keep their traceback.
+    """
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -247,7 +250,7 @@ def _judge(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> None:
 
 
 def _shared_runs(config: pytest.Config) -> SharedRuns:
-    """Return the runs of the session, shared with other workers of xdist."""
+    """Return the runs of the session, shared with other workers of xdist; created once."""
     from pathlib import Path
 
     from ragbench.experiment.pytest_runs import SharedRuns
@@ -263,7 +266,11 @@ class GateFailed(Exception):
 
 
 class ExperimentFile(pytest.File):
-    """YAML file with gates, collected as a test per gate and system."""
+    """YAML file with gates, collected as a test per gate and system.
+
+    `pytest_collect_file` makes it. `collect` yields the tests, and raises CollectError for a config
+    with mistakes.
+    """
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item per gate and system; with `--ragbench-update` one per baseline file first.
@@ -295,14 +302,20 @@ class ExperimentFile(pytest.File):
 
 
 class _Item(pytest.Item):
-    """Test whose failures are messages without a traceback; `gates` has the gates of its file."""
+    """Test whose failures are messages without a traceback; `gates` has the gates of its file.
+
+    Created with `from_parent(parent, name=..., gates=...)`; subclasses take further keywords.
+    """
 
     def __init__(self, *, gates: Any, **options: Any) -> None:
         super().__init__(**options)
         self.gates = gates
 
     def experiment(self) -> Any:
-        """Return the experiment of the file, run once per session; add its page to the report."""
+        """Return the experiment of the file, run once per session; add its page to the report.
+
+        Errors of the run pass through.
+        """
         experiment = _shared_runs(self.config).run(self.path, self.gates.overrides)
         # one path for all workers of xdist, of which the first has a relative one
         page = experiment.path.resolve() / "report.html"
@@ -327,6 +340,9 @@ class _Item(pytest.Item):
 class GateItem(_Item):
     """Gate on a system as a test, which runs the experiment of its file.
 
+    `runtest` raises GateFailed for a failed gate, and skips an undecided one, or fails it with
+    `--ragbench-strict`. `options` are those of `_Item`: `gates`, and `name` and `parent` of pytest.
+
     Attributes:
         gate: The gate.
         system: Name of the system; None for all decisions on the gate.
@@ -341,6 +357,7 @@ class GateItem(_Item):
 
         Raises:
             GateFailed: The gate failed, or is undecided with `--ragbench-strict`.
+            RagbenchError: The run failed.
         """
         from ragbench.experiment.pytest_runs import outcome_of
 
@@ -373,7 +390,10 @@ class BaselineItem(_Item):
         self.file, self.costs = file, costs
 
     def runtest(self) -> None:
-        """Run the experiment and write its scores to the baseline file."""
+        """Run the experiment and write its scores to the baseline file.
+
+        RagbenchError if the run failed, nothing was scored, or the file cannot be written.
+        """
         from ragbench.experiment.pytest_runs import keep_baseline
 
         keep_baseline(self.experiment(), str(self.file), costs=self.costs)

@@ -291,7 +291,8 @@ def _masked(text: str, spans: Sequence[tuple[int, int]]) -> str:
 class Redactor:
     """Replacement of secrets in texts by `${NAME}`, their variable or place in a config.
 
-    A secret part of an address becomes `***`. An object without any secret is False. Values shorter
+    A call with a text returns the new text. A secret part of an address becomes `***`, and so does
+    a secret whose name has a `"`. An object without any secret is False. Values shorter
     than 6 characters stay, except in their address, and so do values of 6 or 7 characters that do
     not mix letters with others; placeholders such as `none` stay too. Of two names with one value
     the first is written.
@@ -390,8 +391,9 @@ def _place_pattern(place: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _pattern(value: str) -> re.Pattern[str]:
-    """Return the pattern of a value, each of its characters as it is or URL-encoded.
+    """Return the pattern of a value, its characters as they are or URL-encoded.
 
+    ASCII letters and digits match as they are alone, and a blank may be `+`.
     A value of fewer than 8 characters matches as a whole word only.
     """
     pieces = []
@@ -439,11 +441,17 @@ _noted: Mapping[str, str] = {}
 
 
 def note_secrets(secrets: Mapping[str, str]) -> None:
-    """Register the secrets of a config for `printed`; they stay for the whole process."""
+    """Register the secrets of a config for `printed`: name -> value; they stay for the process.
+
+    A name that is registered already gets the new value.
+    """
     global _noted
     _noted = {**_noted, **secrets}
 
 
 def printed(text: str) -> str:
-    """Return a text for printing or logging, without registered secrets and logins of addresses."""
+    """Return a text for printing or logging, without registered secrets and logins of addresses.
+
+    A secret becomes `${NAME}`, as `Redactor` does it; a login or a named key of an address `***`.
+    """
     return mask_addresses(redactor(_noted)(text))

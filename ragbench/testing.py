@@ -57,7 +57,7 @@ class ChatServer:
 
     `received` lists the requests in the order of their arrival. With port 0, `url` has the port
     once the block is entered, which raises an OSError if the port is taken; 404 answers other paths
-    than `/chat/completions`, and is not recorded.
+    than `/chat/completions`, and is not recorded. A request with `stream` gets a streamed reply.
 
     Args:
         answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a

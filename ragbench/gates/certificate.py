@@ -18,7 +18,8 @@ from ragbench.registry import Option, nearest
 class Certificate(Gate):
     """People agree with the judge of this run, by the file of `ragbench calibrate`.
 
-    The gate names no systems, and yields one decision.
+    The gate names no systems; `decide_systems` yields one decision. It raises a DataError if
+    `file`, the path that the config sets, is None or no certificate of the rubric.
 
     Attributes:
         certificate: File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.

@@ -40,6 +40,8 @@ class CostComparison:
     for these intervals, as all of them have to hold. As several systems may be within the margin by
     chance, their confidence is raised by Bonferroni's rule for the number of systems that the rule
     may choose from. `benchmarks/cheapest.py` simulates the rule, and simpler ones that fail.
+    `cheapest` returns the choice, and `decide` the decision on two systems. KeyError if `systems`
+    lacks a system, or a system the measure.
 
     Attributes:
         system: Name of the system; it may be replaced by systems that answer, too, if it does.
@@ -124,7 +126,7 @@ class CostComparison:
         return gate.decide_pairs(self._pair(system, rival), self._corrected)
 
     def is_within(self, system: str) -> bool:
-        """Return True if `decide` passes for each rival of a system.
+        """Return True if `decide` passes for each rival of a system; True without rivals.
 
         It ends with the first rival that does not, and plans no queries, which takes far longer.
         """
@@ -186,7 +188,8 @@ class Cheapest(base.SystemGate):
 
     It fails if a cheaper system is surely within the margin too, or if the system is surely worse
     by more than the margin. The cost is US dollars a query; where they are not known or do not
-    differ, tokens, then milliseconds.
+    differ, tokens, then milliseconds. Without any known difference of costs it is undecided.
+    Further options are those of `Gate`: `system`, which is needed, and `undecided`.
 
     Attributes:
         cheapest_within: Largest loss against the best system; needs `system`.

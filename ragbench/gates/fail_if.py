@@ -23,9 +23,10 @@ _ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 
 @dataclass(frozen=True, slots=True)
 class FailIf:
-    """A drop that is not allowed.
+    """A drop that is not allowed, as `ragbench compare --fail-if` names it.
 
-    `parse` makes it.
+    `parse` makes it of a text, or raises OptionError. `decide` yields a decision for each pair of
+    compared systems.
 
     Attributes:
         text: Condition as the user wrote it.

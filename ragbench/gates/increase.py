@@ -30,6 +30,9 @@ _ROUNDING = 1e-9  # a smaller increase is a rounding error
 class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`.
 
+    `measure` is one of `COSTS`; further options are those of `Change`: `against`, `system` and
+    `undecided`. `decide_systems(run)` yields a decision for each system.
+
     Attributes:
         max_increase: Largest allowed increase of a cost, as a share of the baseline.
         identical: Verdict if every query costs the same as before: `pass`, or `undecided`.

@@ -23,7 +23,10 @@ from ragbench.types import Cause, ScoreColumn
 class Limit(base.MeasureGate):
     """The mean of a score reaches `min`, or where lower is better, is at most `max`.
 
-    One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared.
+    One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared;
+    `decide: interval` compares the worse end of its interval. Further options are those of
+    `MeasureGate`: `measure`, `system` and `undecided`. `decide_systems(run)` yields a decision for
+    each system.
 
     Attributes:
         min: The mean is at least this.
@@ -172,7 +175,8 @@ class Limit(base.MeasureGate):
 class Cost(base.MeasureGate):
     """A latency, a price or a number of tokens is at most `max`.
 
-    `max` is in milliseconds, tokens or US dollars, as the cost is.
+    `max` is in milliseconds, tokens or US dollars, as the cost is. `measure` is one of `COSTS`;
+    further options are `system` and `undecided`. A cost that is not known is undecided.
     """
 
     conditions = ("max",)
@@ -217,7 +221,8 @@ class Cost(base.MeasureGate):
 class Failed(base.SystemGate):
     """At most a share of the items of a score failed.
 
-    `max` is a share from 0 to 1; an item is a query, or an answer if queries have several.
+    `max` is a share from 0 to 1; an item is a query, or an answer if queries have several. Further
+    options are those of `Gate`: `system` and `undecided`.
 
     Attributes:
         failed: A score; `max` is the largest share of its items that may fail.
