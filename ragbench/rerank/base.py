@@ -25,7 +25,9 @@ class Reranker(SearchComponent):
     """Protocol of rerankers, with a default for every part but `rerank`.
 
     The order of the returned hits is the ranking; scores are optional. Built-in rerankers inherit
-    it; `as_reranker` wraps objects of the user.
+    it; `as_reranker` wraps objects of the user. `rerank(queries, hits, top_k)` returns at most
+    `top_k` hits for each query, and raises NotImplementedError in this class. A config names a
+    reranker as the `type` of an entry of `retrievers`, with the `retriever` whose hits it orders.
     """
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
@@ -43,9 +45,10 @@ class Reranker(SearchComponent):
 
 
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
-    """Return title and text of each hit, joined as retrievers index them.
+    """Return title and text of each hit, joined by a space as retrievers index them.
 
-    `owner` is the name of the reranker in messages. In the order of the hits; none for no hits.
+    `owner` names the reranker and `query` the query in messages. In the order of the hits; no hits
+    give an empty list. A hit with an empty text is allowed.
 
     Raises:
         AdapterError: A hit has no text.
@@ -60,7 +63,11 @@ def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[
 
 
 class CallableReranker(Reranker):
-    """Reranker that calls a plain function `(question, hits) -> hits`."""
+    """Reranker that calls a plain function `(question, hits) -> hits`.
+
+    `as_reranker` makes it. `rerank` returns the results of the function as they are, one per query;
+    errors of the function are passed on.
+    """
 
     asks_one_by_one = True
 
@@ -70,7 +77,9 @@ class CallableReranker(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> list[Any]:
         """Return the result of the function for each query, unchecked.
 
-        In the order of the queries, and not cut to `top_k`; errors of the function are passed on.
+        The function gets the text of the query and a new list of its hits. In the order of the
+        queries, and not cut to `top_k`; errors of the function are passed on. ValueError if there
+        are not as many lists of hits as queries.
         """
         return [
             self._function(query.text, list(query_hits))
@@ -81,7 +90,8 @@ class CallableReranker(Reranker):
 class OwnReranker(OwnComponent, Reranker):
     """Reranker that delegates to an object of the user.
 
-    The parts named in `takes` are those of the object, where it has them; `to_reranker` makes it.
+    The parts named in `takes` are those of the object, where it has them; others have the defaults
+    of `Reranker`. `to_reranker` makes it, and does not check the object. Its errors are passed on.
     """
 
     takes = frozenset(("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank"))
@@ -96,7 +106,10 @@ def to_reranker(target: Any) -> Reranker:
 
 
 def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker:
-    """Return a reranker for a class, an object or a function; see `ragbench.registry.adapt`.
+    """Return a reranker for a class, an object or a function of the user.
+
+    A class is called with the options. A function `(question, hits)` is wrapped in a
+    `CallableReranker`, with the options bound as keywords.
 
     Args:
         target: The user's class, object or function.
@@ -105,7 +118,8 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
 
     Raises:
         OptionError: An option is unknown, or an object that exists gets options.
-        AdapterError: The target is no reranker, or its constructor fails.
+        AdapterError: The target is no reranker, or its constructor fails with an error that is not
+            one of ragbench.
     """
     reranker = adapt(
         target,

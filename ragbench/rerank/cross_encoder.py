@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 class PairScore(NamedTuple):
-    """Score of a pair of query and passage.
+    """Score of a pair of query and passage, as `PairScorer.read` returns it.
 
     Attributes:
         score: The output of the model; only the order of scores means something.
@@ -42,7 +42,9 @@ class PairScorer:
 
     Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal. A
     model with several outputs is not refused: the first one is the score. `shared_pair_scorer`
-    checks the number of outputs, and that the packages are installed.
+    checks the number of outputs, and that the packages are installed. `read` returns the score of
+    each (query, passage) pair. The constructor loads the model: OptionError or DataError if it
+    cannot, ImportError without torch or transformers.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -76,7 +78,7 @@ class PairScorer:
         """Return the score of each (query, passage) pair, in order; higher is better.
 
         A pair that is longer than the model reads is cut, the longer text first. Equal pairs are
-        computed once. No pairs give an empty list.
+        computed once per call. No pairs give an empty list.
         """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
@@ -164,7 +166,9 @@ class RemotePairScorer:
     """Cross-encoder on worker processes, with the methods of `PairScorer`.
 
     The first worker loads the model at once. An error of ragbench there, such as a model that does
-    not exist, is raised here as AdapterError, any other error as RuntimeError.
+    not exist, is raised here as AdapterError, any other error as RuntimeError. `read` returns the
+    score of each pair; WorkerEnded if a worker ended twice. `options` are those of
+    `shared_pair_scorer`.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -202,7 +206,9 @@ class CrossEncoder(Reranker):
 
     The score is the output of the model, on no fixed scale; hits with equal scores keep their
     order. A document is its title and its text; a pair that is too long for the model is cut.
-    OptionError if the model is no folder and no possible hub name.
+    OptionError if the model is no folder and no possible hub name. `load`, or else the first
+    `rerank`, loads the model: MissingExtra, OptionError or DataError, and on workers AdapterError.
+    `rerank` raises AdapterError for a hit without text. `batch_tokens` None is a default by device.
 
     References:
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
@@ -251,18 +257,24 @@ class CrossEncoder(Reranker):
     def load(self) -> None:
         """Load the model; an error here ends the run before the first query.
 
-        Errors are those of `shared_pair_scorer`; on workers they arrive as AdapterError.
+        Raises:
+            MissingExtra: The packages of the extra are not installed.
+            OptionError: The model or the device does not exist, or the model has more than one
+                score for a pair.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            AdapterError: On workers, any of these.
         """
         self._scorer = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, highest score first.
 
-        Equal scores keep the order of the hits; a query without hits has an empty list. Loads the
-        model on first use, with the errors of `load`.
+        In the order of the queries. Equal scores keep the order of the hits; a query without hits
+        has an empty list. Loads the model on first use: MissingExtra, OptionError or DataError.
 
         Raises:
-            AdapterError: A hit has no text.
+            AdapterError: A hit has no text, or workers cannot load the model.
+            ValueError: There are not as many lists of hits as queries.
         """
         batch = list(zip(queries, hits, strict=True))
         pairs = [

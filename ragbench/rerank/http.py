@@ -37,6 +37,10 @@ class HttpReranker(Reranker):
     first; equal scores keep the order of the reply. An overloaded server and a broken connection
     are tried again within `timeout`; an error after that fails this query only. A query without
     hits is not sent. OptionError for a wrong URL, or an environment variable that is not set.
+
+    Options are those of `HttpRerankerOptions`: `url`, `model`, `api_key_env`, `timeout` (seconds),
+    `retries` and `keep_alive`. `rerank` returns at most `top_k` hits for each query. It raises
+    CallFailure for a failed request, and AdapterError for a hit without text or a wrong reply.
     """
 
     is_opaque = True

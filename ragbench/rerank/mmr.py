@@ -61,7 +61,10 @@ class MMR(Reranker):
 
     @property
     def encodings(self) -> embed.Encodings | None:
-        """Return the numbers of texts so far, encoded and stored; None without a loaded model."""
+        """Return the counts of texts so far, and of those read from the cache.
+
+        They come with the seconds of encoding. None before the model is loaded.
+        """
         return None if self._embedder is None else self._embedder.encodings
 
     def check(self) -> None:
@@ -71,15 +74,19 @@ class MMR(Reranker):
     def load(self) -> None:
         """Load the model; an error here ends the run before the first query.
 
-        Errors are those of `EmbedderOptions.open`.
+        Raises:
+            MissingExtra: sentence-transformers is not installed.
+            OptionError: The model or the device does not exist.
+            DataError: The model is not in the cache of the hub, and the hub cannot be reached.
+            AdapterError: On workers, any of these.
         """
         self._embedder = self._open()
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, in the order of their selection.
 
-        In the order of the queries; one without hits has an empty list. Loads the model on first
-        use, with the errors of `load`.
+        In the order of the queries; one without hits has an empty list. The score of a hit becomes
+        its marginal relevance. Loads the model on first use: MissingExtra or OptionError.
 
         Raises:
             AdapterError: A hit has no text, or no finite score with `relevance: scores`.
@@ -114,7 +121,7 @@ def _similarity(vectors: embed.Vectors) -> Callable[[int], FloatArray]:
 def marginal_relevance(
     relevance: FloatArray, similarity: Callable[[int], FloatArray], lambda_mult: float, top_k: int
 ) -> list[tuple[int, float]]:
-    """Select items one by one by maximal marginal relevance.
+    """Select items one by one by maximal marginal relevance, at most `top_k`.
 
     The next item has the largest lambda * relevance - (1 - lambda) * (its largest similarity to a
     selected item). For the first item that similarity is 0. The first of equal items is selected.
@@ -149,10 +156,10 @@ def marginal_relevance(
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
     """Return the scores scaled to the range of similarities: lowest 0, highest 1; 1 if all equal.
 
-    In the order of the hits; none for no hits.
+    In the order of the hits, shape (n,); none for no hits.
 
     Raises:
-        AdapterError: A hit has no finite score.
+        AdapterError: A hit has no finite score; `query` is named in the message.
     """
     for hit in hits:
         if hit.score is None or not np.isfinite(hit.score):

@@ -62,7 +62,7 @@ def read_options(
         implied: Values of options that the parts do not set; None for none.
 
     Raises:
-        OptionError: An unknown or repeated option, a wrong value, or a secret.
+        OptionError: An unknown or repeated option, a text without `=`, a wrong value, or a secret.
 
     Example:
         >>> from ragbench.registry import declared_options
@@ -126,10 +126,10 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
     """Return the value of an option from its text: a number, a word, or a text in quotes.
 
     `true`, `false` and `null` become True, False and None, if the option allows these; digits
-    become a number, unless only a text is allowed.
+    become a number, unless only a text is allowed. Quotes around a text are dropped.
 
     Raises:
-        OptionError: The option does not allow the value.
+        OptionError: The option does not allow the value; `owner` is the score in the message.
     """
     if quoted := _QUOTED.fullmatch(text):
         return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
@@ -176,10 +176,9 @@ def _format_value(value: Any) -> str:
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:
     """Return a decorator that copies the options of another function or class.
 
-    `defaults` replace defaults of the other.
-
-    The function takes them as `**options`, and shows them in its signature. It is changed in place
-    and returned.
+    `defaults` replace defaults of the other in the signature; the function itself has to apply
+    them. It takes the options as `**options`, and shows them in its signature. It is changed in
+    place and returned.
     """
 
     def declare(function: Function) -> Function:

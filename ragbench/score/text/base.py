@@ -28,7 +28,11 @@ from ragbench.types.scores import Direction
 
 
 class UnseenText(UserWarning):
-    """Warning of texts that a metric ignores, cuts or splits otherwise than a user expects."""
+    """Warning of texts that a metric ignores, cuts or splits otherwise than a user expects.
+
+    `evaluate_texts` warns once per note, and a direct call of `rouge` too; the other metric
+    functions do not warn.
+    """
 
 
 class OverlapScore(NamedTuple):
@@ -99,7 +103,7 @@ class BertScore(OverlapScore):
 class RougeScores(dict[str, RougeScore]):
     """ROUGE type -> scores, in the order of the request; `float()` gives the F of the first.
 
-    `float()` of an empty one raises StopIteration.
+    `rouge` returns it. `float()` of an empty one raises StopIteration.
     """
 
     def __float__(self) -> float:
@@ -157,6 +161,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class CallRows:
     """Tool calls of several items, for metrics of tool calls.
 
+    Both lists have an entry per item; this class does not check that.
+
     Attributes:
         actual: Calls of the system per item, in order; None if they are unknown.
         expected: Gold calls per item; None if the item has no gold calls.
@@ -186,8 +192,9 @@ class Column:
 class Scorer(Protocol):
     """Scorer of rows by the metrics of one declaration, alive as long as the run.
 
-    A scorer may cache computations on references, since every system is scored against the same
-    ones. Predictions come once.
+    A call `scorer(rows, metrics, advance)` returns a `Column` per metric, in order; `advance` gets
+    the number of further scored rows. `Declaration.open` or `row_scorer` makes it. A scorer may
+    cache computations on references, since every system is scored against the same ones.
     """
 
     def __call__(
@@ -205,11 +212,12 @@ RowReader = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
-    """Return a scorer that scores one row at a time.
+    """Return a scorer that scores one row at a time: a function of rows, metrics and `advance`.
 
-    `reader_of` returns the function that scores a row by the given metrics. The scorer calls
-    `advance` after each 50 rows; no rows give empty columns. ValueError if the function returns
-    another number of values; its other errors are passed on.
+    `reader_of(metrics)` returns the function of a prediction and its references that returns a
+    value per metric. The scorer returns a column per metric, and calls `advance` after each 50
+    rows; no rows give empty columns. ValueError if the function returns another number of values;
+    its other errors are passed on.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
@@ -228,16 +236,26 @@ def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
 
 @runtime_checkable
 class WeighsReferences(Protocol):
-    """Scorer whose values depend on all references of the run."""
+    """Scorer whose values depend on all references of the run.
+
+    Its method `weigh` is called before rows are scored, and again for the next system.
+    `isinstance` is True for any object with such a method.
+    """
 
     def weigh(self, references: Sequence[Sequence[str]]) -> None:
-        """Set the weights from the references of all items, unanswered ones included."""
+        """Set the weights from the references of all items, unanswered ones included.
+
+        They replace earlier weights.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """Properties of a metric, declared by `@metric`.
+
+    `declaration_of` returns that of a function, `plain_metric` that of a function without
+    `@metric`. Values are not checked.
 
     Attributes:
         names: Metrics that the function computes.
@@ -284,7 +302,8 @@ class Declaration:
 class Metric:
     """Parsed name of a metric, such as `rouge1` or `rouge1(stemmer=true).precision`.
 
-    `parse_metric` makes it.
+    `parse_metric` makes it, and raises OptionError for an unknown name, field or option. `check`
+    raises MissingExtra, OptionError or DataError if the metric cannot be computed here.
 
     Attributes:
         name: Name as the caller wrote it.
@@ -405,6 +424,9 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
 def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a metric of one prediction that raises `OptionError` for arguments that are no text.
 
+    `function` is the metric, and `owner` its name in messages. References may be a text, or any
+    collection of texts but a mapping.
+
     Metrics of many predictions are returned unchanged. Further errors are those of the metric; an
     empty list of references passes here.
     """
@@ -441,10 +463,10 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
 def reference_list(owner: str, references: str | Sequence[str]) -> Sequence[str]:
     """Return references as a sequence; one text is a list of one.
 
-    A sequence is returned unchanged, and its members are not checked.
+    A sequence is returned unchanged, and its members are not checked. An empty text is a reference.
 
     Raises:
-        OptionError: There is no reference.
+        OptionError: There is no reference; `owner` is the metric in the message.
     """
     if isinstance(references, str):
         return (references,)
@@ -458,10 +480,10 @@ def checked_rows(
 ) -> list[tuple[str | None, tuple[str, ...]]]:
     """Pair predictions with their references by position.
 
-    One text is a list of one reference; None gives no references. A prediction may be None.
+    One text is a list of one reference; None and an empty list give (). A prediction may be None.
 
     Raises:
-        DataError: The lists differ in length, or a member is no text.
+        DataError: The lists differ in length, a member is no text, or a text stands for a list.
     """
     if isinstance(predictions, str) or isinstance(references, str):
         raise DataError("found a text", allowed="lists of texts, one per item")

@@ -103,6 +103,7 @@ def find_baseline(model: str, baseline: str) -> Path:
 
     Raises:
         OptionError: There is no such file, and no baseline of this model for the language.
+        OSError: There is no such file, and bert-score is not installed.
     """
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):
@@ -121,8 +122,8 @@ def find_baseline(model: str, baseline: str) -> Path:
 def read_baseline(path: Path, layer: int) -> base.BertScore:
     """Return mean precision, recall and F of random pairs of texts at a layer.
 
-    The file has the form of bert-score: a header `LAYER,P,R,F`, then a line per layer from 0.
-    `layer` counts from 0.
+    The file at `path` has the form of bert-score: a header `LAYER,P,R,F`, then a line per layer.
+    `layer` is the number of the line, from 0; the column `LAYER` is not read.
 
     Raises:
         DataError: The file cannot be read, lacks the layer, or has a value of 1 or more.
@@ -152,7 +153,10 @@ class BERTScorer:
     """BERTScore scorer that loads its model once and encodes references once.
 
     `BERTScorer(model="roberta-large", device="cpu").score(["a cat"], ["the cat"])` returns a
-    `(precision, recall, fmeasure)` for each prediction.
+    `(precision, recall, fmeasure)` for each prediction: DataError if the lists differ in length or
+    a reference is missing. The constructor loads the model. It raises MissingExtra without the
+    package bert-score, OptionError for an unknown model, layer, baseline or device, and DataError
+    if the hub cannot be reached. Several threads may share a scorer.
 
     Args:
         num_layers: The layer whose vectors are compared; null is the one of bert-score's table.
@@ -304,13 +308,19 @@ def _encoder(
 ) -> TokenEncoder:
     """Return the loaded model, cached until the content of its folder (`identity`) changes.
 
-    The key is all arguments, also the layer and the options. The last two stay loaded.
+    `checkpoint` is the model and `layer` the one whose vectors are returned; `options` are those of
+    `TokenEncoder`. The key is all arguments. The last two models stay loaded.
     """
     return TokenEncoder(checkpoint, layer, **options)
 
 
 class _RunScorer:
-    """Scorer of the systems of a run, with weights from all references of the run."""
+    """Scorer of the systems of a run, with weights from all references of the run.
+
+    It is created with the options of `BERTScorer`, and loads the model then. `weigh` sets the
+    weights; before it, those of no references count. A call with rows, metrics and `advance`
+    returns a column per metric: its precision, recall or F.
+    """
 
     def __init__(self, options: base.Options) -> None:
         self._scorer = BERTScorer(**options)
@@ -337,8 +347,12 @@ def _check(options: base.Options) -> None:
 def _facts(options: base.Options) -> Mapping[str, str]:
     """Return identity and layer of the model and the values of the baseline, for signatures.
 
-    The keys are `model`, `layer`, `rescale` (a fingerprint or `no`) and `references`. Raises as
-    `_choose`.
+    The keys are `model`, `layer`, `rescale` (a fingerprint or `no`) and `references`.
+
+    Raises:
+        MissingExtra: bert-score is not installed.
+        OptionError: No such model, layer or baseline.
+        DataError: The baseline or bert-score's table of layers cannot be read.
     """
     checkpoint, layer, baseline = _choose(**options)
     rescaled = fingerprint(map(str, baseline)) if baseline else "no"
@@ -354,7 +368,7 @@ def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
 
 
 def _range(options: base.Options) -> tuple[float, float]:
-    """Return the range of cosines, without lower end if a baseline rescales them."""
+    """Return the range of values: -1 to 1, or with the option `rescale` -inf to 1."""
     return (float("-inf") if options["rescale"] else -1.0, 1.0)
 
 

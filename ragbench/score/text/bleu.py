@@ -26,7 +26,9 @@ Smoothing = Literal["exp", "floor", "add-k", "none"]
 def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
     """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order.
 
-    IndexError without references; no predicted token gives a length and matches of 0.
+    They are one list of 2 + 2 * order numbers: tokens of the prediction, tokens of the reference of
+    the closest length, `order` matches, `order` totals. IndexError without references; no predicted
+    token gives a length and matches of 0.
     """
     length = len(prediction.tokens)
     correct = [0] * order

@@ -89,7 +89,8 @@ def chrf(
 def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: Any) -> Value:
     """Score character n-grams as `chrf` does, and words and pairs of words besides.
 
-    The same as `chrf` with `word_order=2`, whose arguments it takes.
+    The same as `chrf` with `word_order=2`, whose arguments it takes. Values are from 0 to 1; an
+    empty prediction gives 0.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -25,9 +25,11 @@ class TextScorer:
     """Scorer of the texts of several systems, one system after another.
 
     Metrics of one declaration share tokens, so that each distinct text is tokenised once.
-    Computations on references and loaded models are kept for the next system. Metrics of tool calls
-    need `calls`, metrics of abstention `answerable`: else `score` raises OptionError; it raises
-    AdapterError if a metric of the user fails.
+    Computations on references and loaded models are kept for the next system.
+    `TextScorer(["bleu"])` raises OptionError for an unknown metric, and MissingExtra or DataError
+    if a metric cannot be computed here; with an `executor` its workers compute expensive metrics.
+    Metrics of tool calls need `calls`, metrics of abstention `answerable`: else `score` raises
+    OptionError; it raises AdapterError if a metric of the user fails.
 
     Attributes:
         metrics: Parsed metrics, in the order of the request.
@@ -37,6 +39,9 @@ class TextScorer:
         self, metrics: Sequence[str | base.Metric], executor: Executor | None = None
     ) -> None:
         """Parse the metrics; with an executor, expensive ones are computed by its workers.
+
+        None computes all in this process. Packages and models of a metric that workers compute are
+        looked up there: `score` raises AdapterError without them.
 
         Raises:
             OptionError: An unknown metric or option, or a function of the user that takes other
@@ -142,8 +147,9 @@ class TextScorer:
 class _WorkerScorer:
     """Scorer that sends rows to workers, for the metrics of one declaration.
 
-    Rows that end their worker twice are lost: NaN, with a reason. AdapterError if a worker has
-    other versions or models.
+    Rows that end their worker twice are lost: NaN, with a reason. A call with rows, metrics and
+    `advance` returns a column per metric: AdapterError if a worker has other versions or models,
+    lacks a package, or a metric of the user fails. `weigh` keeps the references for the workers.
     """
 
     def __init__(self, metrics: Sequence[base.Metric], executor: Executor) -> None:
@@ -181,7 +187,9 @@ class _WorkerScorer:
 class _Component:
     """Metrics of one declaration in a worker process.
 
-    Raises as `TextScorer`.
+    The constructor parses the names `metrics` and loads their model; `gold` are the references of
+    the run. OptionError for an unknown metric or option, MissingExtra for a missing package,
+    DataError if a model is not in the cache of the hub, which cannot be reached.
 
     Attributes:
         metrics: Parsed metrics.
@@ -196,9 +204,9 @@ class _Component:
 
 
 def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float, ...]]:
-    """Return the values of each row, one per metric.
+    """Return the values of each row, one per metric of `component`.
 
-    In the order of the rows; no rows give an empty list.
+    In the order of the rows; no rows give an empty list. Errors of the metrics are passed on.
     """
     columns = component.scorer(rows, component.metrics, lambda n: None)
     return list(zip(*(column.values for column in columns), strict=True))
@@ -217,7 +225,11 @@ def _facts_of(component: _Component) -> Facts:
 
 
 class Counted:
-    """Counter of completed steps that reports the sum and the total to `progress`."""
+    """Counter of completed steps that reports the sum and the total to `progress`.
+
+    A call `counter(n)` adds n steps, and calls `progress(steps so far, total)`. The sum is not
+    limited to the total.
+    """
 
     def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
@@ -241,7 +253,7 @@ def _open(metric: base.Metric) -> base.Scorer:
 
 
 def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowReader:
-    """Return a function that scores a row: one value for each of these metrics, in their order.
+    """Return a function of a prediction and its references: one value per metric, in their order.
 
     The metrics are parts of one declaration, so its function is called once a row. The returned
     function raises `AdapterError` if a value is not an int or a float; NaN passes. Errors of the
@@ -269,7 +281,7 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     """Return the signature that all metrics of one declaration and options share.
 
     `gold` is the fingerprint of the references, left out for metrics without any; the name is
-    empty.
+    empty. Errors of `Declaration.facts` are passed on, as for a missing model.
     """
     declaration = metric.declaration
     facts = declaration.facts

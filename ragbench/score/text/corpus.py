@@ -18,7 +18,9 @@ class CorpusScorer:
 
     The column of a corpus metric has the jackknife pseudo-value of each row, shifted so that their
     mean is the score of the corpus: intervals and tests over queries read these values. Scores are
-    those of sacrebleu divided by 100.
+    those of sacrebleu divided by 100. `peer` is a metric of sacrebleu, such as `BLEU()`. A call
+    with rows, metrics and `advance` returns an equal column for each metric; `score` returns the
+    score of all rows.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.
@@ -53,7 +55,7 @@ class CorpusScorer:
         return [column for _ in metrics]
 
     def count(self, rows: Sequence[Row]) -> Statistics:
-        """Return the sum of the statistics of all rows; an empty list without a row."""
+        """Return the sum of sacrebleu's statistics of all rows; an empty list without a row."""
         return _add_up([self._count(row) for row in rows]) if rows else []
 
     def score(self, rows: Sequence[Row]) -> float:

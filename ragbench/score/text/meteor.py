@@ -38,7 +38,8 @@ _ADVICE = (
 class WordNet:
     """WordNet database in a folder or an archive of nltk, read by nltk.
 
-    The first score takes some seconds and about 200 MB of memory.
+    `find_wordnet` returns the path. `score` returns nltk's METEOR of a tokenized prediction, from 0
+    to 1. The first score takes some seconds and about 200 MB of memory.
 
     Attributes:
         version: Release and fingerprint, such as `3.0-` and a hash; the release is `?` if unknown.
@@ -63,8 +64,8 @@ class WordNet:
     ) -> float:
         """Return nltk's METEOR of a tokenized prediction with the best of its references.
 
-        From 0 to 1. `weights` has `alpha`, `beta` and `gamma`. Callers in threads wait for each
-        other.
+        `words` are the tokens of the prediction. From 0 to 1; ValueError without references.
+        `weights` has `alpha`, `beta` and `gamma`. Callers in threads wait for each other.
         """
         from nltk.translate.meteor_score import meteor_score
 
@@ -115,7 +116,8 @@ def find_wordnet(owner: str, folder: str | None = None) -> Path:
     """Return the folder or archive with the database of WordNet.
 
     Without `folder`, it is searched in WNSEARCHDIR, WNHOME, the folders of nltk, and that of
-    Debian's wordnet-base. A file counts without a look inside; the first place wins.
+    Debian's wordnet-base. A file counts without a look inside; the first place wins. `owner` names
+    the component in the message.
 
     Raises:
         MissingExtra: None of these has the database.

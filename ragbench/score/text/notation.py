@@ -70,7 +70,11 @@ def parse_metric(name: str | Metric) -> Metric:
 def parse_metrics(name: str) -> Metric | list[Metric]:
     """Return the metric of a name, or the metrics of a group such as `abstention`, in its order.
 
-    Errors are those of `parse_metric`.
+    A group has no options.
+
+    Raises:
+        OptionError: The metric, a field or an option does not exist, or has a wrong value.
+        DataError: The code of `python:module:name` cannot be imported.
 
     Example:
         >>> [metric.name for metric in parse_metrics("abstention")][:2]
@@ -83,7 +87,8 @@ def parse_metrics(name: str) -> Metric | list[Metric]:
 def _split_part(text: str) -> tuple[str, str]:
     """Return the canonical name of a metric and its part, empty if there is none.
 
-    Aliases become the name that they stand for; whether the metric exists is not checked.
+    `text` is a name without options, such as `bleu.precision2`. Aliases become the name that they
+    stand for; whether the metric exists is not checked.
     """
     # dots in `python:module:name` belong to the module
     name, _, part = (text, "", "") if text.startswith(PYTHON) else text.partition(".")
@@ -101,8 +106,9 @@ def text_notes(
 ) -> list[str]:
     """Return notes on words that the metrics ignore in these texts, each note once.
 
-    In the order of the metrics; empty and missing texts are left out. Errors are those of
-    `parse_metric`, and of loading a metric's model.
+    In the order of the metrics; empty and missing texts are left out. Lists may differ in length.
+    OptionError for an unknown metric or option; MissingExtra, OptionError or DataError if the model
+    of a metric cannot be loaded.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])

@@ -56,9 +56,9 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
 
 
 def _with_stems(split: Tokenize) -> Tokenize:
-    """Return a tokenizer that stems words of more than three letters, as rouge-score does.
+    """Return a tokenizer that stems the tokens of `split` of more than three letters.
 
-    Words beyond ASCII stay as they are.
+    The stems are those of rouge-score. Words beyond ASCII stay as they are.
     """
     stem = load_stemmer("porter")
     return lambda text: [
@@ -70,7 +70,9 @@ class _Tokenizers:
     """Tokenizers of a metric, one of which is chosen for each reference.
 
     Both texts of a pair need the same tokenizer: that of the reference, which is in the right
-    language. For ASCII texts, both tokenizers of `auto` return equal tokens.
+    language. For ASCII texts, both tokenizers of `auto` return equal tokens. `name` is `auto`,
+    `rouge`, `unicode` or a tokenizer of bleu; OptionError for another one, MissingExtra for one
+    whose package is missing. `of` returns the tokenizer for a reference.
     """
 
     def __init__(self, name: str, stemmer: bool) -> None:
@@ -79,7 +81,10 @@ class _Tokenizers:
         self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
     def of(self, reference: str) -> tuple[Tokenize, Callable[[str], TokenizedText]]:
-        """Return the tokenizer for a reference, and a caching version of it."""
+        """Return the tokenizer for a reference, and a caching version of it.
+
+        The second function returns the `TokenizedText` of a text, cached for the last 100 texts.
+        """
         tokens = self._texts[0][1]
         # ASCII first: nearly all texts are, and both tokenizers agree on them
         if reference.isascii() or _is_seen(reference, tokens(reference).tokens):
@@ -250,7 +255,8 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
 def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeScore:
     """Return the union-LCS scores: common subsequences of each reference line with all lines.
 
-    A token counts at most as often as both sides have it; all are 0 without a line.
+    `mine` are the tokens of each line of the prediction, `theirs` those of the reference. A token
+    counts at most as often as both sides have it; all are 0 without a line.
     """
     # tokens of either side that no line has used yet
     left_mine = Counter(token for line in mine for token in line)
@@ -273,7 +279,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeSc
 # one integer, of which 64 or more cells are computed at once. Bit j is set if the length does not
 # grow at token j of the second text.
 def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence.
+    """Return the length of the longest common subsequence of `first` and `second`.
 
     0 if one of them is empty.
 

@@ -27,8 +27,10 @@ _OWNER = "semantic_similarity"
 class SemanticSimilarity:
     """Scorer of semantic similarity that loads its model once and encodes references once.
 
-    `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a number for each
-    prediction.
+    `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a cosine for each
+    prediction: DataError if the lists differ in length or a reference is missing. The constructor
+    loads the model. It raises MissingExtra without the package sentence-transformers, OptionError
+    for an unknown model or device, and DataError if the hub cannot be reached.
 
     Args:
         prompt: Text put before each text.
@@ -118,8 +120,9 @@ class SemanticSimilarity:
 def _best_cosine(
     prediction: str, references: Sequence[str], vectors: Mapping[str, embed.Vectors]
 ) -> float:
-    """Return the largest cosine with a reference, cut to -1..1.
+    """Return the largest cosine of a prediction with a reference, cut to -1..1.
 
+    `vectors` maps a text to its unit vector.
     References without a vector, as empty ones, are left out; 0 if the prediction or every reference
     has none.
     """
@@ -134,6 +137,9 @@ def _best_cosine(
 
 def _in_rows(advance: base.Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
     """Return a function that counts encoded texts and reports rows to `advance`, in proportion.
+
+    Each call reports the rows that are completed since the last one, maybe 0, and all rows once all
+    texts are encoded. Without `advance` it reports nothing.
 
     Example:
         >>> told = []

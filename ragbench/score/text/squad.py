@@ -86,9 +86,9 @@ _BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s]+(?=\d)")
 
 
 def _mark_punctuation(between: re.Match[str]) -> str:
-    """Return a mark that is no punctuation for characters that would vanish between digits.
+    r"""Return the mark `\x01` for punctuation that normalisation would remove between digits.
 
-    Invisible characters, such as soft hyphens, vanish all the same.
+    Other characters are returned as they are; invisible ones, such as soft hyphens, still vanish.
     """
     characters = between.group()
     vanishes = not fold_answer(characters) and any(fold(ord(c)) for c in characters)
@@ -133,7 +133,10 @@ _EQUALS = (
 
 
 def _facts(options: base.Options) -> dict[str, str]:
-    """Return the parts of the signature: by default those of before the option `squad`."""
+    """Return the parts of the signature: `normalize`, the rules of `squad`, and `references`.
+
+    By default they are those from before the option `squad`, so that older signatures are equal.
+    """
     rules = {"unicode": "squad", "script": "squad_script", "mlqa": "mlqa_script"}
     return {"normalize": rules[options["squad"]], "references": "best"}
 
@@ -207,9 +210,9 @@ def contains(
 ) -> Value:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 
-    Both are normalised as for `exact_match`. Whole words count: `no` is not in `know`. In scripts
-    without spaces between words, characters count. A reference without a word is in nothing. An
-    empty prediction gives 0.
+    Both are normalised as for `exact_match`, whose `tokenize` and `articles` it takes. Whole words
+    count: `no` is not in `know`. In scripts without spaces between words, characters count. A
+    reference without a word is in nothing. An empty prediction gives 0.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

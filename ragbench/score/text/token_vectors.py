@@ -22,8 +22,9 @@ KEPT_BYTES = 2 << 30
 class EncodedTexts:
     """Cache of the tokens and vectors of texts, alive as long as its model.
 
-    `kept_bytes` bounds the vectors of references that stay between calls. Not safe for several
-    threads.
+    `encoder` computes them. `tokens` returns text -> tokens; `blocks` yields blocks of rows with
+    the vectors of their texts. `kept_bytes` bounds the vectors of references that stay between
+    calls. Not safe for several threads.
     """
 
     def __init__(self, encoder: TokenEncoder, kept_bytes: int = KEPT_BYTES) -> None:
@@ -105,6 +106,9 @@ def _texts(row: Row) -> tuple[str, ...]:
 class TokenWeights:
     """Weights of tokens by their ids.
 
+    A call `weights(tokens)` returns the weight of each token of a text, shape (n tokens,).
+    `by_rarity` makes weights from references.
+
     Attributes:
         weight_of: Token id -> weight.
         default: Weight of all other tokens.
@@ -180,6 +184,6 @@ def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:
 
 
 def _mean(cosines: Vectors, weights: FloatArray) -> float:
-    """Return the weighted mean, cut to -1..1; 0 if all weights are 0."""
+    """Return the weighted mean of cosines, cut to -1..1; 0 if all weights are 0."""
     total = float(weights.sum())
     return min(max(float(cosines @ weights) / total, -1.0), 1.0) if total else 0.0

@@ -22,7 +22,7 @@ _REMEMBERED_TEXTS = 100  # more objects with n-gram counts slow down the garbage
 def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> list[str]:
     """Return a note that a clause holds for `count` of the texts; empty list for none.
 
-    The list has at most one note.
+    The list has at most one note: `bleu: 2 of 5 texts` and the clause, without a full stop.
     """
     return [f"{metric}: {count} of {len(texts)} texts {clause}"] if count else []
 
@@ -141,7 +141,7 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
 
 
 def _load(owner: str, name: str, bleu: Any) -> Any:
-    """Return an instance of a tokenizer of sacrebleu.
+    """Return an instance of the tokenizer `name` of `bleu`, the class BLEU of sacrebleu.
 
     Raises:
         MissingExtra: Its package is missing, or its model cannot be downloaded.
@@ -162,6 +162,8 @@ def _load(owner: str, name: str, bleu: Any) -> Any:
 
 class TokenizedText:
     """Tokens of a text, with n-gram counts that are computed at first use.
+
+    `counts(n)` returns n-gram -> its count; do not change it.
 
     Attributes:
         tokens: Tokens in order.
@@ -190,7 +192,10 @@ def remember_texts(tokenize: Tokenize) -> Callable[[str], TokenizedText]:
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
-    """Return the n-grams in order: tokens for n = 1, tuples above; none for shorter texts."""
+    """Return the n-grams in order: tokens for n = 1, tuples above; none for shorter texts.
+
+    Above n = 1 it is an iterator, read once.
+    """
     return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
 
 

@@ -27,7 +27,7 @@ Arguments = Annotated[
 
 
 class CallScores(NamedTuple):
-    """Precision and recall of tool calls, each value 0..1.
+    """Precision and recall of tool calls, each value 0..1; `tool_call_f1` returns it.
 
     Attributes:
         f1: Harmonic mean of the two.
@@ -209,7 +209,8 @@ _Worth = Callable[[Entries, Entries], float]
 def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
     """Return the sum of the values of greedy matches: each gold call takes the best call left.
 
-    Gold calls choose in their order, of equal calls the first; 0 without calls.
+    `value(gold call, call)` is the worth of a call. Gold calls choose in their order, of equal
+    calls the first; 0 without calls.
     """
     candidates, total = list(actual), 0.0
     for want in gold:
@@ -223,7 +224,8 @@ def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _
 def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
     """Return the largest sum over pairs in the same order on both sides (weighted LCS).
 
-    0 without calls.
+    Pairs are a gold call and a call of `actual`, and `value` is the worth of a pair. 0 without
+    calls.
     """
     previous = [0.0] * (len(actual) + 1)
     for want in gold:
@@ -276,9 +278,9 @@ def _sort_key(call: ToolCall) -> tuple[str, ...]:
 
 
 def _share_of_gold(gold: Entries, called: Entries) -> float:
-    """Return the share of gold arguments with their value; without any, 1 for an empty call.
+    """Return the share of gold arguments that `called` has with the same value, from 0 to 1.
 
-    A share from 0 to 1.
+    Without gold arguments it is 1 for a call without arguments, else 0.
     """
     if not gold:
         return float(not called)
