@@ -42,6 +42,8 @@ Url = Annotated[str, Option("Where to POST.")]
 class RequestOptions(OptionSet):
     """Time limit, number of retries and connections of requests.
 
+    Only a config checks the values. `connect` returns the client of a URL.
+
     Attributes:
         timeout: Time limit of one reply, in seconds, retries included.
         retries: Retries of errors that may be temporary.
@@ -69,6 +71,9 @@ class RequestOptions(OptionSet):
 
 class EndpointOptions(RequestOptions):
     """Headers, limits and retries of requests to a URL of the user.
+
+    `endpoint` returns the client, and raises OptionError for an invalid URL, header or proxy. None
+    as `headers` sends none besides those for JSON.
 
     Attributes:
         headers: Headers; `"Bearer ${TOKEN}"` reads the environment.

@@ -114,7 +114,7 @@ def truncation_notes(
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
-    """Tokens of a text.
+    """Tokens of a text, as `TokenEncoder.tokenize` returns them.
 
     Its length is the number of ids.
 

@@ -265,7 +265,8 @@ class RemoteEmbedder(embed.Embedder):
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, before it is cut.
 
-        In the order of the texts; no texts give an empty list.
+        In the order of the texts; no texts give an empty list. Errors of a worker are AdapterError,
+        RuntimeError or WorkerEnded.
         """
         task = replace(self._task, apply=functools.partial(_count_block, prompt))
         return self._executor.map_all(task, texts, _COUNTED_BLOCK)

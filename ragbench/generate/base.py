@@ -135,7 +135,10 @@ class Generator:
 
 
 class MissingPrediction(LookupError):
-    """Signal of a generator with stored answers that a query has none, which is no failure."""
+    """Signal of a generator with stored answers that a query has none, which is no failure.
+
+    Its argument is the id of the query.
+    """
 
 
 class App(Protocol):

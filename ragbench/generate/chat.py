@@ -223,7 +223,7 @@ def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Documen
 
 
 class PromptOptions(OptionSet):
-    """Prompt of a generator.
+    """Prompt of a generator; `load_prompt` reads it and raises the errors.
 
     Attributes:
         prompt: A built-in prompt, a YAML file with system and user, or a .j2 template.
@@ -236,6 +236,8 @@ class PromptOptions(OptionSet):
 
 class AnswerOptions(OptionSet):
     """End of answers, and token budget of the passages.
+
+    Only a config checks the values. None as `stop` means no such text.
 
     Attributes:
         stop: Texts that end an answer.
@@ -371,6 +373,8 @@ class OpenAIGeneratorOptions(
     server.PriceOptions,
 ):
     """Options of a generator on a chat server.
+
+    Limits that are out of range raise an OptionError; only a config checks the other values.
 
     Attributes:
         model: The model, as the server calls it.

@@ -120,7 +120,10 @@ def _number(value: Any) -> float | None:
 
 
 class ReplyPathOptions(OptionSet):
-    """Paths of the answer, its tokens and its cost in a reply.
+    """Paths of the answer, its tokens and its cost in a reply, in the form of `JsonPath`.
+
+    None means that the number is unknown. The paths are read by `HttpService`, which raises an
+    OptionError for an invalid one.
 
     Attributes:
         answer: Path to the answer.
@@ -136,7 +139,7 @@ class ReplyPathOptions(OptionSet):
 
 
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
-    """Options of a generator behind a URL.
+    """Options of a generator behind a URL; `HttpGenerator` checks them.
 
     Attributes:
         body: What is sent, with {question}, {context}, {texts} or {contexts}; default: `{question:
@@ -147,7 +150,10 @@ class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
 
 
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
-    """Options of an app behind a URL.
+    """Options of an app behind a URL; `HttpApp` checks them.
+
+    Without `texts`, the passages are unknown; `ids` and `titles` need it. None as `queries` means
+    that the app reports none.
 
     Attributes:
         body: What is sent; default: `{question: "{question}"}`.

@@ -23,12 +23,14 @@ _NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 class HuggingfaceOptions(PromptOptions, AnswerOptions):
     """Options of a generator with a model on this machine.
 
+    Only a config checks the values.
+
     Attributes:
         model: A folder, or a name on the Hugging Face hub.
         temperature: Randomness of answers; 0 always takes the most likely token.
-        max_tokens: Longest answer.
+        max_tokens: Longest answer, in tokens.
         seed: Seed of the sampling, set again for each question.
-        device: The device.
+        device: Where the model computes; `auto` takes a GPU if there is one.
     """
 
     model: Annotated[str, Option()]

@@ -99,7 +99,8 @@ class ChainRecorder:
     def on_tool_end(self, output: object, *, run_id: object, **more: object) -> None:
         """Record the output of a tool and its documents; an output that is None stays unknown.
 
-        Anything but text is written as JSON; a tool whose start was not recorded is ignored.
+        Anything but text is written as JSON. If the start of the tool was not recorded, only its
+        documents count.
         """
         content = getattr(output, "content", output)
         self.artifacts += _as_documents(getattr(output, "artifact", None))
@@ -184,10 +185,13 @@ _INPUT_WITH_PASSAGES = {"question": _QUESTION, "context": "{context}"}
 class ChainOptions(OptionSet):
     """Input of a chain, and path of the answer in its output.
 
+    Only a config checks the values.
+
     Attributes:
         input: What a chain gets, with {question}, {context}, {texts} or {contexts}; default:
             `{question: "{question}", context: "{context}"}`.
-        answer: Path to the answer in what a chain returns; default: the usual.
+        answer: Path to the answer in what a chain returns; default: its text, or that of the first
+            usual key, such as `answer` or `output`.
         id_field: Metadata key with the ids of the passages of a chain.
     """
 
@@ -353,6 +357,8 @@ def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
 class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Limits):
     """Options of a generator of LangChain.
 
+    Limits that are out of range raise an OptionError; only a config checks the other values.
+
     Attributes:
         factory: `module:name` of the object or of a function that creates it; None with a client.
         args: Its keyword arguments; None without.
@@ -480,7 +486,8 @@ class LangchainApp:
     Args:
         input: What a chain gets, with {question}; default: the question as text, as `question`,
             `input` or `query`, or as a message in `messages`, whichever it accepts.
-        answer: Path to the answer in what it returns; default: the usual.
+        answer: Path to the answer in what it returns; default: its text, or that of the first usual
+            key, such as `answer` or `output`.
     """
 
     is_opaque = True

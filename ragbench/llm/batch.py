@@ -78,9 +78,9 @@ class BatchChat(ChatModel):
     """Chat model that sends calls in batches; a call takes as long as its batch.
 
     Calls are collected until none has come for half a second. `complete` returns the reply after
-    the end of the batch, and raises CallFailure if there is none. Of equal requests that wait at
-    the same time only the last is answered; `ChatEngine` sends no equal ones. Storage keys equal
-    those of single calls, so a reply stored by either mode serves both.
+    the end of the batch, and raises CallFailure if there is none. Of equal requests in one batch
+    only the last is answered; `ChatEngine` sends no equal ones. Storage keys equal those of single
+    calls, so a reply stored by either mode serves both.
 
     Args:
         chat: Client of the server, used for all requests about batches.
@@ -298,7 +298,7 @@ class BatchChat(ChatModel):
 
         A call that fails for a refused parameter goes into the next batch without it. Other failed
         calls get their CallFailure. Both are removed from the note on disk, answered calls stay in
-        it. Raises a CallFailure if a file cannot be fetched.
+        it. Raises a CallFailure if a file cannot be fetched, OSError if the note cannot be written.
         """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
@@ -336,7 +336,8 @@ class BatchChat(ChatModel):
         """Return the notes on disk, without the keys of calls whose replies are stored.
 
         They are in order of their file names; damaged ones are left out. It removes those keys on
-        disk too. A note may have no keys left. Without a store, the list is empty.
+        disk too. A note may have no keys left. Without a store, the list is empty. DataError if the
+        store cannot be read, OSError if a note cannot be written.
         """
         # A stored reply that is requested again must be sent anew, not read from the old batch.
         if self._notes is None or self._replies is None:

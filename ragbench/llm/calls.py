@@ -263,7 +263,7 @@ Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 @dataclass(frozen=True, slots=True)
 class StructuredReply:
-    """Value read from a reply, with all replies to its request.
+    """Value read from a reply, with all replies to its request; `ask_structured` returns it.
 
     Attributes:
         value: JSON value that fits the schema.

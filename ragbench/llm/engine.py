@@ -146,7 +146,8 @@ class ChatEngine:
     async def _ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request; equal requests at the same time share one call.
 
-        Of these, the replies to all but the first have `stored` set. Errors are those of `aask`.
+        Of these, the replies to all but the first have `stored` set. It raises CallFailure,
+        DataError and OptionError as `aask` does.
         """
         key = request_key(self.model.identity, request)
         call = self._shared_calls.get(key)
@@ -200,7 +201,8 @@ class ChatEngine:
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Return the reply to a request that is sent after a first call has tested its parameters.
 
-        Clients without a method `parameters` do not wait. Errors are those of `_send`.
+        Clients without a method `parameters` do not wait. It raises CallFailure, DataError and
+        OptionError as `_send` does.
         """
         # Waiting here holds neither a place in the limit nor a part of the budget.
         # A model of the user may lack `parameters`: the protocol does not require it.

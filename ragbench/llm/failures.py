@@ -241,7 +241,7 @@ def bound_reply(response: Any) -> None:
 async def async_bound_reply(response: Any) -> None:
     """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
 
-    It raises as `bound_reply` does.
+    It replaces `response.stream`. CallFailure for an unknown encoding, and for reading more.
     """
     bound_reply(response)
 

@@ -114,7 +114,7 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the value in a text with prose that fits a schema; raise `Unreadable` without one.
 
     The first of several equal values is returned; two different ones, and an empty text, are
-    unreadable.
+    unreadable. KeyError for a schema with an unknown type.
     """
     if not text.strip():
         raise Unreadable("the reply is empty")

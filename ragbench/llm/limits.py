@@ -56,8 +56,9 @@ class Limits(OptionSet):
 class Backoff:
     """Waiting time before the next try: 0.5 s, doubled with every try up to 30 s, with jitter.
 
-    A wait that the server asks for replaces the first doubling, and is added to later ones, since
-    it was not enough. Jitter separates calls that were turned away together; it is seeded.
+    `seconds` returns it; the object does not wait and counts no tries. A wait that the server asks
+    for replaces the first doubling, and is added to later ones, since it was not enough. Jitter
+    separates calls that were turned away together; it is seeded.
     """
 
     def __init__(self, seed: int) -> None:

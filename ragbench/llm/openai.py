@@ -272,7 +272,8 @@ class OpenAILike(OpenAIChat):
     """Chat model over an object with `chat.completions.create`, the interface of `openai`.
 
     The method returns a completion of `openai` or an equal mapping; it may be asynchronous. The
-    object is never closed, and there are no repeated replies to recognise and no streams.
+    object is not checked. `complete` raises CallFailure for any exception of the method. The object
+    is never closed, and there are no repeated replies to recognise and no streams.
     """
 
     def __init__(self, client: Any) -> None:

@@ -97,7 +97,8 @@ class Replies:
         writable: False for `replay` and for a file without write permission.
 
     Raises:
-        DataError: With `replay`, the file is missing; or the file is damaged or locked.
+        DataError: With `replay`, the file is missing; or the file is damaged or locked, or its file
+            system has no locks.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ _BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a 
 
 
 class ServerOptions(OptionSet):
-    """Address and key of a server with the OpenAI protocol.
+    """Address and key of a server with the OpenAI protocol; `server` checks and joins them.
 
     Attributes:
         base_url: URL of the server, up to and including `/v1`; default: OpenAI's.
@@ -92,7 +92,9 @@ class ServerOptions(OptionSet):
 
 
 class SamplingOptions(OptionSet):
-    """Sampling parameters of replies.
+    """Sampling parameters of replies; a parameter that is None is left to the server.
+
+    Only a config checks the values. `base_request` returns a request with them.
 
     Attributes:
         temperature: Randomness of replies; null is the default of the server.
@@ -122,6 +124,8 @@ class SamplingOptions(OptionSet):
 class ReplyOptions(OptionSet):
     """Streaming of replies, connections, and further parameters of requests.
 
+    Only a config checks the values. None as `extra` means no further parameters.
+
     Attributes:
         stream: Receive replies as a stream.
         keep_alive: Use a connection for several requests; false opens one for each request.
@@ -134,7 +138,9 @@ class ReplyOptions(OptionSet):
 
 
 class BatchOptions(OptionSet):
-    """Mode of calls: one by one, or in files of the batch API at half the price.
+    """Mode of calls: one by one (`live`), or in files of the batch API at half the price.
+
+    Only a config checks the value. `in_batches` adapts limits to it.
 
     Attributes:
         mode: `batch` sends all calls in files of OpenAI's batch API, at half the price, answered
@@ -151,7 +157,9 @@ class BatchOptions(OptionSet):
 
 
 class PriceOptions(OptionSet):
-    """Price table of calls.
+    """Price table of calls: the built-in one, and a file that overrides it; None for no file.
+
+    `load_prices` reads them, and raises DataError for a bad file.
 
     Attributes:
         prices: YAML file with prices of models.
