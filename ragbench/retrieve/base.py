@@ -17,6 +17,9 @@ Rankings = Sequence[Sequence[Sequence[ScoredDocument]]]
 class IndexSearch(NamedTuple):
     """Functions by which worker processes search an index in files of this machine.
 
+    `index_search` of a retriever returns it. `make` and `find` are called in a worker, so that they
+    and `options` are picklable; `request` and `read` are called in this process.
+
     Attributes:
         make: Opens the index in a worker; called with `options` as keywords.
         options: Keyword arguments of `make`; they are sent to the worker.

@@ -41,8 +41,10 @@ class BM25(Retriever):
 
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
     term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
-    over the postings of its terms. OptionError for an unknown stop word list, or `snowball` with an
-    unknown language; DataError if a file of stop words cannot be read.
+    over the postings of its terms. OptionError for an unknown stop word list or stemmer, or
+    `snowball` with an unknown language; DataError if a file of stop words cannot be read. A config
+    checks the values of the other options, this class does not. `index` comes before every search:
+    DataError without it.
 
     Args:
         k1: Gain from repeated terms; 0 counts only whether a term occurs.
@@ -98,7 +100,7 @@ class BM25(Retriever):
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
 
     def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
-        """Index the words of all documents; raise `DataError` if there are none.
+        """Return a new index of the words of all documents; raise `DataError` if there are none.
 
         Calls `advance` once for each document.
         """
@@ -351,7 +353,9 @@ def _open_index(
 ) -> tuple[BM25, IntArray | None]:
     """Map the stored index, and the document number of each chunk, in a worker process.
 
-    The number is None without chunks. OSError or KeyError if a file or array is missing.
+    `options` are the keywords of the class `bm25`; `folder` has the arrays of the index, `chunks`
+    those of the chunks. The numbers are None without chunks. OSError or KeyError if a file or array
+    is missing.
     """
     copy = bm25(**options)
     copy._open(Arrays(folder))
@@ -363,7 +367,8 @@ def _search_index(
 ) -> tuple[IntArray, FloatArray]:
     """Return the rows and scores of the best hits for a question, or for weighted terms.
 
-    Best first, rows counted from 0; with chunks, `top_k` counts documents of a question.
+    `request` is the question, or term -> weight; `index` is the result of `_open_index`. Best
+    first, rows counted from 0; with chunks, `top_k` counts documents of a question.
     """
     bm25, chunk_of = index
     if not isinstance(request, str):
@@ -382,8 +387,9 @@ class RM3(Retriever):
     Stop words, stems and scores are those of the BM25 retriever. The hits carry the expanded query
     as `term^weight ...`; a query without first hits has no hits.
 
-    Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words
-    are removed already, and a corpus may be small. `borrow` must be called before a search.
+    Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words are
+    removed already, and a corpus may be small. `borrow` must be called before `combine`, which
+    raises DataError without it. A config checks the values of options, this class does not.
 
     Args:
         retriever: The bm25 retriever whose index is searched again.
@@ -554,7 +560,7 @@ def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """Scale weights to a sum of 1; they must have a positive sum.
+    """Return the weights scaled to a sum of 1; they must have a positive sum.
 
     An empty mapping stays empty. ZeroDivisionError for a sum of 0.
     """

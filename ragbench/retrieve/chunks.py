@@ -19,6 +19,8 @@ from ragbench.types import Document, Query, Retrieved, ScoredDocument
 def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
     """Return a retriever that cuts the corpus into chunks and indexes them in the given one.
 
+    `chunking` says how to cut; an object of the user is wrapped first.
+
     Raises:
         OptionError: The given retriever does not index the corpus, the tokeniser does not exist, or
             the code of the user does not take the options.
@@ -36,9 +38,10 @@ def with_chunks(retriever: Any, chunking: Chunking) -> Chunked:
 class Chunked(Retriever):
     """Retriever of chunks; each hit has the text of its chunk and the id of its `document`.
 
-    `top_k` counts documents, so that small and large chunks cover the same number of documents:
-    the hits are the best chunks, down to the first chunk of the `top_k`-th document. `with_chunks`
-    makes it. It sets `unit` of its retriever.
+    `top_k` counts documents, so that small and large chunks cover the same number of documents: the
+    hits are the best chunks, down to the first chunk of the `top_k`-th document. `with_chunks`
+    makes it. It sets `unit` of its retriever. `index` comes before `retrieve`, which returns a
+    `Retrieved` per query; errors of the retriever pass through.
     """
 
     indexes = True

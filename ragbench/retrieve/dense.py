@@ -66,10 +66,13 @@ class Dense(Retriever):
     it with some. Stored vectors are read from the cache, whichever component encoded them: the
     latency of a query then does not include the model.
 
-    Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too. OptionError if `normalize` or `probes` does not fit the other
-    options, or the model is no folder and no possible hub name; TypeError for an unknown option. A
-    config checks the values of options, this class does not.
+    Options are those of `DenseOptions`, all with a default: the model with its prompts, device,
+    batches and cache, and `similarity`, `normalize`, `index` and `probes`. `index` comes before
+    `retrieve`: DataError without it. Vectors are stored in `cache_folder`; None means
+    `RAGBENCH_CACHE`, else `.ragbench`. Vectors in `cache_also` are read, too. OptionError if
+    `normalize` or `probes` does not fit the other options, or the model is no folder and no
+    possible hub name; TypeError for an unknown option. A config checks the values of options, this
+    class does not.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -129,7 +132,10 @@ class Dense(Retriever):
         return notes + truncation_notes(truncated, len(queries), "queries", embedder.limit, lost)
 
     def check(self) -> None:
-        """Raise `MissingExtra` without sentence-transformers, or faiss for `index: faiss`."""
+        """Raise `MissingExtra` without sentence-transformers, or without faiss for `index: faiss`.
+
+        Loads nothing.
+        """
         embed.need_packages(_OWNER, EXTRA, PACKAGES)
         if self._kind == "faiss":
             embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
@@ -281,7 +287,7 @@ def _count_truncated(
 ) -> int:
     """Return the number of texts that are longer than the model reads.
 
-    0 if the model has no limit or there are no texts.
+    The prompt of the `role` counts too. 0 if the model has no limit or there are no texts.
     """
     lengths = embedder.count_tokens(texts, prompt=embedder.prompts[role])
     return count_longer(lengths, embedder.limit)

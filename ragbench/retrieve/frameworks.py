@@ -34,9 +34,10 @@ class FrameworkOptions(OptionSet):
 class FrameworkRetriever(Retriever, ABC):
     """Retriever that sends each question to an object of another framework.
 
-    The factory creates the object; from Python, `client` is an existing one. The order of the
-    returned list is the ranking. Ids are those of the framework unless `id_field` names a metadata
-    key.
+    The factory creates the object; from Python, `client` is an existing one: OptionError unless one
+    of the two is given. The order of the returned list is the ranking. Ids are those of the
+    framework unless `id_field` names a metadata key. `retrieve` raises AdapterError for a reply
+    that is no list of hits; errors of the framework pass through.
 
     Attributes:
         library: Name of the framework in messages: `langchain`.
@@ -59,7 +60,10 @@ class FrameworkRetriever(Retriever, ABC):
         self._hits = libraries.HitReader(options.id_field)
 
     def _require(self, allowed: str, *methods: libraries.SyncOrAsync) -> None:
-        """Raise an `AdapterError` if the client has none of the methods."""
+        """Raise an `AdapterError` if the client has none of the methods.
+
+        `allowed` is the phrase that names them in the message.
+        """
         if not any(methods):
             client = shown(self._client)
             raise AdapterError(f"{self._owner}: found {client}, allowed: an object with {allowed}")

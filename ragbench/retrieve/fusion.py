@@ -21,11 +21,12 @@ class Fusion(Retriever):
 
     `rrf` adds 1 / (k + rank); `isr` adds 1 / rank², and multiplies the sum by the number of
     rankings with the document; `weighted` and `combsum` add scores, scaled by `normalize`;
-    `combmnz` multiplies their sum by that number. The weight of a retriever
-    multiplies what its ranking adds. A ranking without a document adds 0 to it; with
-    `z_score` that is the score of the average document of that ranking. Ties go to the larger
-    document id; a repeated hit counts once, at its best rank and score. OptionError for fewer than
-    two retrievers, an option that the method does not use, or numbers that do not fit.
+    `combmnz` multiplies their sum by that number. The weight of a retriever multiplies what its
+    ranking adds. A ranking without a document adds 0 to it; with `z_score` that is the score of the
+    average document of that ranking. Ties go to the larger document id; a repeated hit counts once,
+    at its best rank and score. OptionError for fewer than two retrievers, an option that the method
+    does not use, `weights` or `lowest` that are not one finite number per retriever, and `weights`
+    below 0 or all 0. A config checks `method`, `normalize`, `k` and `depth`, this class does not.
 
     Args:
         retrievers: Names of two or more retrievers.
@@ -83,7 +84,10 @@ class Fusion(Retriever):
         self.lowest = _numbers("lowest", lowest, count, 0.0)
 
     def _check_use(self, weights: object, normalize: Normalization | None, lowest: object) -> None:
-        """Raise an `OptionError` for an option that the method does not use."""
+        """Raise an `OptionError` for an option that the method does not use.
+
+        None, or `normalize: none`, is no use of an option.
+        """
         if self.method in ("rrf", "isr") and normalize not in (None, "none"):
             allowed = f"none: {self.method} uses ranks only; or method weighted, combsum, combmnz"
             raise OptionError("fusion", "normalize", normalize, allowed)
@@ -161,7 +165,8 @@ class Fusion(Retriever):
 def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
     """Return the numbers of all retrievers; None gives each the default.
 
-    OptionError unless there is one finite number for each retriever.
+    `count` is the number of retrievers, `name` the option in the message. OptionError unless there
+    is one finite number for each retriever; it may be negative.
     """
     if values is None:
         return [default] * count

@@ -18,6 +18,9 @@ _PLACEHOLDERS = ("question", "top_k", "query_id")
 class HttpRetrieverOptions(EndpointOptions):
     """Options of the request to a search service, and JSON paths of the hits in its reply.
 
+    Beside them stand those of `EndpointOptions`: the required `url`, `headers`, `timeout` in
+    seconds, `retries` and `keep_alive`. None at a path reads no such values.
+
     Attributes:
         body: Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.
         ids: Path to the ids.
@@ -39,8 +42,10 @@ class HttpRetriever(Retriever):
     """Post each question to a URL and read the hits off the JSON that comes back.
 
     The order of the hits is the ranking. An overloaded server and a broken connection are tried
-    again within `timeout`; an error after that fails this query only. OptionError for a wrong URL,
-    path or placeholder.
+    again within `timeout`; an error after that fails this query only. Options are those of
+    `HttpRetrieverOptions`, of which `url` is required. OptionError for a wrong URL, path or
+    placeholder; `retrieve` raises CallFailure for a failed request, and AdapterError for a reply
+    without the ids.
     """
 
     declares = HttpRetrieverOptions
@@ -100,8 +105,9 @@ def _hit(
 ) -> ScoredDocument:
     """Return the hit at a place of the reply; `number`, from 1, is for messages.
 
-    Text, title and score are None if the reply has none at this place. Id and score are not
-    checked: `read_hits` does that for all retrievers. AdapterError if text or title is no text.
+    `identifier` is its id; `parts` is `scores`, `texts` or `titles` -> place -> value. Text, title
+    and score are None if the reply has none at this place. Id and score are not checked:
+    `read_hits` does that for all retrievers. AdapterError if text or title is no text.
     """
     text, title = (parts.get(option, {}).get(place) for option in ("texts", "titles"))
     for name, value in (("text", text), ("title", title)):

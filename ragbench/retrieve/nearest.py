@@ -123,7 +123,7 @@ def _as_floor(bounds: FloatArray) -> Vectors:
 
 
 def _lengths(vectors: Vectors) -> FloatArray:
-    """Return the length of each vector, in doubles.
+    """Return the Euclidean length of each vector, in doubles.
 
     Shape (n,).
     """
@@ -164,7 +164,8 @@ class InvertedFile:
 
     A query is compared with the vectors of its nearest lists only; documents in other lists are
     missed, and the retriever's scores show it. If vectors tie at the cut, faiss chooses. The same
-    vectors always give the same lists. ImportError without faiss.
+    vectors always give the same lists. ImportError without faiss, RuntimeError of faiss for a file
+    that cannot be read or written. `candidates` yields an array of rows per query.
 
     References:
         Jegou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search, 4 (the

@@ -26,7 +26,11 @@ RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
 
 
 class CallableRetriever(Retriever):
-    """Retriever that calls a plain function `(question, top_k) -> hits`."""
+    """Retriever that calls a plain function `(question, top_k) -> hits`.
+
+    `retrieve` returns the results of the function unchecked; `read_hits` reads them. Errors of the
+    function pass through.
+    """
 
     asks_one_by_one = True  # a question that fails must not repeat the calls for the others
 
@@ -44,8 +48,9 @@ class CallableRetriever(Retriever):
 class OwnRetriever(OwnComponent, Retriever):
     """Retriever that delegates to an object of the user.
 
-    The parts named in `takes` are those of the object, where it has them; `as_retriever` checks the
-    object.
+    The parts named in `takes`, such as `retrieve`, `combine` and `sources`, are those of the
+    object, where it has them. It is not checked here: `as_retriever` does that. Errors of the
+    object pass through.
     """
 
     takes = frozenset(
@@ -83,6 +88,7 @@ def to_retriever(target: Any) -> Retriever:
 def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     """Return a retriever for a class, an object or a function; see `ragbench.registry.adapt`.
 
+    A class is called with the options; a function becomes a `CallableRetriever` that passes them.
     An object with `retrieve(queries, top_k)` or `combine` is returned without a wrapper. Any other
     object of LangChain (`invoke`, `similarity_search`), LlamaIndex (`retrieve(question)`) or
     Haystack (`run(query=...)`) is wrapped by the adapter of its library.
@@ -193,6 +199,7 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
     """Return the hits up to the first hit of the `top_k`-th document; all if there are fewer.
 
     Every hit is a document, except a chunk, which names its `document`. Without hits it is empty.
+    `top_k` is 1 or more.
 
     Example:
         >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]

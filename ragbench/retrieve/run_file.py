@@ -23,8 +23,8 @@ class RunFile(Retriever):
 
     Hits are sorted by score, ties by document id descending, as in trec_eval; the rank column is
     ignored. A query that the file lacks counts as missing, not as empty. There is no latency. The
-    rankings of the 16 files read last stay in memory. DataError if the file cannot be read or a
-    line is malformed.
+    rankings of the 16 files read last stay in memory. DataError at once if the file cannot be read
+    or a line is malformed, and from a search if it has changed since.
     """
 
     ranks_by_score = True
@@ -66,7 +66,7 @@ class RunFile(Retriever):
 
 
 def _sorted_ranking(path: Path) -> Run:
-    """Read a run file and sort each ranking best first.
+    """Return the rankings of a run file, each best first.
 
     Ties are ordered by document id, largest first. DataError as `read_run`.
     """
