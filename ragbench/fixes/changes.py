@@ -28,7 +28,9 @@ _TRIPLE_WEIGHTS = ((1 / 3,) * 3, (0.5, 0.25, 0.25), (0.25, 0.5, 0.25), (0.25, 0.
 
 @dataclass(frozen=True)
 class PricedRun:
-    """Stored rankings of a run, and what is known about their retrievers.
+    """Stored rankings of a run, and data of their retrievers that changes are priced with.
+
+    `price_changes` returns its changes; `hits` raises KeyError for an unknown retriever.
 
     Attributes:
         rankings: Ranks of the gold of the queries that count.
@@ -80,7 +82,7 @@ class PricedRun:
 
     @cached_property
     def parts(self) -> IntArray:
-        """Part of each query, for choices."""
+        """Part of each query, from 0 to 9, for choices; see `parts_of`."""
         return parts_of(len(self.query_ids), self.seed, self.clusters)
 
     def price(
@@ -137,7 +139,7 @@ class PricedRun:
         )
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:
-        """Return the ids of some queries."""
+        """Return the ids of the queries whose row is True, in their order."""
         return tuple(self.query_ids[row] for row in np.flatnonzero(rows).tolist())
 
 

@@ -27,6 +27,8 @@ from ragbench.types.rows import BoolArray
 class CountPrediction(NamedTuple):
     """Predicted number of right answers, or change of this number.
 
+    `AnswersByReading.predict` and `predict_gain` return it.
+
     Attributes:
         mean: Expected number.
         lower: Lower limit of the number that a run counts, a whole number.
@@ -47,7 +49,10 @@ _READ = (_FIRST, _LOWER)
 class AnswersByReading:
     """Answers of one generator to n questions, with what it read.
 
-    Values are 1 for a right answer, 0 for any other, NaN where there is none or it failed.
+    Values are 1 for a right answer, 0 for any other, NaN where there is none or it failed; arrays
+    have a value per question. `contract` sums them up for a report, and `predict` and
+    `predict_gain` return a `CountPrediction`, or raise ValueError unless both controls have an
+    answer.
 
     Attributes:
         depths: Retriever -> rank of the gold document that decides, for each question, from 1;
@@ -151,7 +156,10 @@ class AnswersByReading:
         return _limits(parts, -n_right, len(values) - n_right, confidence)
 
     def _prediction(self, retriever: str, confidence: float) -> PairPrediction:
-        """Return the prediction of a pair without its own answers, beside its count."""
+        """Return the prediction of a pair without its own answers, beside its count.
+
+        The count is None for a pair that was not run. ValueError if a control has no answer.
+        """
         depths, values = self.depths[retriever], self.pairs.get(retriever)
         prediction = self.predict(depths, unused=retriever, confidence=confidence)
         return PairPrediction(
@@ -170,7 +178,10 @@ class AnswersByReading:
         return np.where(depths > self.passages, _NOT_READ, np.where(depths == 1, _FIRST, _LOWER))
 
     def _answers(self, states: Sequence[int], pairs: Iterable[str]) -> FloatArray:
-        """Return the mean answer of pairs to each question where they read so; NaN without any."""
+        """Return the mean answer of pairs to each question where they read so; NaN without any.
+
+        `states` are the kinds of reading that count.
+        """
         # A row of NaN, so that no pairs at all still give an array with a value per question.
         values = [np.full(len(self.gold_alone), np.nan)]
         for name in pairs:
@@ -257,7 +268,10 @@ class _Reading(NamedTuple):
 def _limits(
     parts: Sequence[tuple[float, float]], least: float, most: float, confidence: float
 ) -> CountPrediction:
-    """Return the sum of means with limits of a whole number, between the least and the most."""
+    """Return the sum of means with limits of a whole number, between the least and the most.
+
+    `parts` are (mean, variance) of independent numbers; `confidence` is inside (0, 1).
+    """
     mean, variance = (math.fsum(numbers) for numbers in zip(*parts, strict=True))
     half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
     # Before the limits: an extrapolated mean may leave the range of counts, and
@@ -269,7 +283,10 @@ def _limits(
 
 
 def _rate(passages: PassageKind, values: FloatArray, confidence: float) -> AnswerRate:
-    """Return the mean of the values that are known, with its interval."""
+    """Return the mean of the values that are not NaN, with its interval; None for both without any.
+
+    OptionError if confidence is outside (0, 1).
+    """
     answers = values[~np.isnan(values)]
     if not len(answers):
         return AnswerRate(passages=passages, questions=0, right=None, interval=None)

@@ -29,7 +29,7 @@ _WIDER = math.sqrt(1 + _PARTS / (_PARTS - 1) + 1)
 
 
 class Gain(NamedTuple):
-    """Gain of a change in questions.
+    """Gain of a change in questions, as `gain_of` returns it.
 
     Attributes:
         mean: Questions that it gains, of as many as were counted.

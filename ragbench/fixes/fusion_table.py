@@ -41,7 +41,7 @@ class FusionSetting(NamedTuple):
 
 
 class RankedRows(NamedTuple):
-    """Hits of some queries in one ranking, the best of each query first.
+    """Hits of some queries in one ranking, the best of each query first; or their gold documents.
 
     Attributes:
         starts: Shape (queries + 1,): first row of each query.
@@ -80,7 +80,8 @@ class FusionTable:
     """Parts that rankings add to the scores of gold documents and their rivals, for some queries.
 
     A rival is above the gold in one of the rankings, or in a ranking without the gold. Documents
-    are numbered query by query.
+    are numbered query by query. `reads_gold` says for each query whether a fusion brings its gold
+    into the first k ranks; KeyError for a source that `rankings` lacks.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class FusionTable:
         return sum((self._key(setting, number) or last) > last for number in rivals)
 
     def _key(self, setting: FusionSetting, number: int) -> tuple[float, bytes] | None:
-        """Return score and id of a document in a fusion; None if no ranking of it has it."""
+        """Return score and id of a document in a fusion; None if none of its rankings has it."""
         reciprocal, scaled = self._parts[:, :, number].tolist()
         values = reciprocal if setting.method == "rrf" else scaled
         terms = [
@@ -218,8 +219,8 @@ def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[Int
 def _find(keys: HashArray, rows: HashArray) -> IntArray:
     """Return for each row the position of its key among `keys`; -1 if it is not there.
 
-    Equal rows get the same position, also where `keys` repeats a key. Linear time: keys are put
-    into the slots of a table by their upper bits.
+    Equal rows get the same position, also where `keys` repeats a key; there is at least one key.
+    Linear time: keys are put into the slots of a table by their upper bits.
     """
     shift = np.uint64(64 - _SLOT_BITS - len(keys).bit_length())
     slots = (keys >> shift).view(np.int64)

@@ -133,7 +133,10 @@ def _slicings(
 
 
 def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and value of plain metadata, also in nested mappings."""
+    """Yield path and value as texts of plain metadata, also in nested mappings.
+
+    A path is `path.key`, in a nested mapping `path.key.key`.
+    """
     for key, value in metadata.items():
         if isinstance(value, Mapping):
             yield from _metadata_values(value, f"{path}.{key}")
@@ -142,7 +145,11 @@ def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[s
 
 
 def _language(question: str, vocabulary: frozenset[str]) -> str:
-    """Return the language whose stop words a question has most; '' if none is sure."""
+    """Return the language whose stop words a question has most; '' if none is sure.
+
+    It is an English name such as `German`, or `a script other than Latin`. `vocabulary` has the
+    words of the question.
+    """
     if not is_latin(question):
         return "a script other than Latin"
     counts = Counter({name: len(vocabulary & stops) for name, stops in _stop_words().items()})

@@ -21,6 +21,9 @@ _QUERIES = 512  # of a table
 class StoredRankings:
     """Ranks of the gold documents in stored rankings.
 
+    Results have a value per query of `gold`, in its order; a query that a ranking lacks has no hits
+    there. Methods raise KeyError for a ranking that is not in `runs`.
+
     Attributes:
         gold: Relevant documents of the queries; a query may have none.
         needs_all: True if an answer needs all gold documents, False if any of them suffices.
@@ -95,7 +98,8 @@ class StoredRankings:
     def perfect(self, name: str, depth: int, k: int) -> BoolArray:
         """Return True for each query whose gold a perfect reranker brings into the first k ranks.
 
-        It reorders the first `depth` hits.
+        It reorders the first `depth` hits. False where all gold documents are needed and there are
+        more than k. KeyError for an unknown ranking.
         """
         hits: BoolArray = self.depths(name) <= depth
         # If all gold documents are needed, no order of the hits fits more than k of them into k
@@ -158,7 +162,10 @@ class StoredRankings:
         return is_ranked, above[:, best] if len(self.gold) else np.zeros((len(ranks), 0), np.int64)
 
     def _by_query(self, reduce: np.ufunc, values: NDArray[Any], empty: object) -> NDArray[Any]:
-        """Return the values of the gold documents of each query, reduced; `empty` without gold."""
+        """Return the values of gold documents, reduced to one per query; `empty` without gold.
+
+        `values` has a value for each gold document, query by query.
+        """
         result = np.full(len(self.gold.query_ids), empty, values.dtype)
         # `reduceat` gives a query without gold the first value of the next query instead of no
         # value.
@@ -168,7 +175,10 @@ class StoredRankings:
         return result
 
     def _table(self, queries: IntArray, reach: IntArray) -> FusionTable:
-        """Return the parts of the gold of some queries and of the first `reach` hits."""
+        """Return the parts of the gold of some queries and of the first `reach` hits.
+
+        `queries` are positions in `gold`; `reach` has shape (rankings, those queries).
+        """
         rankings = {}
         for name, run in self.runs.items():
             first, end = (edge[queries] for edge in self._rows[name])

@@ -21,7 +21,8 @@ _THRESHOLDS = 20
 def drop_near_duplicates(run: PricedRun, texts: Mapping[str, str]) -> PricedChange | None:
     """Return the change that a passage is left out if it repeats a better one.
 
-    The next hits take its place. None if no passage repeats another, or a text is missing.
+    The next hits take its place. `texts` is document id -> text. None if no passage repeats
+    another, or the text of a hit that would be read is missing.
     """
     hits, has_repeats = [], False
     vocabulary: dict[str, frozenset[str]] = {}
@@ -48,7 +49,10 @@ def drop_near_duplicates(run: PricedRun, texts: Mapping[str, str]) -> PricedChan
 
 
 def _repeats(text: frozenset[str], better: frozenset[str]) -> bool:
-    """Return True if two texts have most of their words in common; False without words."""
+    """Return True if two texts have 80 % of their words in common; False without words.
+
+    The share is words in both / words in either.
+    """
     shared = len(text & better)
     return shared > 0 and shared >= _SIMILAR * (len(text) + len(better) - shared)
 

@@ -18,6 +18,10 @@ from ragbench.text.tokenize import Memory, words
 class Analyzer:
     """Analyzer of texts and queries: splits words, drops stop words, and stems.
 
+    A call with a text returns the list of its terms, in order and with repeated ones; an empty list
+    for a text without any. `stemmer` is that of `load_stemmer`, `stopwords` a name or path for
+    `ragbench.text.languages.load`, and `language` a code.
+
     OptionError for an unknown stemmer, for `snowball` with an unknown language and for unknown stop
     words; DataError if a file of stop words cannot be read.
     """
@@ -34,7 +38,8 @@ class Analyzer:
     def for_language(cls, language: str) -> Analyzer:
         """Return the default analyzer of a language: Porter for English, else Snowball.
 
-        A language without a stemmer or without stop words has none; an unknown one has neither.
+        `language` is a code or an English name. A language without a stemmer or without stop words
+        has none; an unknown one has neither.
         """
         name = language_name(language)
         has_stemmer = name in LANGUAGES.values()
@@ -117,7 +122,7 @@ _ENDINGS = _read_endings()
 
 
 def porter_stem(word: str) -> str:
-    """Reduce an English word to its stem, in lower case.
+    """Return the stem of an English word, in lower case.
 
     Letters of other alphabets, digits and signs count as consonants. Words of one or two letters
     are only put into lower case; an empty word stays empty.
@@ -208,10 +213,10 @@ def _derived(word: str) -> str:  # step 2
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """Replace the longest ending of a word that is in `endings`, if the stem has m > `least`.
+    """Return a word with its longest ending in `endings` replaced, if the stem has m > `least`.
 
-    Of several endings only the longest is tried; `ion` counts only after s and t. Else the word is
-    returned unchanged.
+    `endings` is ending -> replacement. Of several endings only the longest is tried; `ion` counts
+    only after s and t. Else the word is returned unchanged.
     """
     for length in range(7, 1, -1):
         if (ending := word[-length:]) in endings:

@@ -87,7 +87,7 @@ class Chunking(registry.OptionSet):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Chunk of a text and its position.
+    """Chunk of a text and its position, as a `Chunker` returns it.
 
     Attributes:
         text: The characters of the chunk.
@@ -106,7 +106,11 @@ class Chunker:
 
     A chunk is a slice of its text; only white space between chunks is lost. Pieces from the user's
     code or a LangChain splitter are searched in the text; a piece that is not found has no
-    position.
+    position. A call with a text returns its chunks in order, none for a blank text that the user's
+    code does not cut; AdapterError if the user's code fails or returns anything but texts. Loading
+    raises OptionError for a tokeniser that does not exist or options that the code does not take,
+    DataError for code that cannot be imported, AdapterError for a factory that fails, and
+    MissingExtra without transformers.
 
     Attributes:
         chunking: Options of cutting.

@@ -43,7 +43,10 @@ _FOLDER = Path(__file__).with_name("stopwords")
 
 
 def data_lines(name: str) -> Iterator[str]:
-    """Yield the lines of a data file of this package, without comments, which begin with `#`."""
+    """Yield the lines of a data file of this package, without comments, which begin with `#`.
+
+    Lines have no line end; empty ones are yielded too. FileNotFoundError if there is no such file.
+    """
     lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
     return (line for line in lines if not line.startswith("#"))
 
@@ -154,7 +157,8 @@ def _token() -> re.Pattern[str]:
 def split_unspaced(text: str) -> list[str]:
     """Return the words of a text; scripts without spaces are split into characters.
 
-    A character keeps its marks, such as Thai vowels. An empty text has no words.
+    A character keeps its marks, such as Thai vowels. Case and punctuation stay. An empty text has
+    no words.
 
     Example:
         >>> split_unspaced("iphone15的价格 ok"), split_unspaced("กินข้าว")

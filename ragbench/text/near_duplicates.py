@@ -104,10 +104,10 @@ _SAME = 0.8  # share of the content words
 def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple[int, int, float]]:
     """Return the pairs of questions that ask for the same, as `near_duplicates` does.
 
-    Their content words are compared, English ones as stems. One question may have further words,
-    but not a number or a word such as `not`, `when` or `second`; two questions that each have a
-    word of their own are no pair: "the capital of France" and "the capital of Spain". A question
-    of stop words alone is in no pair.
+    Their content words are compared, English ones as stems; the similarity is 0.8 or more. One
+    question may have further words, but not a number or a word such as `not`, `when` or `second`;
+    two questions that each have a word of their own are no pair: "the capital of France" and "the
+    capital of Spain". A question of stop words alone is in no pair.
 
     Args:
         questions: The questions.
@@ -130,7 +130,7 @@ class QuestionIndex:
     """Index of questions of one language, to find those that ask for the same as a new one.
 
     `add` adds a question, whose row counts from 0; `find` returns row -> similarity, and adds
-    nothing.
+    nothing. `language` is a code or an English name; one without stop words compares all words.
     """
 
     def __init__(self, language: str = "en") -> None:
@@ -152,7 +152,8 @@ class QuestionIndex:
     def find(self, question: str) -> dict[int, float]:
         """Return row -> similarity of the rows that ask for the same, ascending; {} for none.
 
-        The similarity is the Jaccard index of the content words. Row 0 is the first question added.
+        The similarity is the Jaccard index of the content words, 0.8 or more. Row 0 is the first
+        question added.
         """
         content = self._content(question)
         n_shared = math.ceil(_SAME * len(content) - _ROUNDING)
@@ -174,7 +175,10 @@ class QuestionIndex:
 
 
 def _ask_the_same(content: frozenset[str], other: frozenset[str]) -> bool:
-    """Return True if one set of words contains the other, without a decisive word in addition."""
+    """Return True if one set of words contains the other, without a decisive word in addition.
+
+    Either set may be the larger one; a word that is not of letters alone is decisive too.
+    """
     further = content ^ other
     is_decisive = any(word in _decisive_words() or not word.isalpha() for word in further)
     return not is_decisive and (content <= other or other <= content)

@@ -26,7 +26,7 @@ _LEAD = r"(?:\w+,? ){0,4}?"  # words before the noun of a sentence about the pas
 
 
 class _Language(NamedTuple):
-    """Expressions of one language.
+    """Expressions of one language, as `_read` returns them.
 
     Attributes:
         refuses: Expression found in a sentence that refuses.
@@ -131,7 +131,10 @@ def _read() -> tuple[re.Pattern[str], tuple[_Language, ...]]:
 
 
 def _compile(block: str) -> _Language:
-    """Return the expressions of the lines of a language, with the names in them replaced."""
+    """Return the expressions of the lines of a language, with the names in them replaced.
+
+    A line `name = expression` defines `<name>`; the other lines are joined to `refuses`.
+    """
     lines = [line for line in block.splitlines() if line and not line.startswith("#")]
     definitions = {line: match for line in lines if (match := re.match(r"(\w+) = (.*)", line))}
     parts = {"gap": _GAP} | {match[1]: match[2] for match in definitions.values()}

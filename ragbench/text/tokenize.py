@@ -244,7 +244,8 @@ class Memory(dict[str, Value]):
 
     A vocabulary is small and texts are long, so that most look-ups hit. The cache is emptied when
     it has `room` words; words of more than `longest` characters are not stored (None stores all).
-    An error of the function is passed on, and stores nothing.
+    Only `memory[word]` computes a value; `get` and `in` see stored words alone. An error of the
+    function is passed on, and stores nothing.
     """
 
     def __init__(
