@@ -106,7 +106,8 @@ def _git(folder: Path, *arguments: str, check: bool = True) -> str:
 def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig) -> None:
     """Link files that the config names and that Git does not track into the tree of the base.
 
-    Such files, as a large corpus, have no older version: base and head read the same.
+    Such files, as a large corpus, have no older version: base and head read the same. A file that
+    the tree has already stays. DataError if Git cannot list the files.
     """
     folder = config.base.absolute()
     places = (folder / text for _, text in texts_of(config.resolved) if text)

@@ -28,7 +28,7 @@ def write_best(
         config: Config of the run folder as plain data.
         run: The run folder, which its paths are relative to.
         fixes: Fix list of the run.
-        change: The change, that of a promise.
+        change: A change of the list, but no bound, which no config can reach.
         path: The new file; an existing one is replaced if this function wrote it.
 
     Raises:

@@ -56,7 +56,8 @@ class CollectionRuns:
     def gated(self) -> Summary:
         """Summary with the gates of all collections: the system of a gate is `scifact: bm25`.
 
-        It is complete if all runs are; its systems are those of the first run.
+        A gate without a system has the collection alone. The summary is complete if all runs are;
+        its systems are those of the first run.
         """
         records = {name: experiment.record for name, experiment in self.experiments.items()}
         # a `Summary`, so that the exit code follows the rules of a single run

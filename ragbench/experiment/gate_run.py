@@ -170,9 +170,9 @@ def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str])
 def _results(
     source: ScoredSystems, system: str, query_ids: Sequence[str]
 ) -> list[tuple[list[str], list[str | None]]]:
-    """Return (documents, best first, answers, one per sample) of each query.
+    """Return (documents, answers) of each query: documents best first, an answer per sample.
 
-    Both are empty for a system without them; the answer is None if it failed.
+    Both lists are empty for a system without them; an answer is None if it failed.
     """
     file = source.rankings.get(system)
     run = None if file is None else read_run(file)

@@ -140,7 +140,8 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
 def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:
     """Return the fix list of a run; None, with a line for `tell`, if a file of it is damaged.
 
-    The other parts of a page need neither the config nor the texts of the questions.
+    Also None, without a line, where `list_fixes_of_page` gives none. The other parts of a page need
+    neither the config nor the texts of the questions.
     """
     try:
         return list_fixes_of_page(run)

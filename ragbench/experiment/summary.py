@@ -470,8 +470,9 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
     """Return limits, costs so far and missing items of a run; None for a run without a budget.
 
     The cost to finish is an estimate: the missing items cost as much on average as the finished
-    ones of the same kind. It is None if no item of a kind is finished, or a price is not known.
-    Kinds without missing items are left out; amounts are in USD, tokens and minutes.
+    ones of the same kind. Its dollars and tokens are None if no item of a kind is finished; dollars
+    also if a price is not known. Kinds without missing items are left out; amounts are in USD,
+    tokens and minutes.
     """
     limits = plan.config.budget
     if limits == BudgetLimits():

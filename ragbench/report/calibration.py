@@ -162,7 +162,7 @@ def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
 def _flips(probe: records.ProbeFound) -> str:
     """Return the share of answers with another level in a probe, as the end of its line.
 
-    Causes of answers that were left out follow. '' without such a share.
+    It begins with `; `. Causes of answers that were left out follow. '' without such a share.
     """
     if probe.flip_rate is None:
         return ""

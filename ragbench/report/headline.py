@@ -95,7 +95,8 @@ def headline(
 def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:
     """Return a sentence on the cheapest system that is surely not much worse than the best.
 
-    `scores` has the scores of both systems by the measure. The sentence has no full stop.
+    `scores` has the scores of both systems by the measure, else a KeyError. If no cheaper system is
+    within the margin, it says so. The sentence has no full stop.
     """
     margin, measure = f"{cheapest.margin:g}", printable(cheapest.measure)
     if cheapest.system is None:

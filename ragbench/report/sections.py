@@ -176,9 +176,10 @@ def _fill_label(fill: FillCounts) -> str:
 
 
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
-    """Return the judge's models, by the names that they report, and the label of the judge.
+    """Return the models of a judge, by the names that they report, and its label as one text.
 
-    Without reported names the declared model stands there, else the name of the judge.
+    It is as `judged by gpt-4o and gpt-4: strict`. Without reported names the declared model stands
+    there, else the name of the judge.
     """
     declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]

@@ -61,6 +61,7 @@ def write_label_page(
 
     Raises:
         KeyError: The rubric of a row has no scale.
+        ValueError: A row has another number of cells.
         OSError: The page cannot be written.
     """
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
@@ -87,10 +88,8 @@ def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
 def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[str, str]]:
     """Return a list with one pair: title of a row's gold document, and its text around a quote.
 
-    Without a document, a note and an empty text.
-
-    Without a quote, the text starts at the beginning. Characters that a browser would obey are
-    shown as other characters.
+    Without a quote, the text starts at the beginning; without a document, the pair is a note and an
+    empty text. Characters that a browser would obey are shown as other characters.
     """
     if document is None:
         if name := entry.values["relevant"]:
