@@ -83,7 +83,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LostItem:
-    """Item without a result, because its worker ended on its block twice.
+    """Item without a result, because its worker ended on its block twice; `Executor.map` yields it.
 
     Attributes:
         why: How the worker ended, for messages.
@@ -93,7 +93,7 @@ class LostItem:
 
 
 class WorkerEnded(RagbenchError):
-    """Error of a run whose worker ended on a block that the run cannot do without."""
+    """Error of `Executor.map_all`: a worker ended on a block that the run cannot do without."""
 
 
 @functools.cache
@@ -160,8 +160,9 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 class Executor(ABC):
     """Workers that compute blocks of items; they start with the first block.
 
-    `map` yields the results of blocks of items, and `map_all` returns all results; both raise an
-    AdapterError or RuntimeError for an error of the component. Threads that map take turns.
+    `map` yields the results of blocks of items, with a `LostItem` where a worker ended twice.
+    `map_all` returns all results, and raises a WorkerEnded there. Both raise an AdapterError or
+    RuntimeError for an error of the component. Threads that map take turns.
     `build_executor` makes one from the config; `close` ends it.
 
     Attributes:

@@ -111,6 +111,8 @@ class Local(Executor):
 class WorkerProcess(SpawnProcess):
     """Worker process that imports what its blocks need, without running the user's script again.
 
+    `WorkerContext.Process` makes it, with the arguments of `multiprocessing.Process`.
+
     `multiprocessing` runs the main script in each process, which would start another run if the
     script has no `if __name__ == "__main__"`.
     """
@@ -127,7 +129,10 @@ class WorkerProcess(SpawnProcess):
 
 
 class WorkerContext(SpawnContext):
-    """Context that creates the processes of a pool, and lists them to kill them at the end."""
+    """Context that creates the processes of a pool, and lists them to kill them at the end.
+
+    `Local` passes it to the pool. `processes` returns the processes that were started.
+    """
 
     def __init__(self) -> None:
         self._created: list[SpawnProcess] = []

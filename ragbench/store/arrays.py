@@ -41,11 +41,14 @@ _HEAD = 128  # bytes of the header that NumPy writes for any shape of two dimens
 
 
 class WaitingForArrays(UserWarning):
-    """Warning that another process creates the same arrays, and that this one waits for them."""
+    """Warning of `ArrayStore.ensure` that it waits for another process with the same arrays."""
 
 
 class DamagedArrays(UserWarning):
-    """Warning of stored arrays with wrong checksums or missing bytes, which are created again."""
+    """Warning of stored arrays with wrong checksums or missing bytes, which are created again.
+
+    `open_arrays` gives it, and with it `ArrayStore`.
+    """
 
 
 class Arrays:
@@ -90,8 +93,8 @@ class Arrays:
 class GrowingArray:
     """Array file that is written row by row; its header is written at the end.
 
-    `ArrayWriter.open_array` makes and finishes it. Without a call of `append`, the file is an empty
-    array of bytes with shape (0,).
+    `ArrayWriter.open_array` makes and finishes it; `append` adds rows. Without a call of `append`,
+    the file is an empty array of bytes with shape (0,).
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -120,9 +123,11 @@ class GrowingArray:
 
 
 class ArrayWriter:
-    """Writer of the arrays and texts of a folder.
+    """Writer of the arrays and texts of a folder, which must exist.
 
-    `ArrayStore.ensure` makes it. Errors of the disk are raised as OSError.
+    `ArrayStore.ensure` makes it and calls `finish` at the end. `add` and `add_texts` write an array
+    or a list of texts by name; `open_array` and `open_texts` write in parts. Errors of the disk are
+    raised as OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -192,7 +197,7 @@ class ArrayStore:
     """Arrays of a cache folder, and of further folders that are only read.
 
     `ensure` returns the arrays of a kind and key, and creates missing ones; `find` creates nothing.
-    Both check the files, and return None if there are no arrays. Nothing is read before.
+    Both check the files, and return None if there are no arrays. Creating the store reads nothing.
 
     Args:
         folder: Cache folder.

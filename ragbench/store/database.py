@@ -53,6 +53,7 @@ class CacheEntry(NamedTuple):
 class Store:
     """Rows of one SQLite file, and of further files that are only read.
 
+    A row is the blob of an item by kind and key: `put` stores rows, `find` and `get` read them.
     Threads and processes may share a file. Nothing is opened before the first use. A missing file
     has no rows, and the first write creates it; an unreadable further one is left out with a
     warning. A damaged row counts as missing, with a warning. Its methods raise a DataError for a

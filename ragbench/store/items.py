@@ -20,8 +20,9 @@ _SYNC_S = 1.0
 class StageItems:
     """Items of one stage and key, such as the answers of one generator to its prompts.
 
-    `StageStore.items` makes it. `item in items` is True if the item is stored, damaged or not;
-    `get` returns None for a missing or damaged item. A file that cannot be used raises a DataError.
+    `StageStore.items` makes it. `put` stores a JSON value. `item in items` is True if the item is
+    stored, damaged or not; `get` returns None for a missing or damaged item. A file that cannot be
+    used raises a DataError.
 
     Args:
         store: Store of the cache folder.

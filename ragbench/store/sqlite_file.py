@@ -66,11 +66,14 @@ class ForeignSchema(sqlite3.DatabaseError):
 
 
 class NetworkCache(UserWarning):
-    """Warning of a cache on a network file system, to which only one machine may write."""
+    """Warning of a cache on a network file system, to which only one machine may write.
+
+    `SQLiteFile` gives it once per folder and process, when it opens a writable file.
+    """
 
 
 class CacheRow(NamedTuple):
-    """Row of the table `rows` of a cache file.
+    """Row of the table `rows` of a cache file; values of a damaged file may have other types.
 
     Attributes:
         kind: Kind of the row, such as `generate` or `replies`.

@@ -16,6 +16,8 @@ from ragbench.types import Document, Query
 class AuditedSet:
     """Questions, judgements and texts of a data set, with their places, as `audited_set` returns.
 
+    `finding` returns a finding on a query, with its place in the files.
+
     Attributes:
         queries: Queries of the test set.
         judged: Query id -> document id -> grade; empty without judgements.

@@ -50,7 +50,9 @@ def doubtful_rows(
 
 @dataclass(frozen=True, slots=True)
 class GradedLabel:
-    """Label that a person gave on the sheet.
+    """Label that a person gave on the sheet, as `read_graded` returns.
+
+    `agrees` is True for a grade below `old`, or above 0 where `old` is 0 or None.
 
     Attributes:
         query_id: The question.

@@ -28,7 +28,7 @@ from ragbench.types.packed_documents import documents_by_id
 
 @dataclass(frozen=True, slots=True)
 class LabelledPassage:
-    """Passage of a question, with the grade that people gave it.
+    """Passage of a question, with the grade that people gave it, as `labelled_passages` yields.
 
     Attributes:
         query: The question.

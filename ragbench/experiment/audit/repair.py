@@ -37,7 +37,9 @@ _REPAIRABLE = ("kept", "moved")
 
 @dataclass(frozen=True, slots=True)
 class _RowLabel:
-    """Gold quote in a row of the table.
+    """Gold quote in a row of the table, as `_StaleTable.labels` returns.
+
+    `settle` checks an anchor of the quote, and `record` makes the entry of the report.
 
     Attributes:
         row: The row.

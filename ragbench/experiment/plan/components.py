@@ -44,6 +44,9 @@ Built = TypeVar("Built")
 class Reranked(Retriever):
     """Retriever that orders the hits of another one by a reranker; `build_retriever` makes it.
 
+    `combine` returns the reranked hits, and errors of the reranker pass through. `retrieve` raises
+    NotImplementedError.
+
     Attributes:
         reranker: Reranker that orders the hits.
         sources: Tuple with the name of the one retriever whose hits it orders.

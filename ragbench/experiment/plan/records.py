@@ -29,6 +29,8 @@ from ragbench.types.records import Nugget
 class Repetition:
     """Folders of a repeated run (`ragbench reproduce`), apart from those of its experiment.
 
+    An experiment that runs once has None in its place.
+
     Attributes:
         of: Id of the run that is repeated.
         runs: Folder that gets the new run folder; its link `latest` stays as it is.
@@ -88,7 +90,8 @@ class PlannedFill:
         name: Name of the judge in the config.
         judge: The judge.
         rubric: Rubric whose levels become grades.
-        rules: Depth of the pool, and the smallest level that is relevant.
+        rules: Depth of the pool (`depth`), and the smallest level that is relevant
+            (`relevant_from`); None keeps the levels of the rubric as grades.
     """
 
     name: str
@@ -137,6 +140,8 @@ class LiveComponents:
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
     """Config, data and options that a plan is made of.
+
+    `parts` returns the config entry and the live object of a component.
 
     Attributes:
         config: Config of the experiment.

@@ -252,7 +252,8 @@ def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
 class AnswerQueries(StoredStage):
     """Stage that answers every query by one system, once or several times.
 
-    Subclasses generate, ask an app, or read records; `graph.stages_of` makes them.
+    Subclasses generate, ask an app, or read records; `graph.stages_of` makes them. A query that
+    fails has an outcome with a cause. `answers_to(rows)` asks only for the queries at `rows`.
 
     Attributes:
         system: System that answers.

@@ -60,7 +60,7 @@ def keep_all(
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Place of one item of a stage in the store.
+    """Place of one item of a stage in the store, as `StoredStage.slots` returns.
 
     Attributes:
         items: Stored items of the stage, by key.
@@ -125,7 +125,7 @@ class Step:
 
 @dataclass(kw_only=True)
 class Workspace:
-    """Resources that the stages of a run share.
+    """Resources that the stages of a run share; `graph.run_stages` takes it.
 
     Attributes:
         plan: Plan of the run.
@@ -133,7 +133,7 @@ class Workspace:
         run_token: Token of the run: part of the keys of components whose code or service may change
             unseen, so that no other run reads their results.
         progress: Progress display.
-        budget: Money, tokens and minutes that the run may take.
+        budget: Money, tokens and minutes that the run may take; by default without limits.
         replies: Stored replies of models; None if the run asks no model.
         executor: Workers, which compute what needs no store and no server; None without any.
         dry: True for a forecast, which counts missing items and makes none.
@@ -267,8 +267,9 @@ class Workspace:
 class Stage:
     """Step of a run; `graph.stages_of` lists all stages in the order of their work.
 
-    `collect` makes the items of the stage and adds them to the results; `forecast` counts them for
-    a plan. The base does nothing: `collect` and `pay_for` make no items, and `forecast` hides it.
+    `collect` makes the items of the stage and adds them to the results; in a run with a budget,
+    `pay_for` makes those of some queries before. `forecast` counts them for a plan. The base does
+    nothing: `collect` and `pay_for` make no items, and `forecast` returns None, which hides it.
 
     Attributes:
         workspace: Resources that the stages share.
@@ -321,8 +322,9 @@ class Stage:
 class StoredStage(Stage, ABC):
     """Stage whose items are stored: `slots` says where, `make` makes those that are missing.
 
-    `items` returns the values of all items: `read` reads the stored ones, and the others are made
-    and stored as `write` writes them. Errors of `make` pass through.
+    `items` returns the values of all items, in the order of `slots`: `read` reads the stored ones,
+    and the others are made and stored as `write` writes them. An item that fails has a value with
+    its cause. Errors of `make` pass through.
 
     Attributes:
         kind: Kind of its items in the store, such as `generate`; stages may share one.

@@ -321,6 +321,8 @@ class _Gold:
 class _SystemAnswers:
     """Answers and scores of one system, beside the gold that they are compared with.
 
+    `column` returns None for a score that the system lacks, `contexts` for a query without answer.
+
     Attributes:
         gold: Gold documents and answers, and the rules of causes.
         source: The system as it is planned.

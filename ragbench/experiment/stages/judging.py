@@ -61,8 +61,8 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
 class Verdicts(StoredStage):
     """Stage that judges items by each rubric of a judge; each rubric has stored items of its own.
 
-    `by_item` returns the verdicts, and `collected` their score columns; both make missing ones. It
-    has a slot per item and rubric, item by item.
+    `by_item` returns the verdicts, and `collected` their score columns; both make missing ones. A
+    judgement that fails is a verdict with a cause. It has a slot per item and rubric, item by item.
 
     Attributes:
         name: Name of the judge.

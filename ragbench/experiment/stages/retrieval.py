@@ -210,7 +210,8 @@ def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
 class Retrieve(base.StoredStage):
     """Stage that retrieves the hits of every query, from the corpus or from other retrievers' hits.
 
-    `outcomes` has the hits of each query, or the cause of its failure.
+    `outcomes` has the hits of each query, or the cause of its failure. Creating a stage enters it
+    and those of its sources in `stages`, by retriever and depth.
 
     Attributes:
         name: Name of the retriever.
@@ -375,7 +376,8 @@ class Retrieve(base.StoredStage):
 class Rank(base.Stage):
     """Stage that turns the hits of a retriever or an app into the ranking that is scored.
 
-    It stores nothing. `ranking` is made on first access, and `collect` adds it to the results.
+    It stores nothing. `retrieved` returns the outcomes of `source` or of an app, None for an app
+    without passages. `ranking` is made on first access, and `collect` adds it to the results.
 
     Attributes:
         name: Name of the retriever or app.

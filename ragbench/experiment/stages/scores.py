@@ -48,7 +48,7 @@ class _StoredColumn(Record):
     Attributes:
         column: Column in the form of `write_column`.
         counts: Numbers of queries and hits of the ranking; None without qrels.
-        warnings: Warnings about passages without text.
+        warnings: Warnings about passages without text, or without a place in a document.
     """
 
     column: Mapping[str, Json]
@@ -59,8 +59,9 @@ class _StoredColumn(Record):
 class ScoreRanking(StoredStage):
     """Stage that scores a ranking by every measure of the plan.
 
-    It has a slot per measure, in the order of the plan. `make` and `slots` raise a ValueError
-    without a ranking, where `collect` does nothing.
+    It has a slot per measure, in the order of the plan. `collect` adds a column per measure to the
+    results, and nothing without a ranking, where `make` and `slots` raise a ValueError. It raises
+    an AdapterError if a measure of the user fails, and a DataError if a measure lacks its data.
     """
 
     kind, version = "score", 2
@@ -282,8 +283,9 @@ class ScoreRanking(StoredStage):
 class ScoreAnswers(StoredStage):
     """Stage that scores the answers of a system by every metric, each sample by itself.
 
-    It has a slot per sample and metric, sample by sample; an item is a column of scores.
-    `scorer_of` returns the scorer of some metrics.
+    It has a slot per sample and metric, sample by sample; an item is a column of scores. `collect`
+    adds the columns to the results, with a cause for a failed answer. `scorer_of` returns the
+    scorer of some metrics.
     """
 
     kind, version = ScoreRanking.kind, ScoreRanking.version
