@@ -321,7 +321,10 @@ class Executor(ABC):
 
 
 def _is_computed(future: Results) -> bool:
-    """Return True if a block has results or an error of its component."""
+    """Return True if a block has results or an error of its component.
+
+    False while it is under way, and if its worker ended.
+    """
     return future.done() and not isinstance(future.exception(), BrokenExecutor)
 
 

@@ -136,6 +136,7 @@ class Ray(base.Executor):
 
         Raises:
             AdapterError: No cluster answers, or it has another version.
+            ImportError: Ray is not installed.
         """
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:

@@ -45,7 +45,7 @@ class AuditedSet:
     matches_ids: bool
 
     def question_kind(self, query: Query) -> str:
-        """Return the kind of a question; empty without one."""
+        """Return the kind of a question, by the metadata key `rules.kind`; empty without one."""
         kind = look_up(query.metadata, self.rules.kind)
         return "" if kind is None else str(kind)
 

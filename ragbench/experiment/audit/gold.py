@@ -23,7 +23,7 @@ _LISTED = 3  # documents that a finding names
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return up to 3 names, with dots if there are more."""
+    """Return up to 3 names, with dots if there are more: `a, b, c ...`."""
     return ", ".join(names[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
 
 
@@ -119,7 +119,10 @@ def check_copied(audited: AuditedSet) -> Iterator[Finding]:
 
 
 def check_kinds(audited: AuditedSet) -> Iterator[Finding]:
-    """Yield multi-document questions with one gold document, and unanswerable ones with gold."""
+    """Yield multi-document questions with one gold document, and unanswerable ones with gold.
+
+    Kinds are those of `audit:` in the config; metadata such as `answerable: false` count as well.
+    """
     # by the metadata alone: gold answers and judgements may be the mistake
     answerable = answerable_questions(audited.queries, {}, None)
     for query, is_answerable in zip(audited.queries, answerable, strict=True):

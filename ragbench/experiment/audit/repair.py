@@ -305,7 +305,10 @@ class _StaleTable:
         write_file(target, text)
 
     def _to_table(self, rows: Sequence[Mapping[str, str | None]]) -> str:
-        """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
+        """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert.
+
+        The header has all columns in the order of first use; missing cells are empty.
+        """
         header = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[row.get(column) or "" for column in header] for row in rows]
         # apostrophes before formulas are removed when such a table is read, and have to come back;

@@ -367,7 +367,10 @@ def checked_metric(entry: schema.NamedMetric) -> Metric:
 
 @contextmanager
 def _errors_at(place: errors.Place, path: str) -> Iterator[None]:
-    """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`."""
+    """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`.
+
+    Other errors of the block pass through.
+    """
     try:
         yield
     except errors.OptionError as error:
@@ -491,7 +494,10 @@ def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
 
 
 def _is_checked_by_plan(planned: PlannedJudge) -> bool:
-    """Return True if checking a judge calls no code of the user, such as a factory."""
+    """Return True if checking a judge calls no code of the user, such as a factory.
+
+    False too for a judge that takes items one by one.
+    """
     block = planned.block
     is_built_in = block.options.get("factory") is None and _is_built_in(block.cls)
     return planned.judge.takes_many and is_built_in

@@ -111,9 +111,10 @@ def make_plan(
 
     Raises:
         ConfigError: A component or a gate refuses an option or a name.
-        DataError: The data lack what a retriever, a measure or a control needs.
-        OptionError: `only`, `limit` or the baseline names nothing that runs, or a judge cannot
-            apply a rubric.
+        DataError: The data lack what a retriever, a measure or a control needs, there is no system,
+            two systems share a name, or a baseline of a gate cannot be read.
+        OptionError: `only`, `limit` or the baseline names nothing that runs, a judge cannot apply a
+            rubric, or the user's class lacks an option.
         AdapterError: Code of the user fails, or returns no component.
         MissingExtra: A component needs a package that is not installed.
     """

@@ -488,7 +488,11 @@ class Generate(AnswerQueries):
         return has_entry and self.plan.generators[self.generator].computes
 
     def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers; a query without passages has the cause of its retrieval."""
+        """Return the answers, all first ones before the second ones.
+
+        A query without passages has the cause of its retrieval. Answers of queries that are not in
+        `rows`, and not stored, are pending.
+        """
         n = len(self.plan.queries)
         # rows of all samples of the chosen queries
         chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}

@@ -55,7 +55,10 @@ class FindCauses(Stage):
     """
 
     def collect(self, results: Results) -> None:
-        """Set `results.causes`, and add the flows between causes to `results.comparisons`."""
+        """Set `results.causes`, and add the flows between causes to `results.comparisons`.
+
+        The comparisons must be set before, as `Compare` does.
+        """
         plan = self.plan
         results.causes = find_causes(plan, results)
         baselines = ((system.name, system.baseline) for system in plan.systems)
@@ -353,7 +356,10 @@ class _SystemAnswers:
         return scored_ids(self.ranking, self.gold.plan)
 
     def contexts(self, row: int) -> Sequence[Document] | None:
-        """Return the passages of the first answer to a query that did not fail; None without."""
+        """Return the passages of the first answer to a query that did not fail.
+
+        None without such an answer, or if it does not tell its passages.
+        """
         answers = (sample[row].value for sample in self.samples)
         return next((answer.contexts for answer in answers if answer is not None), None)
 

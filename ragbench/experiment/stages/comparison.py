@@ -407,7 +407,10 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
 
 
 def _control_text(row: comparison.ControlDifference, mean: float) -> str:
-    """Return the mean of a control, with the difference and interval where there is one."""
+    """Return the mean of a control, with the difference and interval where there is one.
+
+    Such as `without passages 0.412, -0.200 [-0.300, -0.100]`.
+    """
     among = f"with the relevant documents among {n_distractors(row.control)} others"
     text = f"{_CONTROL_TEXTS.get(row.control, among)} {mean:.3f}"
     low, high = row.interval

@@ -187,7 +187,10 @@ class Verdicts(StoredStage):
         return groups
 
     def _shares_replies_with(self, name: str) -> str:
-        """Return the method of a rubric; its own name if its method shares no replies."""
+        """Return the method of a rubric; its own name if its method shares no replies.
+
+        The methods `rating` and `pairwise` share none.
+        """
         method = self._rubrics[name].method
         return name if method in _OWN_REPLY_METHODS else method
 

@@ -35,7 +35,10 @@ _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 
 
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
-    """Return a hit as a document with its own text, else the corpus document; None without both."""
+    """Return a hit as a document with its own text, else the corpus document; None without both.
+
+    An empty text counts as its own.
+    """
     if hit.text is not None:
         return hit.to_document()
     return corpus.get(hit.id)
@@ -327,7 +330,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
 
 
 def _has_own_id(hit: ScoredDocument) -> bool:
-    """Return False for a hit whose id is a hash of its text."""
+    """Return False for a hit whose id is a hash of its text; True for one without a text."""
     return hit.text is None or hit.id not in (text_id(hit.text), content_id(hit.text))
 
 

@@ -431,7 +431,10 @@ class Rank(base.Stage):
         )
 
     def collect(self, results: Results) -> None:
-        """Add the ranking with its notes and warnings to the results; nothing without a ranking."""
+        """Add the ranking with its notes and warnings to the results; nothing without a ranking.
+
+        Raises a DataError as `ranking` does.
+        """
         if self.ranking is not None:
             results.rankings[self.name] = self.ranking
             results.notes += self.ranking.notes

@@ -230,7 +230,10 @@ class ScoreRanking(StoredStage):
 
     @cached_property
     def _order(self) -> Mapping[str, Sequence[str]]:
-        """Query -> ids of the passages as they were retrieved, in the order that is scored."""
+        """Query -> ids of the passages as they were retrieved, in the order that is scored.
+
+        A query that failed, or that the ranking lacks, has no entry.
+        """
         return passage_order(self._ranking, self.plan)
 
     @property
@@ -252,7 +255,11 @@ class ScoreRanking(StoredStage):
         return stored_items.read_column(item.column), item
 
     def collect(self, results: records.Results) -> None:
-        """Add the columns, counts and warnings to the results; nothing without a ranking."""
+        """Add the columns, counts and warnings to the results; nothing without a ranking.
+
+        Where no hit has a known id, measures of ids have the cause `UNKNOWN_IDS` for all queries.
+        Raises as `make` does.
+        """
         if self._rank.ranking is None:
             return
         pairs = self.items() if self.plan.measures else []
@@ -361,7 +368,10 @@ class ScoreAnswers(StoredStage):
         )
 
     def _groups(self, todo: Sequence[int]) -> Iterator[tuple[int, list[int], TextScorer]]:
-        """Yield the number of each sample, the numbers of its missing metrics, and their scorer."""
+        """Yield the number of each sample, the numbers of its missing metrics, and their scorer.
+
+        `todo` are positions of slots in ascending order. Numbers are from 0.
+        """
         metrics = self.plan.metrics
         for sample, positions in groupby(todo, lambda position: position // len(metrics)):
             numbers = [position % len(metrics) for position in positions]
@@ -389,7 +399,10 @@ class ScoreAnswers(StoredStage):
     read = staticmethod(stored_items.read_column)
 
     def collect(self, results: records.Results) -> None:
-        """Add the columns, with the causes of this system where answers failed, and notes."""
+        """Add the columns to the results, with causes where answers failed, and notes.
+
+        The control `injection` gets the column `canary` too. Raises as `make` does.
+        """
         metrics, answers = self.plan.metrics, self._answer.answers
         stored = self.items() if metrics else []
         for number, metric in enumerate(metrics):

@@ -200,7 +200,8 @@ def versions_of(packages: tuple[str, ...]) -> list[str]:
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
     """Return an option's value for a key; a path is replaced by a hash of the content.
 
-    An absolute path in any option counts as a path. Other objects become their `repr`.
+    An absolute path in any option counts as a path, a relative one only where the option is
+    declared so. Lists and mappings keep their form; other objects become their `repr`.
 
     Args:
         name: Name of the option.
@@ -522,7 +523,10 @@ def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocu
 
 
 def without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """Return a hit without its text and title if the corpus document has the same."""
+    """Return a hit without its text and title if the corpus document has the same, else unchanged.
+
+    A missing title equals an empty one.
+    """
     document = corpus.get(hit.id) if hit.text is not None else None
     if document is None or (hit.text, hit.title or "") != (document.text, document.title):
         return hit
