@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, MeasureColumn, Section
+from ragbench.report.base import Chapter, Section
 from ragbench.report.layout import lay_out
 from ragbench.types.display import printable
 
@@ -143,7 +143,9 @@ def score_tables(section: Section, head: str, width: int, color: bool = False) -
     groups = []
     for measure in section.measures:
         marks: list[str] = [cell.mark for cell in measure.scores]
-        group = [(measure.title, _score_texts(measure), marks)]
+        values = [cell.marked for cell in measure.scores]
+        texts = fmt.with_intervals(values, [cell.interval for cell in measure.scores])
+        group = [(measure.title, texts, marks)]
         if measure.differences and section.against:
             cells = measure.differences
             changes = [f"{cell.value} {cell.interval}".rstrip() for cell in cells]
@@ -161,12 +163,6 @@ def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool)
     """Return the head and cells of a column with their colours."""
     styled = (_style(cell, style, color) for cell, style in zip(cells, styles, strict=True))
     return [_style(head, "title", color), *styled]
-
-
-def _score_texts(measure: MeasureColumn) -> list[str]:
-    """Return value, signs and interval of each system, padded so that the intervals align."""
-    values = [cell.marked for cell in measure.scores]
-    return fmt.with_intervals(values, [cell.interval for cell in measure.scores])
 
 
 def _style(text: str, style: str, color: bool) -> str:

@@ -53,7 +53,10 @@ def log_runs(run: str | Path) -> Iterator[str]:
         from mlflow.tracking import MlflowClient
 
         client = MlflowClient()
-        experiment = _experiment_id(client, summary.name)
+        entity = client.get_experiment_by_name(summary.name)  # None if it is missing
+        experiment = (
+            client.create_experiment(summary.name) if entity is None else entity.experiment_id
+        )
         names = metric_names(name for system in summary.systems for name in system.scores)
         for system in summary.systems:
             yield _log_system(client, experiment, folder, summary, system, manifest, names)
@@ -93,12 +96,6 @@ def metric_names(scores: Iterable[str]) -> dict[str, str]:
         else name
         for score, name in plain.items()
     }
-
-
-def _experiment_id(client: Any, name: str) -> str:
-    """Return the id of the MLflow experiment of a name, which is created if it is missing."""
-    experiment = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
 def _log_system(
