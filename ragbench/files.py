@@ -189,10 +189,10 @@ def naming_unwritable(path: str | Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    r"""Replace a file as a whole: readers see the old content or all of the new.
+    """Replace a file as a whole: readers see the old content or all of the new.
 
-    Text is written as UTF-8 with `\n` line ends. Missing folders are created. Raises an OSError if
-    the file cannot be written.
+    Text is written as UTF-8, with its line ends as they are. Missing folders are created, and a
+    link is replaced, not followed. Raises an OSError if the file cannot be written, or is a folder.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     with written_whole(path) as stream:
@@ -339,7 +339,7 @@ def point_at(link: Path, target: str) -> None:
     """Make `link` a symbolic link to `target`; without support for links, a file with that line.
 
     An existing link or file is replaced, and missing folders are created. Raises OSError if the
-    folder cannot be written.
+    folder cannot be written, or if `link` is a folder.
     """
     with temporary_beside(link) as temporary:
         try:

@@ -164,7 +164,7 @@ def assert_retrieval(
     """Assert that the measures of a run reach their limits; without measures nothing fails.
 
     An undecided measure, such as one without values, is a warning, or fails with
-    `--ragbench-strict`.
+    `--ragbench-strict`. It has no warning if its mean reaches the limit.
 
     Args:
         run: Query id -> document id -> score, or another run of `ragbench.evaluate_run`.
@@ -176,8 +176,9 @@ def assert_retrieval(
         AssertionError: A measure is below its limit; the message has each of these measures with
             its interval and worst queries.
         DataError: The run or the qrels have a wrong form.
-        OptionError: A measure or `decide` is unknown.
-        ConfigError: A limit is not allowed.
+        OptionError: A measure is unknown.
+        ConfigError: A limit or `decide` is not allowed.
+        AdapterError: A measure of the user fails.
 
     Example:
         >>> qrels = {"q1": {"d1": 1}, "q2": {"d2": 1}}
@@ -197,9 +198,9 @@ def assert_not_worse(
 ) -> None:
     """Assert that no measure dropped by more than its margin, by the rule of gates.
 
-    An undecided measure is a warning, or fails with `--ragbench-strict`. With `--ragbench-update`
-    and a baseline file, the function writes the file and compares nothing. Without measures nothing
-    fails.
+    An undecided measure is a warning if its mean is worse, or fails with `--ragbench-strict`. With
+    `--ragbench-update` and a baseline file, the function writes the file and compares nothing.
+    Without measures nothing fails.
 
     Args:
         now: An experiment, a run folder, or a result of `ragbench.evaluate_run`.
@@ -236,7 +237,8 @@ def assert_not_worse(
 def _judge(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> None:
     """Raise an AssertionError for failed gates, also undecided if strict; else warn of these.
 
-    Other errors are those of `decide_assertion`.
+    An undecided gate whose estimate is not worse has no warning. Other errors are those of
+    `decide_assertion`.
     """
     from ragbench.experiment.pytest_runs import decide_assertion
 

@@ -193,6 +193,7 @@ def certify_ratings(
         DataError: The table cannot be read, lacks a column or has a wrong rating; or the
             certificate cannot be written.
         OptionError: `columns` names an unknown part of the table, or one column twice.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     if scale is None:
         raise click.UsageError("--ratings needs the scale of the labels, such as --scale 1..5")
@@ -218,6 +219,7 @@ def probe_judge(request: Request) -> None:
         DataError: The data set cannot be read or has changed since the run, or the file cannot be
             written.
         OptionError: The run lacks a rubric, or an address or variable of it is not trusted.
+        AdapterError: The judge cannot be created.
         MissingExtra: The judge needs a package that is not installed.
         ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
             is missing.
@@ -239,6 +241,7 @@ def _probe_judges(
     Raises:
         DataError: The data set cannot be read, or has changed since the run.
         OptionError: An address or variable of the run folder is not trusted.
+        AdapterError: The judge cannot be created.
         MissingExtra: The judge needs a package that is not installed.
         ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
             is missing.
@@ -301,6 +304,7 @@ def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
         DataError: The data set cannot be read, or its questions or gold answers differ from those
             of the run.
         ConfigError: The config of the run folder is wrong.
+        MissingExtra: The loader or a file needs a package that is not installed.
     """
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))
     for part in ("queries", "answers"):

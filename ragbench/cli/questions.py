@@ -167,7 +167,10 @@ def _question_maker(
 def _print_plan(
     maker: QuestionMaker, counts: Mapping[str, int], options: QuestionModelOptions
 ) -> None:
-    """Print the most calls, tokens and cost that questions of all kinds can take."""
+    """Print the most calls, tokens and cost that questions of all kinds can take.
+
+    `counts` has the number of questions of each kind. DataError if a file of prices cannot be read.
+    """
     prices = options.load_prices()
     bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
     (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
@@ -309,7 +312,12 @@ def _ask(
     options: QuestionModelOptions,
     budget: llm.Budget,
 ) -> list[base.QuestionCandidate]:
-    """Return the candidates of all kinds from the model; print the calls and their cost."""
+    """Return the candidates of all kinds from the model; print the calls and their cost.
+
+    `counts` has the number of questions of each kind; candidates are in their order, those that
+    failed a check among them. DataError if a file of prices, or the cache, cannot be read;
+    CallFailure if the server cannot be reached, or refuses all calls.
+    """
     server = options.server(stream=options.stream, keep_alive=options.keep_alive)
     prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []

@@ -272,7 +272,7 @@ def _plan(
     """Print the plan of a run on one data set, then raise for a missing key or package.
 
     `write` gets its record instead; None prints text. ConfigError for a missing key, MissingExtra
-    for a missing package; other errors of `check_startup` pass through too.
+    for a missing package. Errors of reading the data, and others of `check_startup`, pass through.
     """
     from ragbench.experiment.plan import components
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan

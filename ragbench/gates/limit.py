@@ -80,7 +80,7 @@ class Limit(base.MeasureGate):
 
         A mean that did not pass comes with up to five queries that are farthest beyond the limit.
         The queries come farthest first, ties in the order of the run; none for sums, geometric
-        means and scores of a corpus.
+        means and scores of a corpus. OptionError as in `decide_column`.
         """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)

@@ -55,6 +55,8 @@ Reference = Literal[
 class Option:
     """Meaning and bounds of an option, as `Annotated[type, Option(...)]`.
 
+    Bounds are of the value itself; elements of a list need an `Annotated` type of their own.
+
     Attributes:
         help: One sentence for `list`, the schema and the docs; if empty, the text of the option
             under `Args:` or `Attributes:` in the docstring.
@@ -236,7 +238,7 @@ def options_of(component: Configured) -> dict[str, Any]:
 
 
 def _read_options(component: Any) -> dict[str, DeclaredOption]:
-    """Return the options of a component by name; empty if it declares none."""
+    """Return the options of a component by name, as `declared_options` does, but uncached."""
     options, texts = {}, dict[str, str]()
     for name, annotation, default in _parameters(component):
         option = option_in(annotation)
@@ -333,8 +335,9 @@ def section_texts(text: str, heading: str) -> dict[str, str]:
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, annotation, default) of each parameter of a constructor or function.
 
-    The annotation is None without one, the default `REQUIRED`. `self` of a constructor is among
-    them, except for a dataclass. NameError for an annotation that cannot be resolved.
+    The annotation is None without one, the default `REQUIRED`. `*args`, `**kwargs` and the `self`
+    of a constructor are among them, except for a dataclass. NameError for an annotation that cannot
+    be resolved.
     """
     if inspect.isclass(component):
         # the class that defines the constructor declares its options
