@@ -342,7 +342,10 @@ class _Reader(io.BufferedReader):
 
 
 def _is_silent(sock: socket.socket) -> bool:
-    """Return True for an open connection on which no byte waits, in TLS or in the socket."""
+    """Return True for an open connection on which no byte waits, in TLS or in the socket.
+
+    The time limit of the socket becomes 0, and a byte that waits is consumed.
+    """
     try:
         sock.settimeout(0)
         sock.recv(1)

@@ -62,7 +62,9 @@ class ReviewThread:
     def _own_comment(self, marker: str) -> object:
         """Return the id of the first own comment that starts with a marker; None without one.
 
-        People can paste the marker. Their comments stay, since they could change the text again.
+        An own comment is one of the token's user, or of any bot if the token has no user. People
+        can paste the marker. Their comments stay, since they could change the text again.
+        CallFailure if the comments cannot be read.
         """
         comments = [c for c in self._all_comments() if str(c.get("body")).startswith(marker)]
         if not comments:

@@ -156,7 +156,7 @@ class TextClassifier:
         be unsupported, 0 for a text without tokens, and the spans of adjacent tokens with a
         probability of 0.5 or more, in the order of the text. Of several windows of a prompt, the
         largest probability of a token counts, as in the authors' code: each window has to support
-        it.
+        it. A text is cut to half of the limit. No pairs give an empty list.
         """
         import numpy as np
 

@@ -14,7 +14,8 @@ class Generator:
 
     Built-in generators inherit this class. A user's object only needs `generate` or `generate_for`;
     `ragbench.generate.python.declared` adds the rest. Several threads may call `generate` at once.
-    A subclass overrides `generate` or `generate_sample`: the defaults call each other.
+    A subclass overrides `generate` or `generate_sample`: the defaults call each other. They return
+    a text or a prediction, and raise CallFailure if a model fails.
 
     Attributes:
         is_opaque: True for code that ragbench cannot inspect, such as a server: calls get a time

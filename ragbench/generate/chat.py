@@ -86,7 +86,7 @@ class GeneratorPrompt:
 def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> GeneratorPrompt:
     """Return a prompt from its built-in name, a YAML file or a .j2 template.
 
-    A `.j2` file has no system message of its own.
+    A `.j2` file has no system message of its own; any other file is read as YAML.
 
     Args:
         source: Built-in name, or path of a YAML file with `system` and `user` or of a template.

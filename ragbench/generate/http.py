@@ -61,6 +61,8 @@ class HttpService:
     def _ask(self, values: Mapping[str, Any]) -> Prediction:
         """Return the answer with its passages, queries and usage.
 
+        Numbers and queries that are missing or of another type are left out or None.
+
         Raises:
             CallFailure: The request failed.
             AdapterError: The reply has no text at the path of the answer, or no texts of passages

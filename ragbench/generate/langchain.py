@@ -64,7 +64,7 @@ class ChainRecorder:
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
         """Record a retriever, and its query as formulated if it differs from the question.
 
-        White space around both is ignored; a query counts once.
+        White space around both is ignored in this comparison; equal queries count once.
         """
         self._parents[run_id] = more.get("parent_run_id")
         self.retrievers.add(run_id)
@@ -481,7 +481,9 @@ class LangchainApp:
     without a change to its code. `args` are keyword arguments of the factory; `id_field` is a
     metadata key with the ids of documents, None takes their own. OptionError for a wrong input or
     path, and unless exactly one of `factory` and `client` is set; AdapterError for an object
-    without `invoke` and `ainvoke`, DataError for a factory that cannot be imported.
+    without `invoke` and `ainvoke`, DataError for a factory that cannot be imported. `answer`
+    returns a prediction, passes the errors of the chain on, and raises AdapterError if its output
+    holds no answer.
 
     Args:
         input: What a chain gets, with {question}; default: the question as text, as `question`,

@@ -141,7 +141,11 @@ class BatchChat(ChatModel):
         self._alarm = asyncio.get_running_loop().call_later(_SETTLED_S, self._send)
 
     def _send(self) -> None:
-        """Match waiting calls with batches of earlier runs, and send the others in new batches."""
+        """Match waiting calls with batches of earlier runs, and send the others in new batches.
+
+        It returns at once and starts tasks. Calls that were answered or cancelled meanwhile are
+        dropped.
+        """
         # A batch holds calls of one model only.
         waiting = {call.key: call for call in self._waiting if not call.answer.done()}
         self._waiting = []
@@ -194,6 +198,9 @@ class BatchChat(ChatModel):
 
     async def _answer(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes) -> None:
         """Wait for the end of a batch and answer its calls, each with a reply or an exception.
+
+        Nothing is raised. Calls of an earlier batch that the server never created go into the next
+        batch.
 
         Args:
             note: Note of the batch, without an id if it may not have been created.

@@ -49,8 +49,9 @@ class Sender:
 
         A call counts as running until its reply is stored, so a kill loses no more replies than the
         limit of concurrent calls. If no connection has succeeded yet and one request has used up
-        its retries, the other requests are tried only once. Errors of `keep` pass through. In
-        `attempts`, the tries are in order; it is empty after a first try that succeeds.
+        its retries, the other requests are tried only once. Errors of `keep`, and other exceptions
+        of the model, pass through. In `attempts`, the tries are in order; it is empty after a first
+        try that succeeds.
 
         Raises:
             CallFailure: The last try failed, the time limit has passed, or a fatal failure of this

@@ -41,6 +41,9 @@ _OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_optio
 def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     """Return the reply of the body of a completion, as JSON text or as a mapping.
 
+    Only the first choice counts. The usage has no cost; parts that the body lacks are empty, None
+    or unknown.
+
     Raises:
         CallFailure: The body is no JSON object, holds an error, or holds no choice, or its content
             is no text. It is retryable for another body, since a proxy answered or the body was
@@ -149,10 +152,11 @@ def read_text(content: object, tool_calls: object = None) -> str:
 def split_reasoning(text: str) -> tuple[str, str]:
     r"""Return the reasoning and the answer of a text with tags `<think>...</think>`.
 
-    The opening tag may be missing, since some templates put it into the prompt. A text that begins
-    as JSON has no reasoning then. Everything up to the last closing tag is reasoning, so that a
-    quotation in it is not taken for the answer. With an opening tag alone the answer is empty;
-    without any tag the text is the answer, and the reasoning is ''.
+    Tags `<thinking>` and `[THINK]` count too. The opening tag is the beginning of the text; it may
+    be missing, since some templates put it into the prompt. A text that begins as JSON has no
+    reasoning then. Everything up to the last closing tag is reasoning, so that a quotation in it is
+    not taken for the answer. With an opening tag alone the answer is empty; without any tag the
+    text is the answer, and the reasoning is ''.
 
     Example:
         >>> split_reasoning("<think>\nTwo.\n</think>\n\n4")

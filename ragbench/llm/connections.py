@@ -20,7 +20,7 @@ def watch_connections(client: Any) -> bool:
     """Watch the future connections of an asynchronous client of httpx for bytes behind replies.
 
     Returns:
-        False if this version of httpx has other connection pools; nothing is watched then.
+        True; False if this version of httpx has other connection pools, and nothing is watched.
     """
     # httpx has no parameter for the network backend of its pools, and pools built here would lose
     # its proxies and certificates.

@@ -90,8 +90,9 @@ class ChatEngine:
     ) -> Iterator[tuple[int, Value]]:
         """Yield (position, value) of every item in the order of completion.
 
-        Positions start at 0; no items yield nothing. Leaving the loop early cancels the rest.
-        RuntimeError if the caller runs in the loop of the engine, where only `amap` works.
+        Positions start at 0; no items yield nothing. Nothing starts before the first value is
+        taken. Leaving the loop early cancels the rest. RuntimeError if the caller runs in the loop
+        of the engine, where only `amap` works.
 
         Args:
             function: Asynchronous function of an item; it may call `await engine.aask(...)` several
@@ -251,7 +252,10 @@ class ChatEngine:
             self._unlimited.add(model)
 
     def _bound(self, request: ChatRequest) -> Reservation:
-        """Return the upper bound of a call; raise an OptionError if its cost has no known price."""
+        """Return the upper bound of a call; its cost is 0 if the budget has no limit on cost.
+
+        OptionError if the budget has such a limit and the price of the model is unknown.
+        """
         sent = replace(request, max_tokens=None) if request.model in self._unlimited else request
         usage = upper_bound(sent, self._longest.get(request.model, 0))
         if self.budget is None or self.budget.usd is None:

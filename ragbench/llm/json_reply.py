@@ -330,6 +330,7 @@ def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str)
 
     Raises:
         Unreadable: A required key is missing, or a value does not fit.
+        KeyError: The schema of a value has an unknown type.
     """
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
@@ -349,6 +350,7 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
 
     Raises:
         Unreadable: The number of entries is wrong, or an entry does not fit.
+        KeyError: The schema of the entries has an unknown type.
     """
     least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
     if not least <= len(value) <= most:

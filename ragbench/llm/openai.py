@@ -327,7 +327,8 @@ class Address:
         """Return a parsed address; None for None.
 
         Raises:
-            OptionError: It is no HTTP address, or it holds credentials or a fragment.
+            OptionError: It is no HTTP address, such as an empty text, or it holds credentials or a
+                fragment.
         """
         # Credentials are refused, since the address goes into storage keys and files.
         if address is None:

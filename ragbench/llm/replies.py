@@ -133,7 +133,10 @@ class Replies:
 
     @property
     def call_locks(self) -> CallLocks:
-        """Locks of running calls; another run that shares the file waits for the reply."""
+        """Locks of running calls; another run that shares the file waits for the reply.
+
+        DataError if the lock file is a link.
+        """
         return call_locks_beside(self.path)
 
     def holds(self, key: str) -> bool:
