@@ -83,7 +83,7 @@ class QuestionPrompts:
         The reply has `question`, and for `fact` also `answer` and `quote`.
 
         Args:
-            kind: `fact` or `unanswerable`.
+            kind: `fact` or `unanswerable`; any other text is a KeyError.
             passage: Passage with its document, whose title is shown.
             earlier: Questions that were written about the passage before.
         """

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragbench.data.files.collection import corpus_notes, read_corpus, read_documents
 from ragbench.data.files.rows import encode_spaces
-from ragbench.errors import MissingExtra
+from ragbench.errors import DataError, MissingExtra
 from ragbench.types import Document
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -241,3 +242,14 @@ def test_bad_tables_of_documents(write, problem, content, expected):
     path = write("c.csv", content)
 
     assert problem(lambda: read_corpus(path)).startswith(expected)
+
+
+def test_a_page_that_cannot_be_read_is_named(write, tmp_path, monkeypatch):
+    write("docs/a.html", b"<p>x</p>")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match=r"a\.html: cannot be read: Permission denied"):
+        read_corpus(tmp_path / "docs")

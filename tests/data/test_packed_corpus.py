@@ -1,7 +1,9 @@
 """A large corpus in the cache: the same documents, not parsed again, and no change is missed."""
 
+import builtins
 import gc
 import gzip
+import io
 import json
 import os
 import random
@@ -187,3 +189,17 @@ def test_many_documents_of_other_loaders_are_not_held(tmp_path):
     assert list(found.documents) == plain.documents
     assert (found.notes, found.fingerprints) == (plain.notes, plain.fingerprints)
     assert size / len(found.documents) < 450, "more than 1,100 where texts were held"
+
+
+def test_a_corpus_that_cannot_be_opened_is_named(folder, tmp_path, monkeypatch):
+    open_file = builtins.open
+
+    def refuse(file, *arguments, **options):
+        if str(file).endswith("corpus.jsonl"):
+            raise PermissionError(13, "Permission denied")
+        return open_file(file, *arguments, **options)
+
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", refuse)
+    with pytest.raises(DataError, match=r"corpus\.jsonl: cannot be read: Permission denied"):
+        load(folder, tmp_path / "cache")

@@ -280,7 +280,6 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
             column, or repeats an id, or the ending of the file is none of .jsonl, .json, .csv, .tsv
             (also with .gz) and .parquet.
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
-        OSError: A .html file cannot be read.
     """
     if os.path.isdir(path):
         return _read_folder(path, load)
@@ -315,7 +314,6 @@ def corpus_of(value: object) -> Corpus:
             kind, or the id of another one; or the path does not exist or cannot be read.
         OptionError: The value is none of these.
         MissingExtra: The format of a file needs an extra.
-        OSError: A .html file cannot be read.
 
     Example:
         >>> corpus_of(["Io is hot.", {"id": "io", "text": "Io."}]).documents[1].id
@@ -411,7 +409,6 @@ def _read_folder(folder: Path, load: Load) -> Corpus:
     Raises:
         DataError: No file has an ending that can be read, or a file cannot be read.
         MissingExtra: A .pdf or .html file without the extra `documents`.
-        OSError: A .html file cannot be read.
     """
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
@@ -436,14 +433,17 @@ def _read_file(folder: Path, path: Path) -> Document:
     """Return the document of a file; `path` is relative to the folder.
 
     The id is the path with white space as %20; without a heading the title is the file name. An
-    empty file has the text ''. Raises DataError, MissingExtra or OSError as the reader of its
-    format does.
+    empty file has the text ''. Raises a DataError if the file cannot be read, MissingExtra as the
+    reader of its format does.
     """
     full_path = folder / path
     text, title = ("", "")
-    # the readers of text files refuse an empty file
-    if full_path.stat().st_size:
-        text, title = _READERS[path.suffix.lower()](full_path)
+    try:
+        # the readers of text files refuse an empty file
+        if full_path.stat().st_size:
+            text, title = _READERS[path.suffix.lower()](full_path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=full_path) from error
     return Document(rows.encode_spaces(path.as_posix()), text, title or path.name)
 
 

@@ -156,7 +156,8 @@ def resolve_columns(
     """Return part -> column for each part that has one, in the order of `PARTS`.
 
     A part that `columns` names has that column, in its case, or none for null. Every other part
-    gets the free column with one of its names in `PARTS`, compared as `folded`.
+    gets the free column with one of its names in `PARTS`. Case does not matter there, and hyphens
+    and blanks are as underscores.
 
     Args:
         present: The columns of the file.

@@ -270,6 +270,8 @@ class Passages:
 class Chat:
     """Fields of a record about a conversation and tools, as `ChatReader.read` returns them.
 
+    `question_id(question)` returns the id of a question without one, `parts()` readable texts.
+
     Attributes:
         turns: The turns before the question.
         standalone: The question as the system reworded it for search, without its context; None

@@ -43,7 +43,9 @@ _ROWS_AT_ONCE = 1 << 15
 class QrelsTable:
     """Grades of one qrels file by query and document, with the line of each judgement.
 
-    `read_judgements` makes it; queries and documents are in the order of the file.
+    `read_judgements` makes it; queries and documents are in the order of the file. `qrels()`
+    returns the grades as `Qrels`, `notes()` sentences for the user; `require_queries` raises a
+    DataError if a judged query is none of some ids.
 
     Attributes:
         file: Name of the file, for messages.

@@ -140,7 +140,7 @@ def _key(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPairs:
-    """Predictions beside their references, in three lists of equal length.
+    """Predictions beside their references, in three lists of equal length; `read_pairs` makes it.
 
     Attributes:
         ids: Ids of the queries (or their questions), or line numbers from 1 as text.

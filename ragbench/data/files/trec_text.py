@@ -174,6 +174,8 @@ def _value(words: Words) -> tuple[Ints, Words]:
 class ParsedText:
     """Lines of a run file as columns, with their place in the text; `parse_uniform` makes it.
 
+    `text_from(query)` returns the text from the lines of a query to the end, as bytes.
+
     Attributes:
         block: The hits; a query whose lines stand apart is in it more than once.
         lines: Shape (n + 1,): start of each line, and the end of the last.

@@ -195,10 +195,10 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
-    A fingerprint has 12 hexadecimal digits. Metadata of queries do not count. Parts are `queries`,
-    `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and `given`; none depends on the
-    order of the records. `queries` is always there; the others only if the part
-    is not None (corpus, qrels) or not empty.
+    A fingerprint has 12 hexadecimal digits. Metadata of queries and grades of subtopics do not
+    count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and
+    `given`; none depends on the order of the records. `queries` is always there; the others only
+    if the part is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
@@ -285,16 +285,19 @@ class CorpusReader:
             read: Yields the documents, and appends notes to the list that it gets.
 
         Raises:
-            DataError: As `read` raises; or a file changes while it is read, or the store cannot be
-                written.
-            OSError: A file that exists cannot be opened.
+            DataError: As `read` raises, also for a file that cannot be opened; or a file changes
+                while it is read, or the store cannot be written.
         """
         sources = [folder / file for file in files]
         states = _states(sources) if all(source.is_file() for source in sources) else []
         if self.arrays is None or sum(size for size, *_ in states) < WORTH_KEEPING:
             return load_list(folder, files, read)
         names = [file.as_posix() for file in files]
-        key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(file_digest, sources)], 32)
+        try:
+            digests = [*map(file_digest, sources)]
+        except OSError:  # the reader raises an error with the place
+            return load_list(folder, files, read)
+        key = fingerprint([_FORMAT, *_code(type(self)), *names, *digests], 32)
 
         def write(writer: ArrayWriter) -> None:
             """Write the documents and notes as arrays.

@@ -126,9 +126,8 @@ def collection_of(
 
     Raises:
         OptionError: The value or `documents` is none of these, or `columns` names an unknown part.
-        DataError: A row or id is wrong, no column has the question, there is no query, or the rows
-            are steps of traces; or a file cannot be read.
-        AdapterError: A mapping or `Collection` is no data set; see `as_collection`.
+        DataError: A row, an id or a part is wrong, no column has the question, there is no query,
+            or the rows are steps of traces; or a file cannot be read.
         MissingExtra: The format of a file needs an extra.
 
     Example:

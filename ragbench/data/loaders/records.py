@@ -144,7 +144,7 @@ class HuggingFaceOptions(OptionSet):
     """Options of `type: huggingface` in the YAML.
 
     Without `columns` (None) the usual names of columns count, without a corpus there is nothing to
-    retrieve from.
+    retrieve from; `subset` None is for a data set without subsets.
 
     Attributes:
         path: Name on the hub, or a folder of .parquet, .jsonl or .csv files.

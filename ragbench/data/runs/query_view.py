@@ -126,9 +126,9 @@ class QueryView:
         gold: Documents with a grade above 0, the best first.
         spans: Gold spans, with their texts; empty without any.
         systems: All systems, in the order of the tables; in a bare view, those that answered.
-        pairs: Verdicts on which of two systems answers better.
-        graded: Verdicts of a judge on passages without a human judgement; `judged` has their
-            grades.
+        pairs: Verdicts on which of two systems answers better; empty without any.
+        graded: Verdicts of a judge on passages without a human judgement, empty without any;
+            `judged` has their grades.
         metadata: Plain metadata of the query; empty without any.
         row: Number of the query's row in a table without ids, from 1; None elsewhere.
     """

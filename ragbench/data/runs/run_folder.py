@@ -131,7 +131,8 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
     The file must be possible on every operating system: Windows and macOS treat `A` and `a` as one
     name, and run folders are copied between machines. Names are in the given order; a name may come
-    twice, for two reasons. Nothing if all names fit. The limit is 200 bytes.
+    twice, for two reasons. Nothing if all names fit. The limit is 200 bytes. Names of Windows'
+    devices, such as `con`, and names that end in a point do not fit either.
 
     Example:
         >>> [(name, why) for name, why, _ in unfit_names(["a/b", "dense", "Dense", "a--b"])]
@@ -189,7 +190,7 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
     Texts that a spreadsheet would run as formulas get an apostrophe (`inert`). Texts with a comma,
     a quote or a line end are quoted, and so is a lone carriage return, which the csv module of
     older Pythons does not quote. Numbers are written with all their digits, an integer 1 as `1.0`.
-    No rows give the header alone.
+    No rows give the header alone; a row of one empty cell is `""`.
 
     Example:
         >>> print(to_csv(["id", "map"], [["=1+1", 0.5], ["a,b", None]]), end="")

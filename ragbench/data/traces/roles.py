@@ -43,7 +43,7 @@ class RoleRules:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Outermost retriever of a trace, with its query and its passages.
+    """Outermost retriever of a trace, with its query and its passages; one of `TraceRoles`.
 
     Attributes:
         span: Span of the retriever.

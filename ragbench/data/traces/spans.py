@@ -68,7 +68,8 @@ class TraceSpan:
         start: Seconds since 1970; None if unknown, as `end`.
         input: Input of the step, as the tool wrote it.
         output: Output of the step, as the tool wrote it.
-        documents: Passages that it returned, as the tool wrote them; None without any.
+        documents: Passages that it returned, as the tool wrote them; None if they are not recorded.
+            A retriever or reranker without such a field has its output here.
         reranked: Passages that a reranker received; None if they are not recorded.
         error: Reason of a failure; None for a step that succeeded.
         usage: Tokens and cost.
