@@ -58,12 +58,13 @@ class HttpReranker(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Post each question with its hits; return at most `top_k` hits for each query.
 
-        Highest score first, in the order of the queries.
+        Highest score first, in the order of the queries. An error of one query ends the call.
 
         Raises:
             AdapterError: A hit has no text, or the reply has too few results, an unknown index or a
                 score that is no number.
             CallFailure: The request failed or timed out, or the reply is no JSON.
+            ValueError: There are not as many lists of hits as queries.
         """
         return [
             self._order(query, query_hits, top_k) if query_hits else []

@@ -18,7 +18,7 @@ from ragbench.types import FloatArray, Query, ScoredDocument
 
 
 class MMROptions(EmbedderOptions):
-    """Options of the model, and the weight of relevance against diversity.
+    """Options of the model, and the weight of relevance against diversity: keywords of `MMR`.
 
     Attributes:
         lambda_mult: Weight of relevance: 1 ranks by relevance only, 0 by diversity only.

@@ -27,6 +27,9 @@ class OpenAIJudgeOptions(
 ):
     """Options of a judge by a model on a server.
 
+    They are keywords of `OpenAIJudge`, which checks their values. The base classes have address and
+    key, sampling, `samples`, examples, passages, limits of calls, batches and prices.
+
     Attributes:
         model: The model, as the server calls it.
         models: Several models of the server: a jury; instead of `model`.
@@ -109,6 +112,9 @@ def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
 
 class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, server.PriceOptions):
     """Options of a judge by a chat model of LangChain.
+
+    They are keywords of `LangchainJudge`, which checks their values. The base classes have
+    `samples`, examples, passages, limits of calls and prices.
 
     Attributes:
         factory: `module:name` of a function that makes the chat model.

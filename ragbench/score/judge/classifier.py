@@ -76,7 +76,7 @@ class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
 
 
 class ClassifierOptions(Limits, PriceOptions):
-    """Options of a judge by a classifier.
+    """Options of a judge by a classifier: keywords of `Classifier`, which checks their values.
 
     Attributes:
         model: A model with two or three labels: a folder, or a name on the Hugging Face hub;
@@ -224,8 +224,9 @@ class ServedClassifier(ModelJudge, Classifier):
     """Judge support by a classifier behind a server, or with a chat model that splits claims.
 
     It is created with options of `ClassifierOptions`: OptionError for a wrong value. Without
-    `base_url` the classifier computes here, and only the splitter is behind a server. The rubric
-    `faithfulness` needs a splitter. A failed request is a verdict with status `failed`;
+    `base_url` the classifier computes here, and only the splitter is behind a server. The score of
+    `supported` is the largest probability that a passage supports the answer; `faithfulness`, the
+    mean over its claims, needs a splitter. A failed request is a verdict with status `failed`;
     RagbenchError if the user has to act, as for a missing key. `close` closes connections and
     unloads the model.
     """
@@ -307,7 +308,10 @@ class ServedClassifier(ModelJudge, Classifier):
         return parts
 
     def rehearsal(self, model: llm.ChatModel) -> ModelJudge:
-        """Return a judge of these options that sends its requests to `model` and loads nothing."""
+        """Return a judge of these options that sends its requests to `model` and loads nothing.
+
+        Probabilities are 0 in it.
+        """
         judge = ServedClassifier(**self._options)
         judge._connect = lambda _: model
         judge.asking = replace(judge.asking, rehearsal=True)

@@ -289,8 +289,9 @@ def _describe_claims(
 ) -> Iterator[str]:
     """Yield a line per claim: its passages, the ruling of the other text, and what it cites.
 
-    Claims of the answer and of the reference are numbered from 1 each. `cited` has the passages
-    that each claim of the answer cites.
+    A line is `claim 1: supported by passage 2, in the reference, cites passage 1: ` and the text;
+    claims of the reference start with `reference claim 1`. Claims of both are numbered from 1 each.
+    `cited` has the passages that each claim of the answer cites; IndexError if it has too few.
     """
     numbers = {"answer": 0, "reference": 0}
     for claim in claims:

@@ -41,7 +41,8 @@ Passage = str | Document | LangChainDocument | Mapping[str, Any]
 class RubricInputs(TypedDict, total=False):
     """Inputs of some rubrics, and the names of ragas and deepeval for question, answer and so on.
 
-    Each key may be absent; None means absent.
+    Each key may be absent or None. Two names of one input, such as `answer` and `response`, are an
+    error, also if one of them is None.
 
     Attributes:
         queries: Queries that the system formulated, for rubrics that judge queries.

@@ -157,7 +157,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
     @property
     def model(self) -> str:
-        """Name of the model, or of the method with its version."""
+        """Name of the model, or of the method with its version; `a+b` for the models of a jury."""
         return self._judge.model
 
     def score(
@@ -246,7 +246,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     def close(self) -> None:
         """Close connections and the file of replies, and unload the model.
 
-        A second call does nothing more.
+        A second call does nothing more. A later `score` connects again; but with a file of replies
+        a new reply cannot be stored then, so that its verdict is `failed`.
         """
         self._judge.close()
         if self._replies is not None:

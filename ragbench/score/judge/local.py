@@ -56,7 +56,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
 
     @property
     def model(self) -> str:
-        """Name of the model on the hub, or a hash of the folder's content."""
+        """Name of the model on the hub, or `sha256-` and a hash of the folder's content."""
         return self._checkpoint.identity
 
     def judge_all(

@@ -59,7 +59,7 @@ class Jury:
 
 
 class RepeatOptions(Limits):
-    """Option for repeated verdicts of one model.
+    """Option for repeated verdicts of one model, with the options of `Limits` on its calls.
 
     Attributes:
         samples: Number of verdicts per item and model.

@@ -80,7 +80,10 @@ class NLI(LocalJudge[Ruling]):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model: `threshold` and `language`."""
+        """Options that verdicts depend on besides the model: `threshold` and `language`.
+
+        The threshold is 0.5 if it is not set.
+        """
         return {"threshold": self._threshold, "language": self._language}
 
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:

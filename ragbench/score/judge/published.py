@@ -85,7 +85,7 @@ class RagasMetric(NamedTuple):
     """Metric of ragas that shares its name with a rubric; `RAGAS` maps the name to it.
 
     Attributes:
-        needs: Parts of an item that the metric needs.
+        needs: Parts of an item that the metric needs: question, answer, contexts, reference.
         embeds: True if the metric compares texts by their embeddings.
     """
 

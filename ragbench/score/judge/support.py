@@ -39,12 +39,13 @@ class Support(NamedTuple):
 def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> int:
     """Return the column of the label for a supported text.
 
-    Labels count in any case; `1` is also written `LABEL_1`, as models without names of labels have
-    it, and is a usual label of models with two labels only.
+    Usual labels are `entailment`, `supported`, `consistent` and, of models with two labels only,
+    `1`. Labels count in any case; `1` is also written `LABEL_1`, as models without names of labels
+    have it.
 
     Args:
         checkpoint: The model, for messages.
-        labels: Labels of the model.
+        labels: Column -> label of the model.
         label: Wanted label; None: the first of the usual ones that the model has.
 
     Raises:

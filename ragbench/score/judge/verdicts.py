@@ -349,13 +349,15 @@ def _column_of(
     models: Sequence[str],
     type_name: str,
 ) -> ScoreColumn:
-    """Return the score column of a rubric.
+    """Return the score column of a rubric, with its signature; a value per item.
+
+    Errors of `RubricJudge.signature_parts` are passed on, as for a missing embedding model.
 
     Args:
         judge: Judge of the verdicts.
         rubric: Rubric of the verdicts.
         tally: Values and causes of the rubric.
-        data: Result of `_data_fingerprints`.
+        data: Hashes under `gold`, `queries` and `nuggets`, as `_data_fingerprints` returns them.
         models: Names for the signature if the tally has no model.
         type_name: Name of the judge in the signature.
     """
@@ -383,7 +385,8 @@ def _column_of(
 def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
     """Return short hashes of gold answers, queries and nuggets; None for nuggets without any.
 
-    The keys are `gold`, `queries` and `nuggets`.
+    The keys are `gold`, `queries` and `nuggets`. Queries are ids, questions and earlier turns. The
+    order of the items counts.
     """
     has_nuggets = False
 

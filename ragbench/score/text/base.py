@@ -263,7 +263,7 @@ class Declaration:
         parts: Fields of the result that a name can select after a dot; the first is the default.
         direction: `higher` or `lower`, whichever is better.
         range: Smallest and largest possible value, or a function of the options that returns them.
-        aggregate: Aggregate of the values of a run.
+        aggregate: `mean` of the values of a run, or `corpus`: one value of all texts together.
         equals: Reference implementation, and the tolerance within which values are equal to it.
         not_for: Cases in which another metric is better.
         version: Version of the definition; it changes only when values change.

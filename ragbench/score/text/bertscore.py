@@ -227,7 +227,7 @@ class BERTScorer:
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Return the number of texts that exceed the input length of the model.
 
-        Equal texts count each.
+        Equal texts count each; 0 for a model without limit.
         """
         return sum(tokens.truncated for tokens in self._encoder.tokenize(texts))
 

@@ -215,7 +215,7 @@ def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float
 def _facts(metrics: Sequence[base.Metric]) -> Facts:
     """Return names, options, versions and models of metrics, to compare with a worker's.
 
-    The key is `metrics`: one text per metric.
+    The key is `metrics`: one text per metric. Errors of `Declaration.facts` are passed on.
     """
     return {"metrics": [f"{m.signed_name}|{shared_signature(m, '')}" for m in metrics]}
 

@@ -59,7 +59,7 @@ class CorpusScorer:
         return _add_up([self._count(row) for row in rows]) if rows else []
 
     def score(self, rows: Sequence[Row]) -> float:
-        """Return the score of all rows together; 0 without a row."""
+        """Return sacrebleu's score of all rows together, divided by 100; 0 without a row."""
         return self._score(self.count(rows)) if rows else 0.0
 
     def _count(self, row: Row) -> Statistics:

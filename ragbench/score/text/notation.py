@@ -32,7 +32,8 @@ def parse_metric(name: str | Metric) -> Metric:
 
     A name is a metric, an alias, or `python:module:name`, then options in parentheses, then a dot
     and a field of the result if it has several. Option values with a comma or a parenthesis need
-    quotes: `bertscore(model="models/a, b")`. White space around the name is ignored.
+    quotes: `bertscore(model="models/a, b")`. White space around the name is ignored. Packages and
+    models of the metric are not looked up: see `Metric.check`.
 
     Raises:
         OptionError: The metric, a field or an option does not exist, or has a wrong value; or a

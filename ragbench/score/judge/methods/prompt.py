@@ -266,7 +266,8 @@ class Prompts:
 
         `step` names the templates, `material` is label and text of the fenced parts, and `schema`
         that of the reply. `words` are further values of the user template. The rubric's own steps
-        are in the system text, unless its verdicts are shared.
+        are in the system text, unless its verdicts are shared. KeyError for a step without worked
+        examples, if prompts show some.
         """
         examples = templates.worked_examples(step) if self.few_shot else []
         system = templates.system_text(step, steps=self.rubric.own_steps, examples=examples)

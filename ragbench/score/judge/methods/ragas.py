@@ -47,8 +47,8 @@ async def apply_ragas(vote: Vote) -> Verdict:
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
     """Return the mean cosine of the question with three questions that are made of the answer.
 
-    The verdict has it as score, 0 to 1. Three requests. Empty questions do not count; 0 without
-    any, or if all are noncommittal.
+    The verdict has it as score, 0 to 1. Three requests; CallFailure if one failed. Empty questions
+    do not count; 0 without any, or if all are noncommittal.
     """
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
     replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
@@ -67,7 +67,7 @@ async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
 async def _faithfulness(vote: Vote, _: str) -> Verdict:
     """Return the share of the answer's statements that the passages imply, as a verdict.
 
-    Up to two requests; `not_applicable` without a statement.
+    Up to two requests; `not_applicable` without a statement. CallFailure if a request failed.
     """
     statements = await _statements(vote, vote.item.answer or "")
     if not statements:
@@ -79,8 +79,8 @@ async def _faithfulness(vote: Vote, _: str) -> Verdict:
 async def _context_precision(vote: Vote, reference: str) -> Verdict:
     """Return the mean precision at the ranks of the useful passages, as a verdict; 0 without one.
 
-    One request per passage, also for an empty one. Useful for the reference, or for the answer if
-    the metric needs no reference.
+    One request per passage, also for an empty one; CallFailure if one failed. Useful for the
+    reference, or for the answer if the metric needs no reference.
     """
     answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
     around = [*_question(vote), ("answer", answer)]
@@ -97,7 +97,7 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
 async def _context_recall(vote: Vote, reference: str) -> Verdict:
     """Return the share of the reference's statements that the passages support, as a verdict.
 
-    One request for all; `not_applicable` if the model lists no statement.
+    One request for all; `not_applicable` if the model lists no statement. CallFailure if it failed.
     """
     context = "\n".join(vote.item.contexts or [])
     material = [*_question(vote), ("context", context), ("answer", reference)]
@@ -108,7 +108,8 @@ async def _context_recall(vote: Vote, reference: str) -> Verdict:
 async def _correctness(vote: Vote, reference: str) -> Verdict:
     """Return 0.75 F1 of the statements + 0.25 cosine of the texts, as a verdict.
 
-    Up to three requests. F1 is 1 if answer or reference has no statement, as in ragas.
+    Up to three requests. F1 is 1 if answer or reference has no statement, as in ragas. CallFailure
+    if a request failed; errors of the embedding model are passed on.
     """
     answer = vote.item.answer or ""
     statements = await _statements(vote, answer)
@@ -131,7 +132,8 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
 async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
     """Return the share of the answer's statements that are wrong and in a relevant passage.
 
-    The verdict has it as score; the reference says which statements are wrong. `not_applicable` if
+    The verdict has it as score; the reference says which statements are wrong. CallFailure if a
+    request failed. `not_applicable` if
     answer or reference has no statement.
     """
     gold = await _statements(vote, reference)
@@ -212,7 +214,8 @@ def _mark(entry: _Entry, key: str) -> str:
 async def _cosines(vote: Vote, text: str, candidates: Sequence[str]) -> list[float]:
     """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal.
 
-    In the order of the candidates, from -1 to 1; none without candidates.
+    In the order of the candidates, from -1 to 1; none without candidates. MissingExtra, OptionError
+    or DataError if the embedding model of the rubric cannot be loaded.
     """
     if vote.asking.rehearsal or not candidates:
         return [0.0] * len(candidates)

@@ -16,7 +16,7 @@ _MOST_NUGGETS = 20  # per query; vital ones are kept first
 
 
 async def count_nuggets(vote: Vote) -> Verdict:
-    """Return the nugget score of an answer.
+    """Return the nugget score of an answer as a verdict, with a line of reasoning per nugget.
 
     The nuggets are those of the item, or, if these are None, extracted from the references or
     passages by one request. If people have assigned all nuggets of the item, no request is sent;
@@ -71,12 +71,13 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
 
 
 async def check_support(vote: Vote) -> Verdict:
-    """Return the support of each sentence by the passage that it cites first.
+    """Return the mean support of the sentences by the passages that they cite first, as a verdict.
 
-    One request per passage that is cited first, with all its sentences. A citation of a missing or
-    empty passage counts as no support, without a request. `not_applicable` for an answer without
-    sentences, or without citations if only sentences with citations count. The score is from 0 to
-    1.
+    Full support counts 1, partial support 0.5; the formula of the rubric, precision or recall, says
+    whether sentences without citation count. The reasoning has a line per sentence. One request per
+    passage that is cited first, with all its sentences. A citation of a missing or empty passage
+    counts as no support, without a request. `not_applicable` for an answer without sentences, or
+    without citations if only sentences with citations count. The score is from 0 to 1.
 
     Raises:
         CallFailure: A request failed.

@@ -25,7 +25,7 @@ _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleOptions:
-    """Options of the prompts besides the task.
+    """Options of the prompts besides the task; this class does not check their values.
 
     Attributes:
         few_shot: Whether prompts show examples.
@@ -105,7 +105,7 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         )
 
     def system(self, prompt: JudgePrompt) -> str:
-        """Return the system text of a prompt, with a line on the language if one is chosen."""
+        """Return the system text of a prompt, ended by a line on the language if one is chosen."""
         if self.language is None:
             return prompt.system
         is_item = self.language == "item"
