@@ -65,7 +65,7 @@ class Reranked(Retriever):
 
     @property
     def encodings(self) -> Encodings | None:
-        """Number of texts that the reranker encoded so far; None if it encodes none."""
+        """Numbers of texts that the reranker encoded so far, with time; None if it encodes none."""
         return self.reranker.encodings
 
     def check(self) -> None:

@@ -211,7 +211,7 @@ def fit_measures(
 ) -> tuple[PlannedFill | None, list[str]]:
     """Return (judge of passages if a measure reads grades, else None; list of one warning or none).
 
-    A judge that no measure reads gives a warning, but without any measures.
+    A judge that no measure reads gives a warning; without measures there is none.
 
     Args:
         fill: Judge of passages; None without one.

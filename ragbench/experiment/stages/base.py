@@ -288,12 +288,15 @@ class Stage:
 
     @property
     def computes(self) -> bool:
-        """Return True if workers on any machine can do the computing of the stage."""
+        """Return True if workers on any machine can do the computing of the stage; here False."""
         return False
 
     @property
     def computes_here(self) -> bool:
-        """Return True if workers that read files of this machine can do the computing."""
+        """Return True if workers that read files of this machine can do the computing.
+
+        By default as `computes`.
+        """
         return self.computes
 
     def collect(self, results: Results) -> None:

@@ -349,9 +349,9 @@ class ScoreAnswers(StoredStage):
 
     @cached_property
     def _answerable(self) -> list[bool | None] | None:
-        """True for a question with an answer, by people's judgements; None if nothing tells.
+        """True for a question with an answer, False without one, None if nothing tells.
 
-        None as a whole if no metric reads it.
+        Judgements of people count, those of a model do not. None as a whole if no metric reads it.
         """
         plan = self.plan
         if all(metric.declaration.reads != "answerable" for metric in plan.metrics):
