@@ -183,7 +183,7 @@ class ScoreRanking(StoredStage):
     def _score_texts(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Return (columns of measures that search passages for gold answers, warnings).
+        """Return (label -> column of measures that search passages for gold answers, warnings).
 
         Passages are those that were retrieved, before they are folded or matched. If only some
         passages lack a text, there is one warning.
@@ -214,7 +214,7 @@ class ScoreRanking(StoredStage):
     def _score_spans(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Return (columns of measures that compare places with gold spans, warnings).
+        """Return (label -> column of measures that compare places with gold spans, warnings).
 
         Passages are those that were retrieved, before they are folded or matched. One warning
         counts those that cannot be placed.

@@ -249,7 +249,7 @@ Stored = dict[str, Any]
 
 
 def cause_of(stored: object) -> Cause:
-    """Return the cause of a stored item without a value; `Cause.SCORED` if it has one.
+    """Return the cause of a stored item, by its key `cause`; `Cause.SCORED` without that key.
 
     Raises:
         TypeError: The item is no JSON object.
