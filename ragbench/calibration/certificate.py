@@ -30,7 +30,8 @@ from ragbench.types import FloatArray
 class Calibration:
     """Options of a calibration: the scale of the labels and the figures to compute.
 
-    It checks nothing itself: `certify` does.
+    It checks nothing itself: `certify` does. A table of ratings needs a `scale`, as its rubrics
+    have none.
 
     Attributes:
         scale: Scale of the labels; None: the scale of each rubric.
@@ -68,6 +69,7 @@ def certify(
         DataError: No labelled answer has a verdict, or a sheet drawn where the judge is unsure
             lacks labels or rows, has other probabilities, or comes from another run.
         OptionError: `good` is not on the scale, or confidence is outside (0, 1).
+        ValueError: There is no scale for a table of ratings.
     """
     return certificate.JudgeCertificate(
         run=run.name,

@@ -63,6 +63,7 @@ class LabelScale:
         """Return the scale of people's labels: 1 to the top level of a rating, else 0 to 1.
 
         The levels of other methods rate single claims; people label an answer with a share.
+        ValueError for a rating without levels, as of a table of ratings.
         """
         return cls(1.0, float(rubric.levels)) if rubric.method == "rating" else cls(0.0, 1.0)
 
@@ -302,7 +303,8 @@ def _allocation(
     """Return (variance of the mean of n labels, strata), a stratum as (places, number of labels).
 
     `codes` has the stratum of each score; the places of its scores are ascending. The variance is
-    that which the scores imply if each is the probability of the label 1.
+    that which the scores imply if each is the probability of the label 1. OptionError if n is below
+    two labels for each stratum, or above the number of scores.
     """
     parts = [np.flatnonzero(codes == level) for level in np.unique(codes)]
     sizes = np.array([len(part) for part in parts])

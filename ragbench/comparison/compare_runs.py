@@ -291,8 +291,9 @@ def paired_rows(
     """Yield system, baseline and their paired scores for each comparison by a measure.
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
-    not compared yields nothing. In the order of the comparisons. KeyError if a compared system is
-    none of the matching, IndexError if the sources are unpaired.
+    not compared yields nothing. In the order of the comparisons. `measure` and `names` of the
+    scores are empty. KeyError if a compared system is none of the matching, IndexError if the
+    sources are unpaired.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)

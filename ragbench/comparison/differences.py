@@ -39,7 +39,8 @@ class TestedPairs:
     def of(self, measure: str) -> SystemPairs:
         """Return the pairs of all systems that have a measure, in the order of the systems.
 
-        ValueError if no system has it; OptionError if the clusters are not one label per query.
+        ValueError if no system has it, OptionError if a score is infinite. Clusters are checked
+        when the result is used.
         """
         if measure not in self._pairs:
             systems = systems_with(measure, self._systems).values()

@@ -68,17 +68,17 @@ def evaluate(
         progress: Function that is called with the number of judged rows so far and in all.
 
     Returns:
-        Scores of the questions, in the order of the rows; measures come first, then metrics, then
-        rubrics. A question without a value, as its judgement failed or it lacks a part, is NaN,
-        with its cause in `causes`, in the repr and in the data frame. By measures an empty list
-        of passages scores 0; a missing one has no value, and no question has one if no retrieved
-        id is that of a judged document.
+        Scores of the questions, in the order of the rows, by their ids or else by hashes of their
+        texts; measures come first, then metrics, then rubrics. A question without a value, as its
+        judgement failed or it lacks a part, is NaN, with its cause in `causes`, in the repr and in
+        the data frame. By measures an empty list of passages scores 0; a missing one has no value,
+        and no question has one if no retrieved id is that of a judged document.
 
     Raises:
-        DataError: A file, column or row cannot be read, rows are of several systems, or there is
-            nothing to score.
-        OptionError: An unknown score or option, a rubric without a judge, or confidence outside
-            (0, 1).
+        DataError: A file, column or row cannot be read, a question is repeated, rows are of several
+            systems, or there is nothing to score.
+        OptionError: An unknown score or option, a rubric without a judge, confidence outside (0,
+            1), or data of another type, such as an empty list.
         MissingExtra: A metric, the judge or a file needs a package that is not installed.
         AdapterError: Code of the user fails.
         RagbenchError: The user has to act, as for a missing key.

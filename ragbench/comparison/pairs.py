@@ -258,8 +258,8 @@ def both_means(pairs: PairedScores) -> tuple[float, float]:
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """Return the queries with the largest losses, worst first, with both scores; at most five.
 
-    Equal losses keep the order of the queries; empty without a loss. IndexError if the pair has no
-    query ids.
+    Equal losses keep the order of the queries; empty without a loss. IndexError for a loss of a
+    pair without query ids.
     """
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last

@@ -156,7 +156,8 @@ def summarize(
 
     Queries without a score are left out of the mean and counted: failed ones by cause, the others
     as not applicable. The bounds are the mean with all failed queries at the worst, and at the best
-    value. A number that is not defined, such as the mean of no queries, is None.
+    value. A number that is not defined, such as the mean of no queries, is None; interval and
+    bounds are then (None, None).
 
     Args:
         column: Scores of n queries.
@@ -165,8 +166,8 @@ def summarize(
         kind: Kind of the score, for the record; None leaves it out.
 
     Raises:
-        OptionError: A value is outside the range of the score, confidence is outside (0, 1), or
-            clusters have another length.
+        OptionError: A value is outside the range of the score, or confidence is outside (0, 1).
+        IndexError: Clusters have another length.
 
     Example:
         >>> from ragbench.signature import Signature

@@ -75,7 +75,8 @@ class Correlations(Record):
 class ProbeFound(Record):
     """Shift of a judge's scores if the passages have another order.
 
-    A field that has its default is left out of the file.
+    A field that has its default is left out of the file. The default of `flip_interval` is
+    `ABSENT`, an empty tuple.
 
     Attributes:
         status: `measured` or `not available`.
@@ -114,6 +115,7 @@ class Correction(Record):
     """A mean, or a difference of means, corrected by labels.
 
     A field that has its default, as all numbers without a correction have, is left out of the file.
+    The default of `width_ratio` is `ABSENT`, an empty tuple.
 
     Attributes:
         system: For a pair of the order: the system with the larger corrected mean; else None.

@@ -267,7 +267,7 @@ class PromptRow(Record):
 
         Args:
             form: The words.
-            passages: Name of a passage, as `texts` has it -> its text.
+            passages: Name of a passage, without the brackets that `texts` has -> its text.
 
         Raises:
             IndexError: The form refers to a text that the row lacks.

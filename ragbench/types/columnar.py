@@ -108,8 +108,8 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: An id is not text, or a score is NaN, no number, or too large for a double;
-                names query and document.
+            DataError: A list is a text, an id is not text, or a score is NaN, no number, or too
+                large for a double; names query and document.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
@@ -120,6 +120,10 @@ class Run:
         duplicates: dict[str, int] = {}
         substituted = 0
         for query_id, items in rankings.items():
+            # a text would be a list of its letters
+            if isinstance(items, str):
+                place, allowed = f"run: query '{query_id}'", "a list of hits, best first"
+                raise DataError("found a text", record=place, allowed=allowed)
             hits = [read_hit(item, query_id) for item in items]
             first: dict[str, float | None] = {}
             for document, score in hits:
@@ -209,9 +213,9 @@ class Run:
     def first(self, query_ids: Iterable[str], top_k: int) -> Run:
         """Return the first `top_k` rows of some queries, in the order of `query_ids`.
 
-        Queries that the run lacks are left out. Rows keep their stored order: call `best_first`
-        before. Returns the run itself if its queries are the same, in this order, and no row is
-        cut; else a new run without `duplicates` and `substituted`.
+        `query_ids` has each id once; queries that the run lacks are left out. Rows keep their
+        stored order: call `best_first` before. Returns the run itself if its queries are the same,
+        in this order, and no row is cut; else a new run without `duplicates` and `substituted`.
 
         Example:
             >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})

@@ -238,8 +238,8 @@ def named_text(text: str, names: Mapping[str, str]) -> str:
 def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[str, str]) -> str:
     """Return the user message of a `SentPrompt` with its fence and texts.
 
-    `by_name` has the texts of the judged item; a name without a text stays in the message. `fence`
-    and `[[1]]`, `[[2]]`, ... of `user` are replaced.
+    `by_name` maps the names of the texts of the judged item, without brackets, to the texts; a name
+    without a text stays in the message. `fence` and `[[1]]`, `[[2]]`, ... of `user` are replaced.
 
     Raises:
         IndexError: The message refers to a text beyond `texts`.

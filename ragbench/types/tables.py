@@ -262,6 +262,7 @@ def columns_by_part(
         DataError: A stated column does not exist, or two columns have a sure name of one part, or,
             without a sure one, a likely name.
         OptionError: `columns` states a column for a part that is not among `parts`.
+        KeyError: A part without a stated column is not in `PARTS`.
 
     Example:
         >>> columns_by_part(["answer", "reference"], ["response", "ground_truth"], None, "rows")

@@ -64,6 +64,11 @@ def test_items_that_cannot_be_read_are_named(item):
         Run.from_rankings({"q": [item]})
 
 
+def test_a_text_is_no_list_of_its_letters():
+    with pytest.raises(DataError, match="query 'q': found a text"):
+        Run.from_rankings({"q": "d1"})
+
+
 def test_columns_cannot_be_changed():
     run, qrels = Run.from_dict({"q": {"a": 1.0}}), Qrels.from_dict({"q": {"a": 1}})
 
