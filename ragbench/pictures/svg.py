@@ -242,7 +242,8 @@ class Scale:
     def fit(cls, values: Sequence[float], start: float, end: float, *, zero: bool = False) -> Scale:
         """Return a scale from the smallest to the largest finite value; `zero` includes 0.
 
-        Without values the scale is from 0 to 1; a single value is in its middle.
+        `start` and `end` are the pixels of its ends. Without values the scale is from 0 to 1; a
+        single value is in its middle.
         """
         finite = [value for value in values if math.isfinite(value)] + ([0.0] if zero else [])
         low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)

@@ -107,9 +107,9 @@ def verdict_line(decision: Decision, measure: str) -> str:
 
 
 def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
-    """Return a score with both means, their difference and its interval, if it has one.
+    """Return a score as `map 0.300 -> 0.400 (+0.100, surely between +0.020 and +0.180)`.
 
-    ValueError without a difference.
+    Without an interval the difference stands alone. ValueError if a number is NaN or infinite.
     """
     change, between = difference(facts.difference or 0.0, facts.interval)
     between = between.strip("[]").replace(", ", " and ")

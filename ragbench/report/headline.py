@@ -189,7 +189,11 @@ def _without_comparison(name: str, measured: Mapping[str, SystemScore], confiden
 def _best_against_baseline(
     name: str, score: SystemScore, comparison: Difference, confidence: float, corrected: bool
 ) -> str:
-    """Return the sentence on a best system that was compared with its baseline."""
+    """Return the sentence on a best system that was compared with its baseline.
+
+    `score` is that of the best system; `corrected` is True if p is adjusted. The sentence ends with
+    the detectable difference if none was shown.
+    """
     best, against = printable(comparison.system), printable(comparison.baseline)
     change = " ".join(fmt.difference(comparison.difference or 0.0, comparison.interval)).rstrip()
     outcome, value = outcome_of(comparison, score.direction), fmt.significant(score.mean)

@@ -344,8 +344,9 @@ MOST_ROWS = 10
 def build_slices(comparisons: Comparisons, grids: tuple[Grid, ...]) -> Chapter | None:
     """Return the chapter of the slices: their scores, and those that got worse; None without any.
 
-    Rows are sorted by p-value, at most 10; of equal p-values the largest loss comes first. A line
-    per field has the number of slices, and the names of slices with too few queries for a test.
+    `grids` are the tables of the scores, which come first. Rows are sorted by p-value, at most 10;
+    of equal p-values the largest loss comes first. A line per field has the number of slices, and
+    the names of slices with too few queries for a test.
     """
     rows, lines = comparisons.slices, list[str]()
     worse = [row for row in rows if row.worse and row.difference is not None]

@@ -172,24 +172,22 @@ def query_picture(
 ) -> svg.Picture:
     """Return a picture of the differences of the queries, from the lowest to the highest.
 
-    Its words are the numbers of queries with a higher, a lower and an equal value.
+    Its words are the numbers of queries with a higher, a lower and an equal value. Without pairs
+    the picture is an empty axis.
 
     Args:
         measure: Name of the measure.
         system: Name of the system.
         baseline: Name of the baseline.
-        pairs: Query id, value of the system and value of the baseline; at least one.
+        pairs: Query id, value of the system and value of the baseline; all finite.
         lower: True if lower values are better.
-
-    Raises:
-        ZeroDivisionError: There is no pair.
     """
     changes = sorted((a - b, query) for query, a, b in pairs)
     drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * svg.PLOT
     up = svg.Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     svg.axis_left(drawing, up, x0, right)
     # bars get thinner with more queries, the picture stays as wide
-    step = (right - x0) / len(changes)
+    step = (right - x0) / max(len(changes), 1)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
         colour = svg.colour_of(_BETTER if (change > 0) != lower else _WORSE)

@@ -376,7 +376,10 @@ def _query_lines(
 def _summary_lines(
     scored: ScoredFile, places: Sequence[TrecPlace], totals: Mapping[str, float]
 ) -> Iterable[str]:
-    """Yield a line per measure with its mean or sum; a measure without a number has none."""
+    """Yield a line per measure with its mean or sum; a measure without a number has none.
+
+    `totals` is printed name -> number in place of the mean or sum.
+    """
     evaluation = scored.evaluation
     ids = list(map(id_bytes, evaluation.query_ids))
     order = sorted(range(len(ids)), key=ids.__getitem__)
@@ -390,8 +393,9 @@ def _summary_lines(
 
 
 def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
-    """Return sum, mean or geometric mean, added up one by one as in trec_eval.
+    """Return the sum, the mean or the geometric mean of logarithms, added one by one as trec_eval.
 
+    `aggregate` is `sum` or `geometric_mean`, whose values are logarithms; all else is a mean.
     Without values a sum is 0, and a mean NaN; NaN among `values` counts as no value. The exact sum,
     which our `mean` uses, may round to another fourth digit.
     """

@@ -160,7 +160,7 @@ def score_tables(section: Section, head: str, width: int, color: bool = False) -
 
 
 def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool) -> list[str]:
-    """Return the head and cells of a column with their colours."""
+    """Return the head and cells of a column with their colours; `styles` has one for each cell."""
     styled = (_style(cell, style, color) for cell, style in zip(cells, styles, strict=True))
     return [_style(head, "title", color), *styled]
 

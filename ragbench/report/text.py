@@ -148,7 +148,7 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     """Format a number with decimals, or with an exponent if it is huge or tiny.
 
     `exponent`, the power of ten of the number, decides: an exponent is written from 6 on and below
-    -4. Negative `decimals` count as 0.
+    -4. Negative `decimals` count as 0. With the `sign` `+`, positive numbers have a sign too.
     """
     if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
         return f"{value:{sign}.{max(0, decimals)}f}"

@@ -115,6 +115,13 @@ def test_slices_and_queries_are_drawn():
         parsed(picture)
 
 
+def test_picture_of_no_queries_is_an_empty_axis():
+    picture = query_picture("map", "dense", "bm25", [])
+
+    assert picture.words == "0 queries up, 0 down, 0 the same"
+    assert not parsed(picture).findall(f".//{SVG}rect")
+
+
 def test_what_loses_is_orange_whichever_way_is_better():
     for lower, colours in ((False, ["#d55e00", "#009e73"]), (True, ["#009e73", "#d55e00"])):
         made = query_picture("ter", "a", "b", [("q1", 1, 0), ("q2", 0, 1)], lower=lower)
