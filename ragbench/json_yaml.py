@@ -22,7 +22,7 @@ MOST_NODES = 1_000_000
 
 
 class YamlError(ValueError):
-    """YAML that is not valid or too large; `line` is None if it is unknown.
+    """YAML that is not valid or too large; `load_yaml` raises it.
 
     Attributes:
         problem: The mistake, without the line.

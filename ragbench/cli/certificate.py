@@ -40,7 +40,7 @@ class Request:
     """Options that drawing, certifying and probing share.
 
     Attributes:
-        seed: Seed of the sample that probes judge again.
+        seed: Seed of the answers that are drawn, or of the sample that probes judge again.
         sample: Number of answers that a probe judges again.
         rubrics: Names of rubrics; empty means all rubrics of the judge.
         probes: Whether to judge the sample again with the passages reversed.

@@ -40,7 +40,9 @@ _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 
 @dataclass(frozen=True)
 class ListEntry:
-    """Component, measure, metric or rubric that a config can name.
+    """Component, measure, metric or rubric that a config can name, as `ragbench list` shows it.
+
+    `to_dict` returns it as a JSON object.
 
     Attributes:
         options: Options of the component as JSON objects; empty for a rubric.

@@ -209,7 +209,8 @@ class Door:
     Libraries may print a secret of a config, or text of a model that controls the terminal. Callers
     write text that is already safe to `stream` itself: progress bars, colours, data for programs.
     On stderr, long lines are cut. A leading carriage return stays, since progress bars of other
-    packages draw their line again. `open_doors` makes one for stdout and stderr.
+    packages draw their line again. `open_doors` makes one for stdout and stderr. `write` returns
+    the length of the written text, and raises TypeError for an object that is no `str`.
     """
 
     def __init__(self, stream: TextIO, *, is_stderr: bool) -> None:

@@ -32,6 +32,8 @@ from ragbench.text.chunk import Chunking, splitter_options
 class Common(OptionSet):
     """Keys of every retriever, reranker, generator and app: time limit, concurrency and version.
 
+    They stand in the entry of the component. The config checks the values; the class does not.
+
     Attributes:
         timeout: Time limit of one call, in seconds; null: none.
         concurrency: Number of concurrent calls.
@@ -46,7 +48,8 @@ class Common(OptionSet):
 class CodeCommon(OptionSet):
     """Further key of components in the user's code: the number of retries.
 
-    These are retrievers, rerankers, generators and apps with a type `python:...`.
+    These are retrievers, rerankers, generators and apps with a type `python:...`. The config checks
+    the values; the class does not.
 
     Attributes:
         retries: Retries of errors that may be temporary, within `timeout`.
@@ -57,6 +60,8 @@ class CodeCommon(OptionSet):
 
 class RerankerCommon(OptionSet):
     """Further keys of every reranker, an entry of `retrievers:` too: the retriever and the depth.
+
+    The config checks the values; the class does not.
 
     Attributes:
         retriever: Retriever whose hits are reordered.
@@ -70,7 +75,8 @@ class RerankerCommon(OptionSet):
 class GeneratorCommon(OptionSet):
     """Further keys of every generator: retrievers, number of passages and samples.
 
-    They stand in an entry of `generators:`, beside the options of its type.
+    They stand in an entry of `generators:`, beside the options of its type. The config checks the
+    values; the class does not.
 
     Attributes:
         retrievers: Retrievers that it is combined with; default: all.

@@ -25,6 +25,7 @@ class JudgeCommon(OptionSet):
     """Keys of every judge: rubrics, and when and what it judges.
 
     They stand in `metrics.judge`, or in each of the named judges there, beside those of the type.
+    The config checks the values; the class does not.
 
     Attributes:
         rubrics: Built-in rubrics, files, or what would stand in a file; default: faithfulness,

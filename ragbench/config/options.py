@@ -94,6 +94,8 @@ def check_value(node: Node, option: DeclaredOption, report: Report) -> Any:
 class Context:
     """State that the checks of one config share; `TreeCheck` makes it.
 
+    `check` returns the valid values of a block, and reports the others.
+
     Attributes:
         base: The folder that paths are relative to.
         retrievers: Names that references may use, those of live objects included.

@@ -341,7 +341,10 @@ _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML writer that quotes text wherever YAML 1.1 or 1.2 would read another type."""
+    """YAML writer that quotes text wherever YAML 1.1 or 1.2 would read another type.
+
+    `to_yaml` passes it to `yaml.dump`, which raises a yaml.YAMLError for an object that is no data.
+    """
 
     def ignore_aliases(self, data: Any) -> bool:
         """Return True, so that equal parts are written twice instead of as aliases."""

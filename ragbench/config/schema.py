@@ -34,7 +34,7 @@ SLICES = ("query_length", "relevant", "answerable")
 class Match(OptionSet):
     """Rules for hits: which retrieved passages count as relevant.
 
-    The block `metrics.retrieval.match` of a config; `check_metrics` checks it.
+    The block `metrics.retrieval.match` of a config; `check_metrics` checks it, the class does not.
 
     Attributes:
         level: `id`: a retrieved id is a judged one; `document`: passages are folded into their
@@ -67,7 +67,8 @@ class Match(OptionSet):
 class Fill(OptionSet):
     """Rules by which a judge grades passages without a judgement.
 
-    The block `metrics.retrieval.fill`; in a checked config, `judge` is the name of the judge.
+    The block `metrics.retrieval.fill`; `check_metrics` checks it, the class does not. In a checked
+    config, `judge` is the name of the judge.
 
     Attributes:
         judge: Name of the judge that grades; default: the only one.
@@ -87,7 +88,7 @@ class RetrievalMetrics(ScoringRules):
     """Rules for the scores of rankings.
 
     The block `metrics.retrieval`; its other options are those of `ScoringRules`: `ties`,
-    `trec_eval`, `missing` and `no_relevant`.
+    `trec_eval`, `missing` and `no_relevant`. `check_metrics` checks it, the class does not.
 
     Attributes:
         top_k: Number of ranks that are kept and scored.
@@ -112,7 +113,8 @@ class Statistics(IntervalsAndTests):
     """Options of intervals and tests.
 
     The block `statistics`; its other options are those of `IntervalsAndTests`: `confidence`,
-    `resamples`, `test`, `correction` and `family`.
+    `resamples`, `test`, `correction` and `family`. `check_statistics` checks it, the class does
+    not.
 
     Attributes:
         baseline: Retriever that the others are compared with; default: the first.
@@ -142,6 +144,7 @@ class Top(OptionSet):
     """A ragbench experiment: data, systems, what to score, and how to compare.
 
     These are the keys at the top level of a config that are no blocks; `BLOCKS` has the blocks.
+    `load_config` checks the values; the class does not.
 
     Attributes:
         name: Name of the run folder; default: the file's stem.
@@ -185,7 +188,7 @@ BLOCKS: Mapping[str, str] = {
 class AuditRules(OptionSet):
     """Options of `ragbench audit`: which questions need several documents, or none.
 
-    The block `audit` of a config.
+    The block `audit` of a config; `check_audit` checks it, the class does not.
 
     Attributes:
         kind: metadata.<key> with the kind of a question.
@@ -200,6 +203,8 @@ class AuditRules(OptionSet):
 
 class BudgetLimits(OptionSet):
     """Limits on the cost of a run: the block `budget`. None sets no limit.
+
+    The config checks the values; the class does not.
 
     Attributes:
         usd: US dollars for models.
@@ -216,7 +221,7 @@ class BudgetLimits(OptionSet):
 class Component:
     """A checked entry of `dataset`, `retrievers`, `generators` or `apps`, or the executor.
 
-    `check_component` makes it.
+    `check_component` makes it; keys of other kinds of component have their defaults.
 
     Attributes:
         name: Its name; `dataset` for the data set, `executor` for the executor.
@@ -303,7 +308,7 @@ class NamedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Scores of a run, as the block `metrics` names them.
+    """Scores of a run, as the block `metrics` names them; `check_metrics` makes it.
 
     Attributes:
         retrieval: Rules and measures of rankings.

@@ -153,7 +153,7 @@ _LONGEST = 300  # digits; Python itself refuses to read integers beyond 4,300
 
 
 class ScalarError(ValueError):
-    """A word that looks like a number but is none.
+    """A word that looks like a number but is none; `resolve` raises it.
 
     Attributes:
         found: The mistake.
@@ -214,7 +214,10 @@ class Quoted(str):
 
 
 class WrittenPath(str):
-    """Text of a path as the config has it, relative to the config."""
+    """Text of a path as the config has it, relative to the config.
+
+    It marks a path in a resolved config, which `dump_config` may make relative to another folder.
+    """
 
     __slots__ = ()
 
@@ -267,6 +270,9 @@ class KeyEntry:
 @dataclass(frozen=True, slots=True)
 class Node:
     """A value of the config: a scalar, a list or a mapping; the YAML and Python readers make it.
+
+    A node does not change: `with_entry` and `without` return new ones. `get(key)` returns the value
+    of a key, or None; `plain` the value as lists, dicts and scalars.
 
     Attributes:
         value: The scalar, the elements of the list, or key -> entry of the mapping. `UNREADABLE`
@@ -374,6 +380,8 @@ class Node:
 @dataclass(slots=True)
 class PythonReader:
     """Reader of a config that a Python caller passes as a mapping; makes the same tree as YAML.
+
+    `read(value)` returns the tree; parts that no config can hold are reported and become null.
 
     Attributes:
         report: Receives what a config cannot hold.

@@ -45,6 +45,8 @@ DecideBy = Annotated[
 class ScoreFacts:
     """A score as its measure, metric or rubric declares it, before it is computed.
 
+    `score_facts` makes it.
+
     Attributes:
         name: Name in tables and keys.
         kind: `retrieval`, `generation` (a formula on answers) or `judge`.
@@ -206,7 +208,9 @@ class GatedRun:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A system that a gate is decided on.
+    """A system that a gate is decided on; `decide_systems` makes it.
+
+    `column` raises KeyError if the system has a cost in place of the score.
 
     Attributes:
         system: Its scores.

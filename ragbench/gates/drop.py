@@ -56,7 +56,8 @@ class Change(base.MeasureGate):
 
     Subclasses define `text` and `decide_changes`, and name their conditions. The config puts the
     path of `against` into `file`; without `file`, `against` is the name of a system.
-    `decide_systems(run)` yields a decision for each system.
+    `decide_systems(run)` yields a decision for each system, and raises KeyError if `run.baselines`
+    lacks the file.
 
     Attributes:
         margin_key: Key of a margin in the unit of the score; empty if the kind has none.
@@ -387,8 +388,10 @@ def power_text(power: Power, n_units: int, unit: str, change: str, alternative: 
 class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
 
-    Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
-    `decide_systems(run)` yields a decision for each system.
+    It is undecided if the interval includes a drop by `max_drop`, or if failed queries could turn
+    it. Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
+    `decide_systems(run)` yields a decision for each system, and raises KeyError if `run.baselines`
+    lacks the file.
 
     Attributes:
         max_drop: Largest allowed drop of the mean paired difference.
@@ -596,7 +599,8 @@ class NotWorse(Drop):
     """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
     The default decision: that of a gate without a condition, and of `ragbench gate` for a config
-    without gates. Its only options are `measure`, `against`, `system` and `undecided`.
+    without gates. If the interval includes 0, the mean decides. Its only options are `measure`,
+    `against`, `system` and `undecided`.
     `benchmarks/year.py` simulates what it does to a project.
     """
 
@@ -658,7 +662,8 @@ class QueriesWorse(Change):
 
     Undecided without a baseline, if no query has a score in both, or if failed queries could turn a
     pass into a fail. Further options are those of `Change`: `measure`, `against`, `system` and
-    `undecided`. `decide_systems(run)` yields a decision for each system.
+    `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
+    `run.baselines` lacks the file.
 
     Attributes:
         max_queries_worse: Largest number of queries that may become worse.

@@ -31,7 +31,8 @@ class CostIncrease(Change):
     """A latency, a price or a number of tokens did not rise by more than `max_increase`.
 
     `measure` is one of `COSTS`; further options are those of `Change`: `against`, `system` and
-    `undecided`. `decide_systems(run)` yields a decision for each system.
+    `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
+    `run.baselines` lacks the file.
 
     Attributes:
         max_increase: Largest allowed increase of a cost, as a share of the baseline.

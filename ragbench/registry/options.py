@@ -138,7 +138,7 @@ class DeclaredOption:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A value, or a part of one, that does not fit its declaration.
+    """A value, or a part of one, that does not fit its declaration, as `mismatches` returns it.
 
     Attributes:
         steps: Indices and keys that lead to the part; empty for the value itself.
