@@ -66,7 +66,8 @@ PresetName = Literal[
 class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
     """Options of the chat model that splits answers into claims.
 
-    Address and key, sampling and examples are options too, as of `type: openai`.
+    Address and key, sampling and examples are options too, as of `type: openai`. The classifier
+    checks their values.
 
     Attributes:
         model: Name of the model.
@@ -90,7 +91,7 @@ class ClassifierOptions(Limits, PriceOptions):
         splitter: The chat model that splits answers into claims, for `faithfulness`: `model`,
             `base_url` and so on, as for `type: openai`.
         device: Device of a local model.
-        batch_tokens: As in `Batches`.
+        batch_tokens: Tokens per batch, padding included; null: a number by the device.
     """
 
     model: Annotated[str | None, Option(refers_to="path_or_name")] = None

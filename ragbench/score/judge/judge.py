@@ -79,10 +79,11 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 of such a file. By default faithfulness, answer_relevancy and correctness, as far
                 as the judge can apply them; if it can apply none of them, all that it can. An empty
                 list gives none.
-            type: Type of the judge: `openai`, `langchain`, `nli`, that of a plug-in, or
-                `python:module:Name`. Also your own class or object; or a function with parameters
-                `answer`, `question`, `contexts`, `references`, ... that returns a number from 0 to
-                1, True or False, or `(number, reason)`: its only score has the function's name.
+            type: Type of the judge: `openai`, `langchain`, `classifier`, `nli`, that of a plug-in,
+                or `python:module:Name`. Also your own class or object; or a function with
+                parameters `answer`, `question`, `contexts`, `references`, ... that returns a number
+                from 0 to 1, True or False, or `(number, reason)`: its only score has the function's
+                name.
             replies: File that stores replies, so that no request is sent twice; None: no file.
             client: Client to use instead of a server address: an `openai.OpenAI` or `AsyncOpenAI`
                 with its own server, key and HTTP settings; any object with

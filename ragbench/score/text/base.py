@@ -38,7 +38,8 @@ class UnseenText(UserWarning):
 class OverlapScore(NamedTuple):
     """Precision, recall and F of one prediction; `float()` gives the F.
 
-    Values are from 0 to 1, and for BERTScore below too.
+    `RougeScore` and `BertScore` are its subclasses. Values are from 0 to 1, and for BERTScore below
+    too.
 
     Attributes:
         precision: Share of the prediction that is in the reference.
@@ -120,7 +121,7 @@ class RougeScores(dict[str, RougeScore]):
 class BleuScore(NamedTuple):
     """BLEU of one prediction, or of all together, with its parts; `float()` gives the score.
 
-    Lengths are summed over the predictions.
+    `bleu` and `corpus_bleu` return it. Lengths are summed over the predictions.
 
     Attributes:
         score: BLEU of sacrebleu divided by 100, 0..1; of one prediction with effective order.

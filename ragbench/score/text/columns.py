@@ -94,6 +94,7 @@ class TextScorer:
             OptionError: A metric of tool calls, without `calls`, or of abstention, without
                 `answerable`.
             AdapterError: A metric of the user fails, or returns no number.
+            ValueError: `calls` or `answerable` has another length than the predictions.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])

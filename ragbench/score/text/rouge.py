@@ -111,7 +111,7 @@ def _open(options: base.Options) -> base.Scorer:
     A text that is among the last 100 is not tokenized again. Of several references each type takes
     the one with the best F.
 
-    OptionError for an unknown tokenizer.
+    OptionError for an unknown tokenizer, MissingExtra for one whose package is missing.
     """
     tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
@@ -131,7 +131,7 @@ def _open(options: base.Options) -> base.Scorer:
 def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
     """Return a note on texts in which rouge-score finds no word, in a list; [] without any.
 
-    Only its own tokenizer drops words of other scripts.
+    `options` needs `tokenize`: only the tokenizer `rouge` drops words of other scripts.
     """
     texts = texts if options["tokenize"] == ROUGE else ()
     return note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN)
@@ -193,7 +193,8 @@ def rouge(
         types.
 
     Raises:
-        OptionError: No such type or tokenizer, or no reference.
+        OptionError: No such type or tokenizer, or no reference; or `types` is a text, not a list.
+        MissingExtra: The tokenizer needs a package that is not installed.
 
     Warns:
         UnseenText: With `tokenize="rouge"`, a text has words but none with a letter a-z.

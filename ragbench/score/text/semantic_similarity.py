@@ -122,9 +122,8 @@ def _best_cosine(
 ) -> float:
     """Return the largest cosine of a prediction with a reference, cut to -1..1.
 
-    `vectors` maps a text to its unit vector.
-    References without a vector, as empty ones, are left out; 0 if the prediction or every reference
-    has none.
+    `vectors` maps a text to its unit vector. References without a vector, as empty ones, are left
+    out; 0 if the prediction or every reference has none.
     """
     import numpy as np
 

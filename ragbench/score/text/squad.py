@@ -53,7 +53,8 @@ def answer_tokens(
 
     Args:
         owner: Name of the metric in errors.
-        tokenize: Tokenizer; an unknown one raises OptionError at the first text.
+        tokenize: Tokenizer; an unknown one raises OptionError at the first text, and one whose
+            package is missing MissingExtra.
         articles: Language whose articles do not count; an unknown one raises KeyError there.
         squad: Rules of the normalisation. With `script` and `mlqa` the tokenizer `auto` splits at
             white space, and with `mlqa` and the articles `zh` around Chinese characters too.

@@ -168,10 +168,10 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     """Return the user text of a prompt: the judged texts in fences, and the request.
 
     `material` is label and text of each judged text, `values` are further values of the template of
-    `step`. Jinja does not interpret judged texts. The texts that change
-    from prompt to prompt come last, and the fence depends only on those before them: prompts on the
-    same passages start with equal characters, which a server can cache. White space at the ends is
-    dropped. Jinja's errors for an unknown step or a missing value are passed on.
+    `step`. Jinja does not interpret judged texts. The texts that change from prompt to prompt come
+    last, and the fence depends only on those before them: prompts on the same passages start with
+    equal characters, which a server can cache. White space at the ends is dropped. Jinja's errors
+    for an unknown step or a missing value are passed on.
     """
     # number of texts before those of the last kind; all texts if there is only one kind
     kinds = [label.partition("-")[0] for label, _ in material]
