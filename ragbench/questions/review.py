@@ -114,7 +114,8 @@ def check_quotes(entries: Sequence[Entry], documents: Sequence[Document] | None)
     """Return the rows with the quotes of reviewed, kept questions as their documents have them.
 
     An edited question loses its `checks`, which were of the earlier text; `quote` alone stays where
-    the quote stands in its document. Other rows stay as they are.
+    the quote stands in its document, so that none stays without a corpus. Other rows stay as they
+    are.
 
     Args:
         entries: The rows.

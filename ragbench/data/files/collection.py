@@ -164,7 +164,8 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 
     Args:
         path: The file.
-        field: Part of a TREC topic that becomes the query; the other parts become metadata.
+        field: Part of a TREC topic that becomes the query: `title`, `description` or `narrative`;
+            the other parts become metadata.
 
     Raises:
         DataError: The file cannot be read, there is no topic, a topic lacks the part, a `<top>` is
@@ -366,8 +367,9 @@ def _document_values(item: object) -> dict[str, Any]:
 def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[Document]:
     """Yield the document of each row of a table, by the first of the usual names of its columns.
 
-    A document without an id gets a hash of its text as id, and repeated texts are left out. `notes`
-    then gets a note with both numbers, after the last document. No rows give no document.
+    A document without an id gets a hash of its text as id, and repeated texts are left out. If
+    there are such documents, `notes` gets a note with both numbers, after the last document. No
+    rows give no document.
 
     Raises:
         DataError: A row has no text column, a field has the wrong kind, or an id is bad or comes
@@ -400,11 +402,12 @@ def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[D
 
 
 def _read_folder(folder: Path, load: Load) -> Corpus:
-    """Read the documents below a folder, in the order of their paths; hidden files are left out.
+    """Read the documents below a folder, in the order of their paths.
 
-    The id is the path within the folder, with white space as %20, since run files are split at
-    white space. The title is the first heading, or else the file's name. Empty files are empty
-    documents. The notes count the files of other endings and list empty documents.
+    Files and folders whose names begin with a point are left out. The id is the path within the
+    folder, with white space as %20, since run files are split at white space. The title is the
+    first heading, or else the file's name. Empty files are empty documents. The notes count the
+    files of other endings and list empty documents.
 
     Raises:
         DataError: No file has an ending that can be read, or a file cannot be read.
@@ -490,7 +493,7 @@ def _read_html(path: Path) -> tuple[str, str]:
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:
-    """Return (text of all pages, a blank line between them, ''); scanned pages have no text.
+    """Return (text of all pages, ''); a blank line stands between pages, scanned ones have no text.
 
     Raises:
         MissingExtra: pypdf is not installed.

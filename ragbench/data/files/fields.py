@@ -88,10 +88,9 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    A missing column counts as null. An empty list stays empty; a tuple or NaN is one item.
-    In files that hold text only, such
-    as CSV, a text in brackets is parsed as JSON or as a list that Python or NumPy printed, and an
-    empty cell gives None; elsewhere an empty text is one item.
+    A missing column counts as null. An empty list stays empty; a tuple or NaN is one item. In files
+    that hold text only, such as CSV, a text in brackets is parsed as JSON or as a list that Python
+    or NumPy printed, and an empty cell gives None; elsewhere an empty text is one item.
 
     Raises:
         DataError: A cell of CSV begins with a bracket and cannot be parsed.

@@ -464,10 +464,10 @@ class QuotedPassages:
 
     Case, punctuation and white space do not matter. A quote of at least 8 words that stands nowhere
     is placed where at least 80 % of its sequences of four words stand, so that a cut or a typing
-    error does not lose it. A quote that several documents hold is placed in each of them. `place`
-    returns the ids of the documents of a quote, none if no document holds it, and whether they
-    hold it word for word; KeyError for a word that is in none of the texts of the index. Building
-    it reads the whole corpus once.
+    error does not lose it. A quote that several documents hold is placed in each of them.
+    `place(quote)` returns the ids of its documents, and whether they hold it word for word:
+    ([], True) if no document holds it. KeyError for a word that is in none of the texts of the
+    index. Building it reads the whole corpus once.
     """
 
     def __init__(self, texts: Iterable[str], documents: Sequence[Document]) -> None:

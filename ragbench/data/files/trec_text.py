@@ -193,7 +193,7 @@ class ParsedText:
 
 
 def parse_uniform(text: Pieces) -> ParsedText | None:
-    """Parse whole lines of six fields with one space or tab between them.
+    """Parse whole lines of six fields with one space or tab between them, from pieces of bytes.
 
     None if a line has another form, has no line end, is a comment, or has a score that is no
     number. Some 0.1 s a million lines; memory is some 6 times the text. Empty text gives None.

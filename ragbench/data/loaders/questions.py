@@ -225,7 +225,7 @@ class QuestionTable:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRow:
-    """Row of a table, with the value of each part.
+    """Row of a table, with the value of each part; `RecordTable` makes it for `QuestionTable.add`.
 
     Attributes:
         entry: The row in the file, for messages.
@@ -300,7 +300,8 @@ class GoldColumns:
 
     It is created from the columns, all rows, the corpus (None without one) and the reader of ids.
     `read(row)` returns (gold document -> grade, gold spans), or raises a DataError for malformed
-    gold. `notes`, `warnings` and `check_gold` are for the time after all rows.
+    gold. After all rows, `notes` and `warnings` are lists of sentences, and `check_gold` raises a
+    DataError if there is no gold.
 
     Attributes:
         columns: Part -> column, of the parts with gold.
@@ -348,10 +349,9 @@ class GoldColumns:
         """Return (gold document -> grade, gold spans) of a row: its ids, quoted passages and spans.
 
         The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
-        holds its passages. Ids that the corpus lacks stay.
-        Without a corpus a passage is a document of its own, and quotes give no
-        span; else None stands for a quote or span that is in no document. Places of unknown ids,
-        passages and counts for the notes are collected.
+        holds its passages. Ids that the corpus lacks stay. Without a corpus a passage is a document
+        of its own, and quotes give no span; else None stands for a quote or span that is in no
+        document. Places of unknown ids, passages and counts for the notes are collected.
 
         Args:
             entry: Row of the table.

@@ -219,6 +219,8 @@ class HuggingFace(TableLoader):
 class RecordTable:
     """Rows of records with the column of each part; loaders and `collection_of` make it.
 
+    Creating it finds the columns: a DataError if no column has the question, a named one is missing
+    or a part cannot be told. `columns` None takes the usual names, `corpus` None has no documents.
     `collection` returns the data set, and is called once; `preview` returns the first rows, and
     `places` where each question stands. Each of them reads the rows, with a DataError for a wrong
     one.

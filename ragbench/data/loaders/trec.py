@@ -130,7 +130,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 def _files(path: Path) -> list[Path]:
     """Return the files of a corpus, sorted by path, without hidden files and folders.
 
-    A path that is no folder is returned as it is, also a missing one; an empty folder gives [].
+    A path that is no folder is the only one, also if it is missing; an empty folder gives [].
     """
     if not os.path.isdir(path):
         return [path]

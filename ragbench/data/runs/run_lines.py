@@ -343,7 +343,10 @@ def span_fingerprints(spans: Mapping[str, Sequence[Span]]) -> dict[str, str]:
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
-    """Yield the lines of `fingerprints.csv`, the header first; a cell is empty without the part."""
+    """Yield the lines of `fingerprints.csv`, the header first; a cell is empty without the part.
+
+    `prints` is part -> query -> fingerprint; its parts are the columns behind `query_id`.
+    """
     return run_folder.csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),
@@ -362,7 +365,7 @@ def fingerprint_rows(
 
 
 def _columns(prints: QueryFingerprints) -> list[str]:
-    """Return the parts that have fingerprints, in the order of the columns."""
+    """Return the parts in `prints`, in the order of `PARTS`, which is that of the columns."""
     return [part for part in PARTS if part in prints]
 
 

@@ -63,7 +63,8 @@ class TraceSpan:
         trace: Id of its trace.
         id: Id of the step, unique within the trace.
         parent: Id of the step around it; None for the outermost.
-        kind: Purpose of the step; `unknown` where the word of the tool stands for no other kind.
+        kind: Purpose of the step, such as `retriever` or `llm`; `unknown` where the word of the
+            tool stands for no other kind.
         entry: Row of the file, for messages.
         start: Seconds since 1970; None if unknown, as `end`.
         input: Input of the step, as the tool wrote it.
@@ -107,6 +108,9 @@ class TraceSpan:
 
 def kind_of(*words: Json) -> Kind:
     """Return the kind by the first word that names one; `unknown` if none does.
+
+    Kinds are `retriever`, `reranker`, `llm`, `embedding`, `guardrail`, `evaluator`, `tool`, `chain`
+    and `agent`; the words are those of the tracing tools, in any case.
 
     Example:
         >>> kind_of(None, "RETRIEVER"), kind_of("SpanKind.INTERNAL")
