@@ -155,7 +155,7 @@ def labelled_passages(
 
 
 def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
-    """Return the judge of passages with its rules; its key and packages are not checked.
+    """Return the judge of passages with its rules; `when: available` alone checks key and packages.
 
     Raises:
         DataError: There is no judge, it is left out, it is unclear which one reads passages, or a

@@ -123,8 +123,8 @@ class UncalledRetriever(Retriever):
     def __init__(self, component: schema.Component) -> None:
         """Read sources and depth from the config entry of a retriever or reranker; call nothing.
 
-        `sources` is the name of the retriever that a reranker reads, else empty; `depth` is None
-        for a retriever.
+        `sources` is a tuple with the name of the retriever that a reranker reads, else empty;
+        `depth` is None for a retriever.
 
         Args:
             component: Config entry with the class.

@@ -261,8 +261,8 @@ def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
     """Return the days, weeks or months of times in UTC, each once; blank texts are left out.
 
     Args:
-        times: Times as texts: ISO 8601, or numbers since 1970.
-        period: Key of `_PERIODS`.
+        times: Times as texts: ISO 8601, UTC without a zone, or s, ms, us or ns since 1970.
+        period: `day`, `week` or `month`.
         record: Place in the config, for the message.
 
     Raises:
@@ -339,7 +339,8 @@ def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:
 
     The part of the passage's id before its last separator, or a value of its metadata; None where
     the metadata lack it, or the value is neither text nor integer, or no valid id. An id without
-    the separator is the id of the document itself.
+    the separator is the id of the document itself. A `match` with neither `id` nor `separator`
+    raises a ValueError.
     """
     if match.id is None:
         return before_last(passage.id, match.separator or "")

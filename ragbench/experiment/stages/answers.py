@@ -91,6 +91,7 @@ def generate(
     Raises:
         AdapterError: The generator of a worker refuses its options, a worker has another model or
             another version of ragbench, or the first three requests each end their worker.
+        RuntimeError: Creating the generator fails in a worker with another error.
     """
     if workers is None:
         numbers = range(len(requests))

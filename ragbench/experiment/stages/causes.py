@@ -70,10 +70,10 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
     """Return the causes of all queries by the name of the system.
 
     A system without answers gets causes of its ranking alone; so does one with a ranking whose
-    answers all have the cause `MISSING_ANSWER`. The time is that of a pass over the
-    judged documents of each ranking; for queries without judgements the first hits are read as
-    well, until one holds a gold answer. Systems are in the order of `results.systems`, and causes
-    in that of the queries.
+    answers all have the cause `MISSING_ANSWER`. The time is that of a pass over the judged
+    documents of each ranking; for queries without judgements the first hits are read as well, until
+    one holds a gold answer. Systems are in the order of `results.systems`, and causes in that of
+    the queries.
     """
     gold = _Gold(plan, results)
     causes = {}
@@ -151,7 +151,7 @@ class _Gold:
     def spans_in(
         self, rankings: Sequence[Sequence[ScoredDocument]]
     ) -> list[list[list[str] | None]]:
-        """Return the gold spans in each hit of each query; none for a query without gold spans.
+        """Return the labels of the gold spans in each hit of each query; none without gold spans.
 
         A span is in a hit that has any character of it; None stands for a hit that cannot be placed
         in a document. Queries and hits are in the order of `rankings`, which has all queries.

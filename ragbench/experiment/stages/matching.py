@@ -269,9 +269,9 @@ def _run_of(
 def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> RetrieverRun:
     """Return the ranking, marked with `has_unknown_ids` if no hit is judged or in the corpus.
 
-    A marked ranking has a warning with an id of a hit and a judged one, or a note if it is of an
-    app whose passages have no ids. Without hits or qrels, where hits are matched by their texts,
-    and where a model judges passages, no ranking is marked.
+    If measures read ids, a marked ranking has a warning with an id of a hit and a judged one, or a
+    note if it is of an app whose passages have no ids. Without hits or qrels, where hits are
+    matched by their texts, and where a model judges passages, no ranking is marked.
 
     Args:
         ranking: Ranking as it is scored.

@@ -192,10 +192,11 @@ def note_encodings(workspace: base.Workspace, name: str) -> None:
 
 
 def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
-    """Return the key of a retriever's hits: a hash of its entry, corpus, sources and `top_k`.
+    """Return the key of a retriever's hits: a hash of its entry, `top_k`, and what it reads.
 
-    The entry of a live object is its name and the run. The queries are in the keys of the items. It
-    has 32 hexadecimal digits.
+    That is the corpus if it indexes one, and the keys of retrievers that it borrows. The entry of a
+    live object is its name and the run. The queries, and the hits of sources, are in the keys of
+    the items. It has 32 hexadecimal digits.
     """
     retriever = workspace.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
