@@ -78,6 +78,8 @@ class JudgedRun:
     """Judged systems, answers and scores of a finished run.
 
     `read_judged_run` returns it for a run folder, `read_ratings` for a table of ratings.
+    `find_system` returns None for an unknown system, `select_scores` raises OptionError for an
+    unknown score.
 
     Attributes:
         folder: Folder of the run, or file of a table of ratings.

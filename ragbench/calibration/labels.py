@@ -253,6 +253,9 @@ def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> fl
 class Ratings:
     """Scores of a judge beside labels of people, for the n answers that have both.
 
+    `Ratings.of` joins the scores of a judge with labels. `mean_labels` are the means over the
+    raters.
+
     Attributes:
         keys: System and query id of each answer, sorted.
         scale: Scale of the labels.

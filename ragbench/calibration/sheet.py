@@ -32,7 +32,10 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 class LabelScale:
     """Scale of labels, from the label of score 0 to the label of score 1.
 
-    Levels are 1 apart. `high` may be the smaller number, on a scale where 1 is bad.
+    Levels are 1 apart. `high` may be the smaller number, on a scale where 1 is bad. The scale
+    is `LabelScale(1, 5)` or `LabelScale.parse("1..5")`; only `parse` checks the ends. `score` turns
+    labels into scores from 0 to 1. `levels` is empty if the ends are not whole steps, or 20 or
+    more, apart.
 
     Attributes:
         low: Label of the score 0.

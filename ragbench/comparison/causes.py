@@ -33,7 +33,8 @@ class Share(NamedTuple):
     """Share of the content words of a gold answer that a text has; `GoldWords.share` returns it.
 
     Words of the question do not count, neither in the gold answer nor in the text, unless the gold
-    answer has no others.
+    answer has no others. `reaches` is True for a whole gold answer, or for a large enough share;
+    `says` and `words` put it into words.
 
     Attributes:
         n_shared: Number of content words that both have.
@@ -220,6 +221,9 @@ def has_no_answer(gold: Sequence[str]) -> bool:
 @dataclass(frozen=True, slots=True)
 class SystemCauses:
     """Cause of each query of one system.
+
+    `counts` returns the number of queries by cause, `shares` their shares with intervals,
+    `by_slice` the numbers by field and slice.
 
     Attributes:
         losses: Cause and reason of each query, in the order of the queries.

@@ -22,6 +22,8 @@ from ragbench.types import FloatArray
 class CollectionScores:
     """Scores and comparisons of all systems on one collection, for `compare_collections`.
 
+    `pairs` has keys (measure, system, baseline), `scores` has (measure, system).
+
     Attributes:
         name: Name of the collection.
         scored: Score per query of each system, without controls, with the summary of the run.

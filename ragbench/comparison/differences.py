@@ -276,6 +276,8 @@ ENOUGH_QUERIES = 20
 class Slicing:
     """Slices of the queries by one field; slices may overlap. `members` returns them as a table.
 
+    It has a row per query and a column per slice; KeyError for a label that is not in `names`.
+
     Attributes:
         field: Name of the field: `metadata.topic`, `query_length`.
         names: Names of the slices, in the order of tables.

@@ -47,7 +47,8 @@ LEAST_COMMON = 0.8
 class QueryChanges:
     """Queries of a run that its base lacks or has in another form, and queries that it lacks.
 
-    `match_sources` returns one for each source, in `Matching.changes`.
+    `match_sources` returns one for each source, in `Matching.changes`. `counts` says it in words,
+    and is empty without changes.
 
     Attributes:
         n_base: Number of queries of the base.

@@ -83,7 +83,8 @@ class Method(IntervalsAndTests):
 class FamilyResult:
     """Results of the tests of one family, one per comparison.
 
-    `adjust_family` makes it; arrays and list are in the order of the columns.
+    `adjust_family` makes it; arrays and list are in the order of the columns. `is_shown` is True
+    for a column whose adjusted p-value and interval both show a difference.
 
     Attributes:
         p: P-values before adjustment; NaN without paired scores.

@@ -80,7 +80,9 @@ class PairedScores:
     """Scores of a system and of its baseline by one measure, over the same queries in one order.
 
     `pair_scores` returns it with query ids and changes, `pair_columns` with measure and names.
-    Arrays of its properties have shape (n,), in the order of the queries.
+    Arrays of its properties have shape (n,), in the order of the queries. `differences` are system
+    minus baseline; in `gains` up is better. Both are NaN where either has no score. `interval`
+    raises OptionError for a difference beyond the range of the score.
 
     Attributes:
         system: Scores of the system.

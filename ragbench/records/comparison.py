@@ -66,6 +66,8 @@ class Difference(Record):
 class MeasureComparison(Record):
     """Comparisons of all systems by one measure.
 
+    `untold` are the systems that are not shown to differ from the best one.
+
     Attributes:
         measure: Name of the measure.
         kind: Kind of the score: retrieval, generation or judge.
@@ -148,6 +150,8 @@ class SliceDifference(Record):
 
 class PreferredPair(Record):
     """Two systems whose answers a judge compared query by query.
+
+    `preferred` is the system with the larger win rate if `differs`, else None.
 
     Attributes:
         system: System whose wins are counted.
@@ -262,6 +266,8 @@ class ControlDifference(Record):
 
 class Comparisons(Record):
     """Comparisons of the systems of a run, measure by measure.
+
+    `measure` returns the comparisons by a measure, or None.
 
     Attributes:
         baseline: Retriever, app or recorded system that the others are compared with, or the first

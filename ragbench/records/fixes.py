@@ -114,6 +114,8 @@ _PHRASES = {
 class LostGroup(Record):
     """Group with more lost questions than chance would give.
 
+    `phrase` puts it into words: `have kind 'dates'`.
+
     Attributes:
         field: What the questions share: `metadata.kind`, `word`, `length`, `rare words`,
             `number`, `language`, `document`, `file` (the id of a document before its last #), or
@@ -146,6 +148,8 @@ class LostGroup(Record):
 
 class LostGroups(Record):
     """Groups of lost questions of one system.
+
+    `sentences` has one for each group, or one that says that there is none.
 
     Attributes:
         lost: Number of lost questions of the system.
@@ -187,6 +191,9 @@ class FusedRetriever(Record):
 
 class PricedChange(Record):
     """Change of a system with the questions that it rescues and loses.
+
+    `net` is the number of questions rescued minus lost; `is_better` is True if the interval of the
+    gain is above 0.
 
     Attributes:
         kind: Kind of the change.

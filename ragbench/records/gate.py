@@ -140,7 +140,8 @@ class Decision(Record):
     """Decision on a gate for one system, with the numbers behind it.
 
     The kind of gate decides, as `Decision("fail", "0.2 < 0.3", ...)`; `decide_gates` adds the gate
-    and its line.
+    and its line. `level` is `error` for a failed or refused gate, `warning` or `notice` for an
+    undecided one, None for a passed one.
 
     Attributes:
         gate: The condition.

@@ -248,6 +248,8 @@ class PromptForm(Record):
 class PromptRow(Record):
     """A prompt that was sent for a verdict: see `SentPrompt`.
 
+    `filled` returns the user's message; IndexError if the form refers to a text that the row lacks.
+
     Attributes:
         form: Id of its words in `prompts.jsonl`.
         fence: Word of its fences.
@@ -277,6 +279,9 @@ class PromptRow(Record):
 
 class VerdictRow(Record):
     """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
+
+    `VerdictRow.of(verdict, query_id=..., rubric=..., judge=...)` makes it; TypeError if one of
+    these is missing.
 
     Attributes:
         system: For a pair: the first system; `score` is 1 if it wins. None for a passage, and for

@@ -172,6 +172,8 @@ def cost_text(cost: QueryCost, *costs: float) -> str:
 class Timing(Record):
     """The part of a summary that differs if the same run is repeated.
 
+    `of` returns the speed of a system, an empty record if it is not known.
+
     Attributes:
         run_id: Name of the run folder: its start, and a random part.
         systems: System -> its speed.
@@ -189,6 +191,9 @@ class Timing(Record):
 
 class SystemSummary(Record):
     """A system with its scores, causes and costs.
+
+    `baseline_by` returns the system that it is compared with by a score, None for the baseline
+    itself.
 
     Attributes:
         name: `bm25`, `bm25/extractive`, `given`.
@@ -394,6 +399,9 @@ class SelectedSystem(Record):
 
 class Summary(Record):
     """A whole run: `summary.json`.
+
+    `read_summary` reads it. `system` returns a system by name or None, `exit_code` the exit code of
+    the run.
 
     Attributes:
         name: Name of the experiment.

@@ -37,7 +37,9 @@ _MAX_SORT_WORDS = 8  # longer ids are sorted as Python objects: rare, and simple
 class ByteIds:
     """Ids of n rows, each a span of a shared buffer; costs 16 bytes per id beside the buffer.
 
-    Indexing returns the bytes of an id; `of` and `of_bytes` make it.
+    Indexing returns the bytes of an id; `of` and `of_bytes` make it. IndexError for an index beyond
+    the ids. `take` returns the ids of some rows, most other methods an array with an entry per
+    id.
 
     Attributes:
         data: Buffer of bytes; the length of `PADDING` or more follows the last id.
@@ -371,7 +373,7 @@ class TextIds(Sequence[str]):
 
     A file of a million hits becomes a run without a million Python objects. `of`, `packed` and
     `joined` make it. Indexing returns an id as text, a slice a list. Raises IndexError beyond the
-    ids.
+    ids. `packed` returns None if an id holds a line end or a lone surrogate.
 
     Attributes:
         as_bytes: Ids in one buffer, each followed by a line end.

@@ -35,7 +35,9 @@ class Run:
     """Ranked lists with scores, a row per retrieved document, the rows of a query together.
 
     Build it with `from_dict` or `from_rankings`: the constructor itself checks nothing. The arrays
-    are read-only afterwards. A query may have no rows.
+    are read-only afterwards. A query may have no rows. `from_dict` and `from_rankings` raise
+    DataError for wrong ids and scores. `ranking` returns the hits of a query, best first, and []
+    for an unknown query.
 
     Attributes:
         query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.
@@ -255,7 +257,8 @@ class Qrels:
     """Graded judgements, a row per judged document, the rows of a query together.
 
     Build it with `from_dict`: the constructor itself checks nothing. The arrays are read-only
-    afterwards. A query may have no rows.
+    afterwards. A query may have no rows. `from_dict` raises DataError for wrong ids and grades.
+    `by_query` and `to_dict` are {query id: {document id: grade}}.
 
     Attributes:
         query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.

@@ -289,7 +289,12 @@ def is_conversation(value: Json) -> bool:
 
 
 class _ConversationReader:
-    """Reader of turns and tool calls; `fail` returns the error with the place of the value."""
+    """Reader of turns and tool calls; `fail` returns the error with the place of the value.
+
+    `turns` returns the turns of messages or exchanges, `calls` returns (id, call) for each tool
+    call; both raise the error of `fail` for another form. `documents` has the documents by id, for
+    contexts that name only an id.
+    """
 
     def __init__(self, fail: Fail, documents: Entries) -> None:
         self._fail, self._documents = fail, documents

@@ -75,6 +75,9 @@ class Query:
 class ScoredDocument:
     """Hit of a retriever.
 
+    The constructor checks nothing. `to_document` returns the hit as a passage, with empty texts for
+    None.
+
     Attributes:
         id: Id of the document or chunk.
         score: Score of the retriever, higher is better; None ranks the hit by its position.

@@ -38,6 +38,9 @@ def aggregate(values: FloatArray, how: Aggregate) -> float:
 class ScoreColumn:
     """Values of n items by one measure or metric, with the cause of each missing value.
 
+    The constructor checks nothing. `mean` is the aggregate, NaN without values (0 for a sum).
+    `without_scores` and `take` return new columns.
+
     Attributes:
         name: Name as the caller wrote it, such as `ndcg@10`, `rouge1` or `faithfulness`.
         values: Shape (n,), float64; NaN for an item without a value.

@@ -28,7 +28,8 @@ NOTHING = Usage(0, 0, 0.0)
 class Cause(IntEnum):
     """Cause of a missing score; stored as uint8 in a column beside the values.
 
-    Codes from 1 to 63 mean that the score does not apply, codes from 64 on that it failed.
+    Codes from 1 to 63 mean that the score does not apply, codes from 64 on that it failed. `word`
+    is the name in lower case, as files write it.
 
     Attributes:
         SCORED: The item has a score.
@@ -265,6 +266,8 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
+
+    `from_dict` reads what `to_dict` and `to_short_dict` return; TypeError for an unknown key.
 
     Attributes:
         score: Score from 0 to 1; None if the judgement failed or does not apply.
