@@ -16,7 +16,9 @@ from ragbench.types import Query, ScoredDocument
 
 
 class HttpRerankerOptions(RequestOptions):
-    """Options of the request to a service that scores passages.
+    """Options of the request to a service that scores passages: keywords of `HttpReranker`.
+
+    `timeout` (seconds), `retries` and `keep_alive` are those of `RequestOptions`.
 
     Attributes:
         url: URL that requests are posted to.

@@ -24,6 +24,8 @@ NEEDS = ("turns", "question", "guidelines", "contexts", "reference", "queries", 
 class JudgedItem:
     """Question, answer and passages of one query, as a judge reads them.
 
+    The constructor checks nothing; `item_of` and `items_of` make items from checked inputs.
+
     Attributes:
         question: Question of the user; None if there is none.
         answer: Answer of the system; None if there is none, empty if the system returned no text.

@@ -28,7 +28,7 @@ class Grounding:
 
     A verdict of a passage is `supported`, `supported_together` (only with the other passages so
     marked), `contradicted` or `not_mentioned`; a ruling is one of these without
-    `supported_together`. Lengths are not checked.
+    `supported_together`. Judges of claims make it; lengths are not checked.
 
     Attributes:
         answer_passages: Verdicts of passages (columns) on the claims of the answer (rows).

@@ -28,6 +28,8 @@ _GLUED = re.compile(rf"(?<=[.!?])(?=(?:{_MARKER.pattern})+(?:\s|$))")
 class CitedSentence(NamedTuple):
     """Sentence without its citation markers, and the numbers that it cites.
 
+    `cited_sentences` and `claims_of` return it.
+
     Attributes:
         text: The sentence.
         cited: Cited numbers from 1, in order; a number may have no passage.

@@ -91,6 +91,8 @@ NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
 class BertScore(OverlapScore):
     """Precision, recall and F by BERTScore of one prediction; `float()` gives the F.
 
+    `bertscore` and `BERTScorer` return it.
+
     Precision is the mean similarity of the tokens of the prediction to their best matches in the
     reference, recall the same from the reference. Values are cosines from -1 to 1, or rescaled with
     at most 1; 0 for a prediction without tokens, or without a reference that has some. Each value
@@ -175,7 +177,7 @@ class CallRows:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Values of one metric, row by row.
+    """Values of one metric, row by row, as a `Scorer` returns them.
 
     Attributes:
         values: One value per row; of a corpus metric its pseudo-value, whose mean is the total.

@@ -145,11 +145,11 @@ NOTHING = BertScore(0.0, 0.0, 0.0)
 
 
 class WeightedTokens(NamedTuple):
-    """Vectors and weights of the tokens of a text.
+    """Vectors and weights of the tokens of a text, as `match` compares them.
 
     Attributes:
-        vectors: Unit vector of each token, one per row.
-        weights: Weight of each token; may be all zero.
+        vectors: Unit vector of each token, one per row, shape (n tokens, d).
+        weights: Weight of each token, shape (n tokens,); may be all zero.
     """
 
     vectors: Vectors

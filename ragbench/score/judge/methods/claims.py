@@ -23,7 +23,7 @@ _PER_PASSAGE = 16  # tokens of the tags around a passage
 
 
 class CitedClaim(NamedTuple):
-    """Claim of a text.
+    """Claim of a text, as `split_claims` returns it.
 
     Attributes:
         text: The claim.
@@ -38,6 +38,8 @@ class CitedClaim(NamedTuple):
 
 class _Check(NamedTuple):
     """Request that checks the claims of one text against a source or several passages.
+
+    `_checks` yields it; it is not sent yet. The claims themselves stand in the prompt only.
 
     Attributes:
         claimant: Name of the text whose claims are checked.
@@ -54,6 +56,8 @@ class _Check(NamedTuple):
 
 class _Finding(NamedTuple):
     """Ruling of one reply on one claim, with the sources that give it.
+
+    `str()` gives it as a text with sources and reason; IndexError without a source.
 
     Attributes:
         ruling: The verdict.
