@@ -51,6 +51,7 @@ class DifferenceInterval:
         sd: Standard deviation of the differences, from which further queries are planned; with
             about two pseudo-differences at each end of what is possible where fewer than 20
             changed, so that few changes do not look like none. With clusters that of one cluster.
+            NaN without any, and for a single unit with an unbounded range.
         rule: Method that gave the limits, as `difference_interval` lists them.
         n_clusters: Number of clusters; None without clusters.
     """
@@ -185,7 +186,7 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     test that divides by the spread would take such differences for real, if they agree in sign.
 
     Args:
-        system: Finite scores, one or more per query; NaN where not scored.
+        system: Finite scores, one or more per query; NaN or None where not scored.
         baseline: Scores of the baseline, of the same shape or one that broadcasts to it.
 
     Returns:

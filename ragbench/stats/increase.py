@@ -91,7 +91,8 @@ def increase_interval(
 
     Returns:
         The increase as a share of the baseline. `undefined`, with NaN, without queries and where
-        the baseline's amount is 0; 0 with the rule `same_factor` where all amounts are 0. Limits
+        the baseline's amount is 0; 0 with the rule `same_factor` where all amounts are 0. With this
+        rule, also where one factor holds on every query, the limits are the increase itself. Limits
         are NaN, and the rule is `undefined`, where queries are too few, or where the baseline's
         quantile is 0 in too many resamples.
 

@@ -78,7 +78,7 @@ def mean_interval(
         confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
         clusters: n labels; queries with equal ones belong together; None: each is a unit.
-        resamples: Resamples of the bootstraps.
+        resamples: Resamples of the bootstraps; like `seed` checked only where one is drawn.
         seed: Equal seeds give equal bootstrap intervals.
 
     Returns:

@@ -45,6 +45,7 @@ def allocate_labels(sizes: ArrayLike, spreads: ArrayLike, n: int) -> Strata:
     Raises:
         OptionError: n is too small for that, or above the number of items; or sizes or spreads are
             no vector of finite numbers.
+        ValueError: sizes and spreads have different lengths.
 
     Example:
         The judge is unsure about a quarter of the items, which gets 55 % of the labels.

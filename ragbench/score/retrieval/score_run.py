@@ -308,8 +308,8 @@ def column_of(
 ) -> ScoreColumn:
     """Return the score column of a measure; `parts` are those of its signature.
 
-    Bounds and direction are those that the measure declares; the label is the name as the caller
-    wrote it. The cut-off and the version are added to the signature.
+    Bounds and direction are those that the measure declares; the name of the column is that which
+    the caller wrote. The signature has the canonical name with the cut-off, and the version.
     """
     name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(

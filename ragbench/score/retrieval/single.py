@@ -512,13 +512,10 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     collection of ids gives each the grade 1.
 
     Raises:
-        OptionError: An argument is no collection of ids, or `retrieved` has no order, holds ids
-            that cannot be hashed, or holds pairs and no judged id.
+        OptionError: An argument is no collection of ids that can be hashed, or `retrieved` has no
+            order, or holds pairs and no judged id.
         DataError: A grade is no integer or too large.
     """
-    for name, ids in (("retrieved", retrieved), ("judged", judged)):
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']")
     if isinstance(retrieved, (dict, set, frozenset)):  # their order is no ranking
         raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
     if isinstance(judged, Mapping):
@@ -529,17 +526,27 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
             judged = dict(zip(judged, pool, strict=True))
         grade_of = judged.get
     else:
-        relevant = dict.fromkeys(judged, 1)
+        relevant = _distinct("judged", judged)
         grade_of, pool = relevant.get, [1] * len(relevant)
-    try:
-        distinct = dict.fromkeys(retrieved)
-    except TypeError as error:
-        raise OptionError("", "retrieved", retrieved, "a list of ids, best first") from error
+    distinct = _distinct("retrieved", retrieved)
     grades = [grade_of(document, _UNJUDGED) for document in distinct]
     # pairs can be valid ids: they are an error only if none of them is judged
     if not any(grade != _UNJUDGED for grade in grades) and any(type(d) is tuple for d in distinct):
         raise OptionError("", "retrieved", next(iter(distinct)), "ids, not pairs of id and score")
     return grades, pool
+
+
+def _distinct(name: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Return the distinct ids in their order, each with the grade 1.
+
+    OptionError, with `name` as their name, unless they are a collection of ids that can be hashed.
+    """
+    try:
+        if isinstance(ids, (str, bytes)):  # their letters are no ids
+            raise TypeError
+        return dict.fromkeys(ids, 1)
+    except TypeError as error:
+        raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']") from error
 
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:

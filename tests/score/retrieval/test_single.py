@@ -110,6 +110,8 @@ def test_nothing_relevant_is_not_a_number(name, judged):
         (lambda: single.dcg(["a"], {"a": 1}, base=1, discount="jk"), "dcg: base: found 1"),
         (lambda: single.mrr("abc", {"a": 1}), "retrieved: found 'abc', allowed: a collection"),
         (lambda: single.mrr(["abc"], "abc"), "judged: found 'abc', allowed: a collection of ids"),
+        (lambda: single.mrr(["a"], [["a"]]), "judged: found [['a']], allowed: a collection of ids"),
+        (lambda: single.mrr([["a"]], ["a"]), "retrieved: found [['a']], allowed: a collection"),
     ],
 )  # fmt: skip
 def test_bad_arguments_say_what_is_allowed(call, message):
