@@ -108,7 +108,8 @@ class AnswersByReading:
                 gold behind `passages` is not read.
             unused: Retriever whose pair is left out; None uses all pairs. Without any pair, the
                 controls decide alone.
-            confidence: Chance that a run of the ranking counts a number inside the limits.
+            confidence: Chance that a run of the ranking counts a number inside the limits, between
+                0 and 1; not checked.
 
         Raises:
             ValueError: A control has no answer.
@@ -135,7 +136,8 @@ class AnswersByReading:
             retriever: Retriever of the pair.
             rescued: True for each question whose gold would be read, and is not read now.
             lost: True for each question whose gold is read now, and would not be.
-            confidence: Chance that a run of the change counts a gain inside the limits.
+            confidence: Chance that a run of the change counts a gain inside the limits, between 0
+                and 1; not checked.
 
         Raises:
             KeyError: The pair was not run.

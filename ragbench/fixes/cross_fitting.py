@@ -44,7 +44,10 @@ class Gain(NamedTuple):
 
 
 def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArray:
-    """Return the part of each of n questions, from 0 to 9; questions of one cluster share it."""
+    """Return the part of each of n questions, from 0 to 9; questions of one cluster share it.
+
+    Equal seeds give equal parts; all ten have about equal numbers of clusters, or of questions.
+    """
     # Questions of a cluster rise and fall together. In two parts, one of them would choose and the
     # other confirm almost the same question.
     units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]

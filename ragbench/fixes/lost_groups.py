@@ -100,8 +100,8 @@ def _slicings(
 ) -> Iterator[Slicing]:
     """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts.
 
-    Values that few questions have are left out.
-    Raises IndexError without questions.
+    Values that fewer than five questions have are left out. `relevant` is the smallest grade of a
+    gold document. IndexError without questions.
     """
     labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
     vocabularies = [frozenset(words(row.question)) for row in rows]

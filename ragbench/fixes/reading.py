@@ -123,6 +123,6 @@ def refuse_low_scores(
 
 
 def _best_scores(run: PricedRun, queries: Sequence[str]) -> FloatArray:
-    """Return the score of the first hit of each query; -inf without hits."""
+    """Return the score of the first hit of each query in the base ranking; -inf without hits."""
     hits = (run.rankings.runs[run.base].ranking(query) for query in queries)
     return np.array([ranking[0][1] if ranking else -np.inf for ranking in hits])

@@ -472,7 +472,8 @@ class RM3(Retriever):
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return the hits of each expanded query, with that query.
 
-        In the order of the queries; at most `top_k` hits each, best first.
+        `rankings` has one entry, the hits of BM25 for each query. In the order of the queries; at
+        most `top_k` hits each, best first.
 
         Raises:
             DataError: `borrow` has not been called, or a first hit is not indexed.

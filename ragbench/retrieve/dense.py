@@ -261,7 +261,7 @@ class Dense(Retriever):
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
         """Return the best of the candidate rows by exact similarity, best first.
 
-        At most `top_k`; ties by document id, largest first.
+        `query` is the vector of the query. At most `top_k`; ties by document id, largest first.
         """
         scores = nearest.score_candidates(self._vectors, query, rows)
         best = nearest.best_rows(rows, scores, self._id_ranks, top_k)

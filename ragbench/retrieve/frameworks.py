@@ -132,9 +132,10 @@ class HaystackRetriever(FrameworkRetriever):
 
     A component is called as `run(query=..., top_k=...)`, without `top_k` if it does not take it; a
     pipeline as `run(data=...)`, where `inputs` maps its components to their inputs. The hits are
-    the `documents` of the last component that returns some; their order is the ranking. OptionError
-    for a wrong placeholder, and for a pipeline without `inputs` and without an open socket of a
-    usual name; AdapterError for an object without `run` or `run_async`.
+    the `documents` of the last component that returns some; their order is the ranking. From
+    Python, `client` is the object; else `factory`, with `args`, creates it. OptionError unless one
+    of the two is given, for a wrong placeholder, and for a pipeline without `inputs` and without an
+    open socket of a usual name; AdapterError for an object without `run` or `run_async`.
     """
 
     declares = HaystackOptions
@@ -174,9 +175,11 @@ class LangchainRetriever(FrameworkRetriever):
     """Search with a retriever, a Runnable or a vector store of langchain.
 
     `invoke` or `ainvoke` is called with the question; a vector store is asked for `top_k`
-    documents. The order of the list is the ranking, because a store's number may be a similarity
-    or a distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text,
-    which a note counts. AdapterError for an object with none of these methods.
+    documents. The order of the list is the ranking, because a store's number may be a similarity or
+    a distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text,
+    which a note counts. From Python, `client` is the object; else `factory`, with `args`, creates
+    it: OptionError unless one of the two is given. AdapterError for an object with none of these
+    methods.
     """
 
     declares = FrameworkOptions
@@ -227,7 +230,8 @@ class LlamaIndexRetriever(FrameworkRetriever):
 
     It returns nodes, which are often chunks: `id: ref_doc` counts the documents that the nodes were
     cut from. Its own `similarity_top_k` sets the number of nodes. The order of the list is the
-    ranking. AdapterError for an object without these methods.
+    ranking. From Python, `client` is the object; else `factory`, with `args`, creates it:
+    OptionError unless one of the two is given. AdapterError for an object without these methods.
     """
 
     declares = LlamaIndexOptions

@@ -27,6 +27,7 @@ class Fusion(Retriever):
     at its best rank and score. OptionError for fewer than two retrievers, an option that the method
     does not use, `weights` or `lowest` that are not one finite number per retriever, and `weights`
     below 0 or all 0. A config checks `method`, `normalize`, `k` and `depth`, this class does not.
+    `combine` raises AdapterError for a hit without a finite score if scores are added.
 
     Args:
         retrievers: Names of two or more retrievers.
@@ -140,8 +141,8 @@ class Fusion(Retriever):
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
         """Return the unweighted addend of each document of one ranking: document id -> number.
 
-        AdapterError for a score that is missing, not finite or below `lowest`. Empty for an empty
-        ranking.
+        `source` is the number of its retriever, from 0. AdapterError for a score that is missing,
+        not finite or below `lowest`. Empty for an empty ranking.
         """
         if self.method in ("rrf", "isr"):
             ranks = enumerate(dict.fromkeys(hit.id for hit in ranking), start=1)

@@ -28,7 +28,7 @@ _BY = ("words", "sentences", "tokens", "langchain")
 
 
 class Chunking(registry.OptionSet):
-    """Options of cutting documents into chunks.
+    """Options of cutting documents into chunks: the block `chunk` of an entry of `retrievers`.
 
     OptionError for an unknown `by`, and for an option that is missing, has no effect or does not
     fit another one. The config checks types.

@@ -197,6 +197,9 @@ Subtopics = frozenset[Hashable]
 class RankedSubtopics:
     """Subtopics of one query that its ranking and its judgements cover.
 
+    `of` creates it from ids in rank order, `at_ranks` from ids at their ranks. A relevant document
+    is one with a subtopic.
+
     Attributes:
         retrieved: Subtopics of the document at each rank; empty for documents without any.
         judged: Subtopics of each relevant document, retrieved or not; in falling order of ids.
@@ -295,9 +298,9 @@ class MeasureSpec:
         high: The largest possible value of one query; inf where unbounded.
         group: Group in `ragbench list`.
         aliases: Further names of the measure.
-        reads: Record that the measure reads.
+        reads: Record that the measure reads: `grades`, `subtopics`, `passages` or `spans`.
         direction: `higher` or `lower`, whichever is better.
-        aggregate: Aggregate of the values of the queries.
+        aggregate: Aggregate of the values of the queries, such as `mean` or `sum`.
         cutoff: Whether the name has `@k`: required, optional or none.
         at: Option that the number after `@` sets.
         averages_ties: True if the measure has a closed form of its expectation over the orders of

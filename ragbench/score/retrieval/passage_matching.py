@@ -50,8 +50,8 @@ class PassageWords:
 class GoldPassages:
     """Gold passages of one query, document id -> words, indexed by their words.
 
-    `found_in` returns the ids of those that a passage matches, perhaps none: `overlap` is the share
-    of the gold words that the passage must contain, from 0 to 1.
+    `found_in` returns the ids of those that a passage matches, in the order of `texts`, perhaps
+    none: `overlap` is the share of the gold words that the passage must contain, from 0 to 1.
     """
 
     def __init__(self, texts: Mapping[str, PassageWords], overlap: float = DEFAULT_OVERLAP) -> None:

@@ -187,7 +187,7 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRules:
-    """Rules of scoring that a config sets; see `rank` and `score_run`.
+    """Rules of scoring that a config sets under `metrics.retrieval`; see `rank` and `score_run`.
 
     `missing` is `zero`, which scores an empty ranking, or `skip`, which gives no value.
     `no_relevant` is `skip`, or `zero`, which gives the lowest value of the measure or its own value
@@ -210,7 +210,9 @@ class ScoringRules:
 class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature.
 
-    OptionError if a value is not allowed, or `depth` stands beside ties=average.
+    The further fields are those of `ScoringRules`: `ties`, `trec_eval`, `missing` and
+    `no_relevant`, all with a default. OptionError if a value is not allowed, or `depth` stands
+    beside ties=average.
 
     Attributes:
         depth: How many documents of a query are looked at; None: all.
