@@ -134,7 +134,7 @@ def _parse_yaml(text: str, *, typed: bool) -> object:
 
 
 def _check_size(value: object, deepest: int, most: float = math.inf) -> None:
-    """Raise a ValueError for a value that is too deep or has too many parts.
+    """Raise a ValueError for a value that is nested too deep, or has more than `most` parts.
 
     The walk goes level by level, since recursion would end at the limit of the interpreter.
     """

@@ -127,7 +127,8 @@ def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
 def _write_page(target: Path, labels: JudgedLabels, collection: Collection, config: Path) -> None:
     """Write the page to grade doubtful passages, and print its name; none without such passages.
 
-    An existing file is replaced. Raises a DataError if it cannot be written.
+    An existing file is replaced. `config` stands in the command that the page shows. Raises a
+    DataError if the page cannot be written.
     """
     if not labels.doubtful:
         output.write_notes([f"no label is doubtful: {target} is not written"])
@@ -148,6 +149,8 @@ def _write_page(target: Path, labels: JudgedLabels, collection: Collection, conf
 
 def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> None:
     """Print the agreement of people with the judge, and write the corrected judgements.
+
+    `target` None writes nothing; a file that has them already is written again.
 
     Raises:
         DataError: The sheet cannot be read, or the file cannot be written, or exists and holds

@@ -89,7 +89,7 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     """Remove all stored results of stages.
 
     A run that is in progress is not disturbed; the next run computes removed results again, and
-    pays again for removed replies.
+    pays again for removed replies. Without a terminal, --yes is needed.
     """
     # replies cost money, everything else only time
     entries = [entry for entry in stored_in(folder) if replies or entry.kind != "replies"]
@@ -120,6 +120,8 @@ def _amount(
     text: str | None, units: Mapping[str, float], option: str, examples: str
 ) -> float | None:
     """Parse a number with a unit, such as `12h`, in days or bytes; None for None.
+
+    `units` is unit -> days or bytes. Blanks around the text, and its case, do not count.
 
     Raises:
         BadParameter: The text has another form or unit; the message has the `examples`.

@@ -76,8 +76,8 @@ def _write(
 ) -> None:
     """Write a certificate or probe report to `output`, if not None, and print it.
 
-    It is printed as a table or JSON, and notes go to stderr. Raises a DataError if the file cannot
-    be written.
+    It is printed as a table of `render`, or as JSON, and notes go to stderr, with a last one that
+    names the file by `noun`. Raises a DataError if the file cannot be written.
     """
     text = to_json(codec.to_json(record))
     if output is not None:

@@ -327,7 +327,7 @@ def write_scores(
     notes: Sequence[str],
     facts: Mapping[str, Any],
 ) -> None:
-    """Write scores as a table, JSON or CSV.
+    """Write scores on stdout as a table, JSON or CSV.
 
     Notes are part of a table; for other formats they go to stderr. `facts` are further JSON keys.
     The format trec counts as CSV here.
@@ -384,7 +384,7 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
 
 
 def print_record(record: Record, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a record as JSON, or else its lines of text."""
+    """Print a record as JSON on stdout, or else its lines of text, each with a line end."""
     from ragbench.data.runs.run_folder import to_json
     from ragbench.records import codec
 
@@ -505,7 +505,10 @@ junit_option = file_option("--junit", callback=_claim, help="Write gates or an e
 
 
 def _write_error(path: Path, code: int, text: str) -> None:
-    """Write a JUnit file with one error; a DataError if it cannot be written."""
+    """Write a JUnit file with one error; a DataError if it cannot be written.
+
+    `code` is the exit code, and `text` the message; KeyError for a code without a meaning.
+    """
     from ragbench.files import write_file
     from ragbench.report.ci import render_error
 

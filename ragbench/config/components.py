@@ -257,7 +257,7 @@ def _undeclared(
 
     Required parameters of a class that the entry lacks are reported. They are in the order of the
     file; [] for a component that declares all. A component whose signature cannot be read accepts
-    every key.
+    every key. `declared` has the keys that `cls` declares, `place` is that of a missing key.
     """
     defaults, takes_any = keyword_parameters(cls) or ({}, True)
     for key, default in defaults.items() if inspect.isclass(cls) else ():
@@ -294,7 +294,8 @@ def indexes(component: object) -> bool:
 def check_chunk(node: Node, type_name: str, component: Any, context: Context) -> Chunking | None:
     """Return the chunking of an entry; None, with a problem in the report, if it is wrong.
 
-    A retriever that does not index documents has no chunking.
+    A retriever that does not index documents has no chunking: that is a problem too. `node` is the
+    entry of the retriever, `component` its class, and `type_name` its type for messages.
 
     Raises:
         KeyError: The entry has no key `chunk`.

@@ -191,7 +191,7 @@ def _check_gate(
     """Return the gate of an entry with valid values; None, with a problem, if it fits no kind.
 
     A gate with other problems is returned, and its problems are in the report. A gate on a sweep
-    gets its combinations as systems.
+    gets its combinations as systems. `values` are those of `check_options` for all keys of gates.
     """
     present = {key: values[key] for key in node.entries if values[key] is not None}
     kind, problems = kind_of_gate(present)
@@ -229,7 +229,7 @@ def _file_of(gate: Gate, entry: Node, names: GateNames, context: Context) -> Pat
     """Return the file that a gate names; None if it names none, or a system instead.
 
     None too for a name without ending that may be a system of records, read later. A missing file,
-    or a name near that of a system, is reported and gives None.
+    or a name near that of a system, is reported and gives None. `entry` is the gate in the config.
     """
     node = None if gate.file_key is None else entry.get(gate.file_key)
     if node is None or node.value is None:

@@ -168,7 +168,11 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
 def _check_combination(
     node: Node, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
 ) -> None:
-    """Report `nuggets` and `pairs` if the judge has no rubric that uses them."""
+    """Report `nuggets` and `pairs` if the judge has no rubric that uses them.
+
+    `node` is the block of the judge, `values` its valid values, and `rubrics` the sources of its
+    rubrics.
+    """
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]

@@ -108,6 +108,8 @@ def _load(
 ) -> schema.ExperimentConfig:
     """Return the checked config; with several data sets that of the first one, which has all.
 
+    `variables` is the environment, `around` has the folders and live components.
+
     Raises:
         ConfigError: The file cannot be read, or the config has problems: all of them.
     """

@@ -99,7 +99,10 @@ def check_measure(node: Node, top_k: int, report: Report) -> None:
 def _check_depth(
     node: Node, measures: Sequence[Measure], top_k: int | None, report: Report
 ) -> None:
-    """Report measures with a cut-off beyond `top_k`; None is a `top_k` that has a problem."""
+    """Report measures with a cut-off beyond `top_k`; None is a `top_k` that has a problem.
+
+    `node` is the name in the config, `measures` are those that it means.
+    """
     deepest = max((measure.k or 0 for measure in measures), default=0)
     if top_k is not None and deepest > top_k:
         problem = f"{node.quote()} looks deeper than top_k"
@@ -196,7 +199,7 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
     """Return the score of a name; None, with a problem in the report, if the name is wrong.
 
     A score that belongs elsewhere in the config, such as a metric among the measures, is reported
-    with its place.
+    with its place. `parse` raises an OptionError for a wrong name; `noun` is `measure` or `metric`.
     """
     try:
         return parse(str(node.value))
@@ -299,7 +302,10 @@ def _fill(
 def _judge_name(
     node: Node, values: Mapping[str, Any], judges: Sequence[str], context: Context
 ) -> str | None:
-    """Return the judge that `fill` names, or the only judge; None, with a problem, if unclear."""
+    """Return the judge that `fill` names, or the only judge; None, with a problem, if unclear.
+
+    `node` is the block `fill`, `values` has its valid values, and `judges` all names of judges.
+    """
     judge_node = node.get("judge")
     if judge_node is None and len(judges) != 1:
         problem = f"fill must name one of the {len(judges)} judges"
@@ -318,8 +324,9 @@ def _rubric(
 ) -> str | Path | None:
     """Return the name or file of the rubric of `fill`; None, with a problem, if it is not found.
 
-    A rubric that cannot grade passages, or that the judge cannot apply, is reported and returned.
-    Without the key it is the default rubric.
+    A rubric that cannot grade passages, or that the judge cannot apply, is reported and returned;
+    so is one without the level `relevant_from`. Without the key it is the default rubric. `node` is
+    the block `fill`, `values` has its valid values, and `judge` is None if it is not known.
     """
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric, not_applied
@@ -389,7 +396,7 @@ def check_causes(node: Node, metrics: schema.Metrics, context: Context) -> Cause
     """Return the rules of the block `causes`; problems go into the report.
 
     A `measure` in it must be a score of answers that the block `metrics` computes. Values with a
-    problem keep their defaults.
+    problem keep their defaults; a config without the block passes an empty mapping.
     """
     declared = declared_options(CauseRules)
     values = context.check(node, declared, extra=tuple(CauseRules.blocks))

@@ -246,8 +246,9 @@ def references_of(
 ) -> list[tuple[str, Node]]:
     """Return the retrievers that options name, with the places of the names.
 
-    In a list, a swept retriever is replaced in `values` by its combinations. Unknown names are
-    reported and left out. In the order of the options; [] without any.
+    In a list, a swept retriever is replaced in `values`, the valid values of `node`, by its
+    combinations; elsewhere it is a problem. Unknown names are reported and left out. In the order
+    of the options; [] without any.
     """
     references: list[tuple[str, Node]] = []
     for key, option in declared.items():
@@ -399,7 +400,7 @@ def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report
     """Report arguments that a factory does not take, and required ones that are missing.
 
     An object takes no arguments. A factory without a signature, such as one written in C, is not
-    checked.
+    checked. `node` names the factory, and `args` are its arguments; None are none.
     """
     args = args or Node({}, node.place, node.path)
     if args.value is not None and not isinstance(args.value, dict):

@@ -358,7 +358,8 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 def _style(value: str) -> str | None:
     """Return '"' for a text that reads back differently without quotes; else None.
 
-    A text with `${` keeps the form that it has in the config, as its value may be a number.
+    It reads back as YAML 1.2; for words such as `yes`, PyYAML sets the quotes by itself. A text
+    with `${` keeps the form that it has in the config, as its value may be a number.
     """
     # without quotes, a number in the place of `${NAME}` would no longer be text
     if isinstance(value, Quoted) and "${" in value:

@@ -177,7 +177,10 @@ def _guess_columns(
 
 
 def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: PartMap) -> list[str]:
-    """Remove guessed columns of gold that are empty in every row; return a note for each, or []."""
+    """Remove guessed columns of gold that are empty in every row; return a note for each, or [].
+
+    `columns` is changed. `groups` has the columns that the user named or numbered, which stay.
+    """
     notes = []
     for part in ("relevant", "reference_contexts", "reference", "retrieved"):
         column = columns.get(part)
@@ -195,7 +198,8 @@ def _settle_answer(
     """Decide whether a column `answer` is gold or generated, and change `columns` to match.
 
     It is gold if the records name gold documents, or if a corpus is to be searched and nothing was
-    retrieved yet; it is generated beside a column `context`. Other names are left alone.
+    retrieved yet; it is generated beside a column `context`. Other names are left alone. `free` has
+    the columns that are no part yet.
 
     Raises:
         DataError: Nothing tells whether the answers are gold.
@@ -219,7 +223,8 @@ def _systems_of_corpus(
 ) -> tuple[str, str, list[str]]:
     """Return (YAML of corpus and systems, the key `match` or '', notes).
 
-    The YAML ends with a line `@APP@`, which the caller replaces.
+    The YAML ends with a line `@APP@`, which the caller replaces; paths are relative to the folder
+    of `file`, the config.
 
     Raises:
         DataError: The records cannot be read, or none of their gold documents is in the corpus.
@@ -256,7 +261,8 @@ def _match(
 ) -> tuple[str, list[str]]:
     """Return (key `match` or '', notes): gold ids are ids, or metadata values, of the corpus.
 
-    The key is empty if some gold ids are ids of the corpus, or if there is no gold.
+    The key is empty if some gold ids are ids of the corpus, or if there is no gold. `column` has
+    the gold ids in `records`, for messages.
 
     Raises:
         DataError: No gold document is in the corpus.

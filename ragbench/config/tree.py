@@ -92,7 +92,10 @@ class Report:
         self.add(placed.place, placed.path, found, allowed, nearest)
 
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
-        """Add the problem of a key that is not allowed there, with the allowed keys."""
+        """Add the problem of a key that is not allowed there, with the allowed keys.
+
+        `path` is that of the mapping; the nearest allowed key is suggested.
+        """
         names = list(allowed)
         allowed_names = ", ".join(names) or "no keys"
         self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
@@ -395,7 +398,8 @@ class PythonReader:
         """Return the tree of a value; a part that no config can hold is reported and becomes null.
 
         Enumerations of texts, paths and NumPy scalars become texts and numbers, and any sequence a
-        list. A key that is no text is reported and left out. More than 50 levels are a problem.
+        list. A key that is no text is reported and left out. More than 50 levels are a problem;
+        `depth` is the number of levels above the value.
         """
         if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)

@@ -96,9 +96,9 @@ def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> N
 
 
 def _interpolated(node: Node, text: str, environment: Mapping[str, str], report: Report) -> Node:
-    """Return a scalar with its references replaced.
+    """Return a scalar with the references in its text replaced.
 
-    `UNREADABLE`, with a problem, if one cannot be.
+    Its value is `UNREADABLE`, with a problem, if one cannot be.
     """
     try:
         parts = _parts(text, environment)
@@ -273,7 +273,7 @@ def _read(overrides: Overrides, report: Report) -> Iterable[Node]:
 def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None]:
     """Return (keys of an override, text behind its `=` or None without one).
 
-    No keys, with a problem, if the dotted key is malformed.
+    No keys, with a problem at `place`, if the dotted key is malformed.
     """
     keys: list[str] = []
     position = 0
@@ -405,7 +405,10 @@ def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, 
 
 
 def _with_value(node: Node, key: str, value: Node, place: Place) -> Node:
-    """Return a mapping with a value added; a dot in the key leads into an inner mapping."""
+    """Return a mapping with a value added; a dot in the key leads into an inner mapping.
+
+    An inner mapping that is missing is created; `place` is that of the key.
+    """
     head, dot, inner_key = key.partition(".")
     if not dot:
         return node.with_entry(key, value, place)

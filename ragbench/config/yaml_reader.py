@@ -193,6 +193,7 @@ class _YamlReader:
         """Return the node of a YAML node.
 
         An alias gives the node of its anchor, with the path of the anchor; its values count again.
+        `depth` is the number of levels above it, at most 50.
 
         Raises:
             _StopReadingError: The nesting is too deep, or there are too many values.
@@ -285,7 +286,10 @@ class _YamlReader:
         return None
 
     def _check_tag(self, yaml_node: Any, kind: str, place: Place, path: KeyPath) -> None:
-        """Report a tag such as `!!binary`, other than the usual one of its kind of value."""
+        """Report a tag such as `!!binary`, other than the usual one of its kind of value.
+
+        The kind is `scalar`, `list` or `mapping`.
+        """
         if yaml_node.tag not in ("", "!") and yaml_node.tag not in _TAGS[kind]:
             tag = yaml_node.tag.replace(_TAG, "!!")
             self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")

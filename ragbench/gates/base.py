@@ -470,7 +470,10 @@ class MeasureGate(SystemGate):
 
 
 def out_of_range(key: str, low: float, high: float) -> GateProblem:
-    """Return the problem of a limit outside the range of its score."""
+    """Return the problem of a limit outside the range from `low` to `high` of its score.
+
+    `key` is that of the limit; a range without an end shows `inf`.
+    """
     return GateProblem(key, "{} is out of range", f"a number from {low:g} to {high:g}")
 
 

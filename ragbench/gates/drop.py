@@ -268,7 +268,11 @@ class Change(base.MeasureGate):
 
 
 def _missing(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
-    """Return the error of a name that a baseline lacks, with the names that it has."""
+    """Return the error of a name that a baseline lacks, with the names that it has.
+
+    It is returned, not raised. `problem` is its text, `name` the missing one, of which the nearest
+    of `names` is suggested.
+    """
     near = nearest(name, names)
     return DataError(problem, file=source.source, allowed=", ".join(names), nearest=near)
 

@@ -113,7 +113,8 @@ class FailIf:
     ) -> ComparedGate:
         """Return a decision on a system and its baseline, `pair`, in the form of comparisons.
 
-        Without means, `worst_queries` is None.
+        The two names of `pair` are None for a decision without systems. Without means,
+        `worst_queries` is None.
         """
         return ComparedGate(
             gate=self.text,

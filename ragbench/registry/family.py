@@ -166,7 +166,8 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
 def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = None) -> object:
     """Import a module and return the object that the path names in it.
 
-    Folders in `search` stay at the front of `sys.path`. Errors of `check` pass through.
+    The path is `module:Name`, also with a dotted name. Folders in `search` stay at the front of
+    `sys.path`. Errors of `check` pass through.
 
     Raises:
         DataError: The module cannot be imported, or has no such name.

@@ -514,8 +514,9 @@ def _union_mismatches(
 def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
     """Return True if a value has a type, its parts aside; a truth value is never an integer.
 
-    Any value has a type that is no class. An integer is a float, a text a path, and a list or tuple
-    any kind of list. Keys are checked if they are declared as text.
+    `kind` is the annotation without its parts, such as `list` of `list[int]`. Any value has a type
+    that is no class. An integer is a float, a text a path, and a list or tuple any kind of list.
+    Keys are checked if they are declared as text.
     """
     arguments = typing.get_args(annotation)
     if kind is Literal:
@@ -568,7 +569,10 @@ def _converted(annotation: Any, value: Any) -> Any:
 
 
 def _is_within_bounds(kind: Any, option: Option | None, value: float) -> bool:
-    """Return True if a finite number is within the bounds; always False for NaN and infinity."""
+    """Return True if a finite number is within the bounds; always False for NaN and infinity.
+
+    `kind` is int or float; an int is never NaN, and may have any size.
+    """
     if kind is float and not abs(value) <= sys.float_info.max:
         return False  # infinite or NaN, which no option allows
     return option is None or (

@@ -137,7 +137,7 @@ def _make(
 ) -> Any:
     """Return the result of a factory, called with the options.
 
-    Ctrl-C passes through.
+    Ctrl-C passes through, and errors of ragbench too. `key` names the options in messages.
 
     Raises:
         OptionError: An option is unknown.
@@ -157,6 +157,8 @@ def _check_names(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
     """Return the options if a function accepts their names, or does not tell its parameters.
+
+    Their values are not checked. `key` names the options in messages.
 
     Raises:
         OptionError: A name is no parameter, and the function has no `**kwargs`.
