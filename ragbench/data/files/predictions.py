@@ -210,8 +210,8 @@ def _read_lines(path: str) -> dict[str, list[str]]:
 def _read_references(path: str) -> dict[str, list[str]]:
     """Return query -> gold answers of a table with `answers` (a list) or `reference`.
 
-    The key is `query_id`, or `question` in rows without it. A null, and in CSV an empty cell, gives
-    an empty list.
+    The key is `query_id`, or `question` in a table without that column. A null answer, and in CSV
+    an empty cell, gives an empty list.
 
     Raises:
         DataError: A row has both columns or neither, no key, the key of another row, or gold

@@ -225,7 +225,8 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
     Args:
         header: Names of the columns.
         n: Rows of each table.
-        tables: Columns of each table; the second column often is the same object in all of them.
+        tables: Columns of each table: a text or number per row, or a text or None for all rows. The
+            second column often is the same object in all of them.
 
     Raises:
         ValueError: Columns shorter than n differ in length. Entries beyond n are left out.
