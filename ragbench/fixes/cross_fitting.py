@@ -60,7 +60,8 @@ def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArr
 def choose(hits: BoolArray, base: BoolArray, parts: IntArray) -> tuple[int, FloatArray]:
     """Return the row with the most gain, and the gain of each question by a choice without it.
 
-    The first of equal rows is chosen: put the simplest one first.
+    That choice is made on the questions of the other nine parts; a gain is -1, 0 or 1. The first of
+    equal rows is chosen: put the simplest one first.
 
     Args:
         hits: Shape (changes, questions): whether a question is right with a change.

@@ -109,7 +109,9 @@ class StoredRankings:
     def fused_hits(self, settings: Sequence[FusionSetting], k: int) -> BoolArray:
         """Return True where the first k documents of a fusion have the gold of a query.
 
-        Shape (settings, queries). Equal to the outcome of `type: fusion` over these rankings.
+        Shape (settings, queries). Equal to the outcome of `type: fusion` over these rankings. False
+        for a query without ranked gold, and where one of the rankings failed. KeyError for an
+        unknown ranking.
         """
         hits = np.zeros((len(settings), len(self.gold.query_ids)), bool)
         groups: dict[tuple[str, ...], list[int]] = {}

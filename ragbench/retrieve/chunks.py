@@ -116,7 +116,8 @@ class Chunked(Retriever):
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the chunks; None if the index is not stored.
 
-        Their hits have the text and the document of the chunk.
+        Their hits have the text and the document of the chunk. Errors of the retriever are passed
+        on.
         """
         search = self.retriever.index_search(top_k)
         if search is None:

@@ -219,7 +219,8 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
     """Return a hit given as a document, or as a pair of a document and its score.
 
-    AdapterError if it has another form, no usable id, or a score that is no number.
+    `position`, from 1, is for messages. AdapterError if the hit has another form, no usable id, or
+    a score that is no number.
     """
     if isinstance(hit, (tuple, list)) and len(hit) == 2:
         return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)

@@ -194,14 +194,13 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
 
     Raises:
         ValueError: The shapes do not broadcast, or a score is no number.
-        TypeError: Both are single numbers.
 
     Example:
         >>> paired_differences([0.1 + 0.2, 0.5], [0.3, 0.25]).tolist()
         [0.0, 0.25]
     """
     b, a = np.asarray(system, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    d: FloatArray = b - a
+    d = np.asarray(b - a, dtype=np.float64)
     d[np.abs(d) <= _UNCHANGED * np.maximum(np.abs(a), np.abs(b))] = 0.0
     return d
 

@@ -228,6 +228,7 @@ def test_covers_as_often_as_it_says(n, lost, won, at_most, n_samples):
         pytest.param([1e-20, 1e9 + 1], [0.0, 1e9], [1e-20, 1.0], id="small beside nothing is not"),
         pytest.param([np.nan, 1.0], [1.0, np.nan], [np.nan, np.nan], id="not scored"),
         pytest.param([[1.0, 2.0], [3.0, 4.0]], [[1.0], [1.0]], [[0, 1], [2, 3]], id="two columns"),
+        pytest.param(0.1 + 0.2, 0.3, 0.0, id="single numbers"),
     ],
 )
 def test_paired_differences(system, baseline, expected):

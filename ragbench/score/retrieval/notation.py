@@ -109,8 +109,8 @@ class Measure:
     def score(self, record: Any) -> FloatArray:
         """Return the score of each query of a record; NaN if the measure does not apply.
 
-        Shape (n,). OptionError for averaged ties that it does not support; AdapterError if code of
-        the user fails.
+        `record` is of the kind that `spec.reads` names. Shape (n,). OptionError for averaged ties
+        that it does not support; AdapterError if code of the user fails.
         """
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)

@@ -205,7 +205,8 @@ class GoldAnswers:
     ) -> None:
         """Normalise the answers.
 
-        With an answer, an unknown tokenizer raises OptionError, and unknown articles KeyError.
+        With an answer, an unknown tokenizer raises OptionError, one that is not installed
+        MissingExtra, and unknown articles KeyError.
         """
         self._tokens = squad.answer_tokens("answer_hit", tokenize, articles, join_digits=False)
         self._runs = [self._tokens(answer) for answer in answers]
