@@ -129,7 +129,10 @@ def is_at(stream: IO[bytes], path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder; nothing happens if it is missing."""
+    """Remove a file, a link or a whole folder; nothing happens if it is missing.
+
+    Parts of a folder that cannot be removed stay, without an error; OSError for a file.
+    """
     if path.is_dir() and not path.is_symlink():
         import shutil  # imported here: commands that only read start faster
 

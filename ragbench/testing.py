@@ -182,7 +182,10 @@ def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of a streamed answer, with the usage if the request asks for it."""
+    """Yield the events of a streamed answer, with the usage if the request asks for it.
+
+    The first event has the whole text, the second the end, and the third the usage.
+    """
     envelope = _envelope("chat.completion.chunk", request)
     delta = {"role": "assistant", "content": text}
     yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -192,7 +195,10 @@ def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
 
 
 def _usage(request: Mapping[str, Any], text: str) -> dict[str, int]:
-    """Return prompt, completion and total tokens: words and punctuation marks are counted."""
+    """Return prompt, completion and total tokens: words and punctuation marks are counted.
+
+    Keys are `prompt_tokens`, `completion_tokens` and `total_tokens`.
+    """
     prompts = (str(message.get("content")) for message in request.get("messages", ()))
     sent = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
     received = len(_TOKEN.findall(text))

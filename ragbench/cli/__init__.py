@@ -129,6 +129,7 @@ def _finished(is_closed: bool) -> int:
     """Run the command and return its exit code; 2, not 0, if stdout cannot be written.
 
     It is 6 if the disk of stdout is full. A reader of stdout that ended first is no error.
+    `is_closed` is True if stdout was closed before the start.
     """
     code = _exit_code()
     if is_closed and code == 0:
@@ -209,7 +210,10 @@ def _interrupted() -> NoReturn:
 
 
 def _internal_error() -> int:
-    """Log the traceback without secrets in a temporary file, and return exit code 70."""
+    """Log the traceback without secrets in a temporary file, and return exit code 70.
+
+    A message on stderr names the file.
+    """
     import tempfile
     import traceback
 

@@ -102,6 +102,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
             answers, or of queries.
         DataError: The data set has changed since the run, or the sheet cannot be written.
         ConfigError: The config of the run folder is wrong.
+        MissingExtra: The loader or a file needs a package that is not installed.
     """
     run, output = request.run, request.output
     if output is not None and output.exists():

@@ -374,9 +374,10 @@ def write_json(text: str) -> None:
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
-    """Write a drawn text, which ends with a line end.
+    """Write a drawn text, which ends with a line end, on stdout, without secrets.
 
-    Only the escape sequences in `styles` reach the terminal.
+    Only the escape sequences in `styles` reach the terminal; other control characters become
+    visible.
     """
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     parts[::2] = [without_ci_commands(visible(part)) for part in parts[::2]]
@@ -452,7 +453,10 @@ def report_gates(
 
 
 def _append_summary(target: str, report: str) -> None:
-    """Append a Markdown report to the step summary; a DataError if it cannot be written."""
+    """Append a Markdown report to the file of the step summary, shortened to the limit of GitHub.
+
+    A DataError if it cannot be written.
+    """
     from ragbench.report.ci import fit_markdown
 
     data = fit_markdown(report).encode("utf-8", "backslashreplace")
@@ -473,7 +477,10 @@ def _in_checkout(path: Path) -> str:
 
 
 def _write_annotations(lines: Iterable[str]) -> None:
-    """Write annotations on GitHub, past the door of stderr, which breaks commands."""
+    """Write annotations on GitHub, past the door of stderr, which breaks commands.
+
+    Each line begins with `::`. Nothing is written outside of GitHub Actions.
+    """
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in lines:
             behind(sys.stderr).write(f"::{without_ci_commands(printed(line[2:]))}\n")

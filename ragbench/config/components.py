@@ -205,7 +205,7 @@ def retriever_family(node: Node) -> Family:
 def common_keys(family: Family, *, is_code: bool = False) -> dict[str, DeclaredOption]:
     """Return the keys that every member of a family takes; with `is_code`, every `python:` one.
 
-    {} for data sets, executors and judges.
+    By name, with their declarations. {} for data sets, executors, judges and gates.
     """
     common = declared_options(Common) | (declared_options(CodeCommon) if is_code else {})
     if family.noun == "generator":

@@ -228,7 +228,10 @@ def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
 
 
 def _value(declared: DeclaredOption) -> Schema:
-    """Return the schema of one option; a number or a choice may also be a text with `${VAR}`."""
+    """Return the schema of one option; a number or a choice may also be a text with `${VAR}`.
+
+    It has the help as `description`, and the default if that is a text, number or truth value.
+    """
     schema: Schema = _type(declared.annotation, declared.option)
     if schema.get("type") not in ("string", "array", "object"):
         # one list of alternatives reads better in an editor than nested ones
@@ -243,9 +246,9 @@ def _value(declared: DeclaredOption) -> Schema:
 
 
 def _type(annotation: Any, option: Option | None = None) -> Schema:
-    """Return the schema of a type, with the bounds of its option.
+    """Return the schema of a type, with the bounds of its option; only numbers have bounds.
 
-    Empty for a type that JSON lacks.
+    A union has `anyOf`. Empty for a type that JSON lacks.
     """
     kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (typing.Union, UnionType):

@@ -69,7 +69,7 @@ def load_config(
     """Return a config, read and checked as a whole, with all its defaults.
 
     A variable `${VAR}` that is not set, and a secret in the name of a folder, are problems too.
-    Secrets are noted, so that printed texts mask them.
+    Modules of `python:` types are imported. Secrets are noted, so that printed texts mask them.
 
     Args:
         source: The YAML file, or its content as a mapping.
@@ -271,7 +271,8 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
 def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
     """Return a tree with the name, the data set and the judges of another tree.
 
-    With `judges`, of several judges those with these names, and none for (); None takes all.
+    With `judges`, of several judges those with these names, and none for (); None takes all. It has
+    no other metrics, and without judges no `metrics` at all.
     """
     metrics = tree.get("metrics")
     part = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
@@ -287,7 +288,8 @@ def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
 def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
     """Yield the environment variables that options name in place of a key: `api_key_env: NAME`.
 
-    Components come first, then judges; a name may come twice.
+    These are options whose names end in `_env`, with a text. Components come first, then judges; a
+    name may come twice.
     """
     judges = (config.metrics.judges or {}).values()
     systems = (config.retrievers, config.generators, config.apps)

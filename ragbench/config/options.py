@@ -34,7 +34,7 @@ def check_options(
 
     A key with a problem is left out of the result, also a required key that is absent; all problems
     go into the report. A null is a value, not an absent key. A value that is no mapping gives no
-    values.
+    values. They are in the order of `declared`.
 
     Args:
         node: The mapping.
@@ -192,7 +192,10 @@ class Context:
             check()
 
     def refuses(self, node: Node) -> bool:
-        """Return True, and report the value, if it names code and code is forbidden here."""
+        """Return True, and report the value, if code is forbidden here: `code` is None.
+
+        The caller knows that the value names code.
+        """
         if self.code is None:
             problem = f"{node.quote()} runs code that a run folder names"
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
@@ -385,7 +388,8 @@ def _resolve_options(
 def load_named(node: Node, context: Context) -> object:
     """Return the object that a value names, not called; None, with a problem, if it is missing.
 
-    Also None, with a problem, if code is forbidden.
+    The value is `module:name`, also behind `python:`. Also None, with a problem, if code is
+    forbidden.
     """
     if context.refuses(node):
         return None

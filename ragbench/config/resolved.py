@@ -244,7 +244,8 @@ class _Resolver:
     def mapping(self, node: Node) -> dict[str, Any]:
         """Return a mapping as plain data.
 
-        A checked block has its defaults, in the declared order.
+        A checked block has its defaults, in the declared order; a default that is no text, number
+        or truth value is left out.
         """
         declared, keys = self._context.blocks.get(node.path, ({}, tuple(node.entries)))
         filled = self._context.filled
@@ -266,9 +267,10 @@ class _Resolver:
         return resolved
 
     def _value(self, node: Node, option: DeclaredOption | None = None) -> Any:
-        """Return a value as plain data.
+        """Return a value as plain data: a dict, a list or a scalar.
 
-        Sweeps among retrievers are replaced by their combinations.
+        A path is a `WrittenPath`, a text in quotes a `Quoted`. Sweeps among retrievers are replaced
+        by their combinations; `option` tells whether they are retrievers.
         """
         if isinstance(node.value, dict):
             return self.mapping(node)

@@ -101,7 +101,10 @@ class Report:
         self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
 
     def refused(self, placed: Node | KeyEntry, error: DataError) -> None:
-        """Add the problem of an error that reading the value raised."""
+        """Add the problem of an error that reading the value raised, at the place of the value.
+
+        The allowed values and the nearest one are those of the error.
+        """
         problem = error.problem
         self.wrong(placed, problem.found, problem.allowed, problem.nearest)
 

@@ -233,7 +233,8 @@ def apply_overrides(
     """Return the tree with values added or replaced; wrong overrides are reported and left out.
 
     A key with a dot in it stands in quotes: `retrievers."a.b".k1`; a number is the index of a list.
-    They apply in order, so that a later one wins; the tree itself is not changed.
+    The last key of a mapping may be new. They apply in order, so that a later one wins; the tree
+    itself is not changed.
 
     Args:
         tree: The config.
@@ -455,7 +456,7 @@ def _is_well_formed(component: Node, sweep: Node, report: Report) -> bool:
 def _name_part(value: Node) -> str:
     """Return a value as a part of a name: other characters become `_`, a secret its number.
 
-    Parts of a list are joined by `_`; a mapping is the word `mapping`.
+    Parts of a list are joined by `_`; a mapping is the word `mapping`, and nothing is `_`.
     """
     if isinstance(value.value, tuple):
         return "_".join(_name_part(part) for part in value.elements)

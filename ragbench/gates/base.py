@@ -462,7 +462,7 @@ class MeasureGate(SystemGate):
 
     @classmethod
     def is_about(cls, name: str) -> bool:
-        """Return True for a score, or for a cost if the kind is about costs.
+        """Return True for a cost if the kind is about costs, else for a score.
 
         Costs are those of `COSTS`; every other name counts as a score.
         """

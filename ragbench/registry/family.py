@@ -80,7 +80,10 @@ class Family:
         raise OptionError(self.noun, "type", type_name, ", ".join(names), near)
 
     def _plugins(self) -> dict[str, Any]:
-        """Return the types of installed packages: name -> entry point; {} without any."""
+        """Return the types of installed packages: name -> entry point; {} without any.
+
+        Of two packages with one name for a type, that which comes first in `sys.path` counts.
+        """
         plugins: dict[str, Any] = {}
         for folder in reversed(sys.path):  # of two with one name, Python imports the first
             plugins |= _entry_points(folder).get(self.group, {})
