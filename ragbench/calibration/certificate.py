@@ -269,7 +269,7 @@ class _Corrector:
     design: Draw | None
 
     def estimate(self, system: str, against: str = "") -> certificate.Correction:
-        """Return the corrected mean of a system, or its mean paired difference from another one.
+        """Return the corrected mean of a system, or its mean paired difference from `against`.
 
         It is `not available`, with the reason, below 20 labelled or two unlabelled answers (for a
         difference: queries), if the labels are no random draw, if a query has a label for one of
@@ -428,8 +428,9 @@ def people_against_people(
     """Return statistic -> agreement of each two raters, averaged over the pairs.
 
     No judge can be expected to agree better. Alpha is computed over all raters together. Empty if
-    there is only one rater. The keys are those of `judge_against_people` without `auc`. OptionError
-    if confidence is outside (0, 1).
+    there is only one rater. The keys are `raw`, `kappa`, `kappa_linear`, `kappa_quadratic`,
+    `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `pearson`, `spearman` and `kendall`.
+    OptionError if confidence is outside (0, 1).
     """
     people = ratings.people
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]

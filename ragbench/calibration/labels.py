@@ -122,7 +122,7 @@ def read_labels(
 
 
 def _probability(entry: Entry) -> float:
-    """Return the number in the cell `probability` of a row; NaN without one."""
+    """Return the number in the cell `probability` of a row; NaN without one or for another text."""
     try:
         return float(str(entry.values.get("probability")))
     except ValueError:  # an edited cell is refused where the draw is repeated

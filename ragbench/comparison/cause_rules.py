@@ -23,7 +23,8 @@ DEFAULT_READ = 5
 class RightAnswer:
     """Rule by which an answer counts as right.
 
-    The fields are options of the config, block `causes.right`.
+    The fields are options of the config, block `causes.right`, which checks them; the constructor
+    does not.
 
     Attributes:
         measure: Metric or rubric that decides; default: correctness of a judge, else the words of
@@ -42,7 +43,8 @@ class RightAnswer:
 class SupportedAnswer:
     """Rule by which an answer counts as supported by its passages.
 
-    The fields are options of the config, block `causes.supported`.
+    The fields are options of the config, block `causes.supported`, which checks them; the
+    constructor does not.
 
     Attributes:
         measure: Rubric that decides; default: faithfulness of a judge.
@@ -56,6 +58,8 @@ class SupportedAnswer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRules:
     """Options of the rules that give each query its cause: the block `causes` of the config.
+
+    The config checks the values; the constructor does not.
 
     Attributes:
         read: Hits that a generator would read, for a retriever alone.

@@ -62,9 +62,10 @@ def compare_collections(
     """Return macro means, differences and tests of each measure that every collection has.
 
     A measure and a system that a collection lacks are left out. The test is the stratified
-    randomization test: signs flip per query, or per cluster, within its collection. Measures
-    whose values of queries do not make a mean, such as corpus BLEU, have no comparisons. Measures
-    and systems have the order of the first collection; without collections there are none.
+    randomization test, whatever the test of `method`: signs flip per query, or per cluster, within
+    its collection. Measures whose values of queries do not make a mean, such as corpus BLEU, have
+    no comparisons. Measures and systems have the order of the first collection; without collections
+    there are none.
     """
     if not collections:
         return ()

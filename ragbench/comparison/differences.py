@@ -197,8 +197,8 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
     """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
 
     The two columns of a pair are over different queries, as independent samples. In the order of
-    the family; a pair without scores on one side has None as p-value. OptionError if a score is
-    outside the range of its measure.
+    the family; a pair without scores on one side has None as p-value. Test and correction of
+    `method` do not count. OptionError if a score is outside the range of its measure.
     """
     samples = [
         [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
@@ -339,8 +339,9 @@ def compare_slices(
     slice is worse, the chance that any is called worse is at most 1 - confidence. Fields, measures
     and systems are families of their own. `worse` is None for a slice of fewer than
     `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
-    slicings, then the measures, the systems, the slices; empty without slicings. OptionError if
-    `clusters` are not one label per query, or a difference is larger than the range of its measure.
+    slicings, then the measures, the systems, the slices; empty without slicings. Of `method`, the
+    confidence, the resamples and the seed count. OptionError if `clusters` are not one label per
+    query, or a difference is larger than the range of its measure.
     """
     labels = None if clusters is None else np.asarray(clusters)
     return tuple(

@@ -316,7 +316,7 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     over the queries test that no side is preferred; Holm's procedure adjusts the p-values of all
     pairs. Strengths are those of Bradley and Terry. Systems are in the order in which the pairs
     name them first; `win_matrix` has for each the win rate against each other system that it was
-    compared with.
+    compared with. Of `method`, the confidence, the seed and the smallest number of resamples count.
 
     Raises:
         ValueError: There are no pairs, or their columns differ in length.

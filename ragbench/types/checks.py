@@ -208,7 +208,8 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
 def checked_ids(value: object, source: str, query_id: str) -> list[str]:
     """Return the document ids of one query as a list.
 
-    In their order; repeated ids stay. A mapping gives its keys; no ids give [].
+    In their order; repeated ids stay. A mapping gives its keys; no ids give []. `source` is the
+    word in messages, `run` or `qrels`.
 
     Raises:
         DataError: `value` cannot be iterated, is itself a text or bytes, or holds anything but

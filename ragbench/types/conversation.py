@@ -174,8 +174,8 @@ class _Draft:
         """Store the output of a tool in the first call of its id, in place of an earlier output.
 
         The message has the id under `tool_call_id`. Without an id, the output joins the first call
-        without one. An output without a call adds a call without arguments, with the `name` of the
-        message or `unknown`.
+        that has no output. An output without a call adds a call without arguments, with the `name`
+        of the message or `unknown`.
         """
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):

@@ -45,7 +45,7 @@ class Document:
     def full_text(self) -> str:
         """Title, a space and text, as retrievers index and generators read them.
 
-        The text alone if the title is empty.
+        The text alone if the title is empty; an empty text leaves the title and the space.
         """
         return f"{self.title} {self.text}" if self.title else self.text
 
@@ -231,7 +231,7 @@ class Answered:
 class Collection:
     """Data set as a loader returns it.
 
-    A loader makes it; programs may pass one to `run_experiment`.
+    A loader makes it; programs may pass one to `run_experiment`. The constructor checks nothing.
 
     Attributes:
         queries: Queries in the order of the file; large files are read from disk query by query.
@@ -296,7 +296,8 @@ class Nugget:
     Attributes:
         text: Fact in a few words.
         importance: `vital` or `okay`.
-        assignment: Degree to which one answer contains it; None if no answer was judged.
+        assignment: Degree to which one answer contains it: `support`, `partial_support` or
+            `not_support`; None if no answer was judged.
     """
 
     text: str

@@ -162,7 +162,7 @@ class Score:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; a missing value is null, never NaN.
+        """Return a JSON-ready mapping; a missing value is null.
 
         Keys are `value`, `cause` (its word) and `detail`.
         """
