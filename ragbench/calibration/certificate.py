@@ -110,7 +110,8 @@ def probe_report(
 def _facts(score: JudgedScore) -> dict[str, Any]:
     """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature.
 
-    The fingerprint is empty for a table of ratings.
+    The keys are `rubric`, `rubric_fingerprint`, `judge`, `model` and `signature`. The fingerprint
+    is empty for a table of ratings.
     """
     return {
         "rubric": score.rubric.name,
@@ -128,8 +129,10 @@ def _certify_score(
     """Return agreement, correlations and corrected means of one score.
 
     Raises:
-        DataError: No labelled answer has a verdict, or as `_unsure_draw`.
+        DataError: No labelled answer has a verdict, or a sheet drawn where the judge is unsure
+            lacks labels or rows, has other probabilities, or comes from another run.
         OptionError: `good` is not on the scale, or confidence is outside (0, 1).
+        ValueError: There is no scale for a table of ratings.
     """
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
@@ -517,10 +520,9 @@ def _mean(
 ) -> certificate.AgreementFound:
     """Return the mean of a statistic over tables of raters.
 
-    It is undefined if the statistic needs levels and the scale has none.
-
-    The queries are the groups of the interval; further `options` are those of `mean_agreement`.
-    IndexError without tables.
+    It has no value, but a reason, if the statistic needs levels and the scale has none. The queries
+    are the groups of the interval; further `options` are those of `mean_agreement`. IndexError
+    without tables.
     """
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))

@@ -54,6 +54,8 @@ class JudgedAnswer:
 class JudgedScore:
     """Scores of one judge by one rubric, from `read_judged_run` or `read_ratings`.
 
+    An answer is a pair (system, query id).
+
     Attributes:
         name: Name of the score in the summary: the rubric, with the judge if there are several.
         rubric: Rubric that the judge applied.

@@ -41,6 +41,8 @@ ONE_SYSTEM = "given"
 class Labels:
     """Labels of people by one rubric; `read_labels` and `read_ratings` return them.
 
+    An answer is a pair (system, query id).
+
     Attributes:
         by_rater: Rater -> answer -> label on the scale of the file.
         rows: Answer -> signature of the draw on its sheet, empty for other files; answers without
@@ -326,7 +328,8 @@ def read_ratings(
     the judge is a judge, each column of labels a rater. A row without a rating of a judge is
     unscored by it. All rubrics of the result have the same labels; without `rubric`, each judge has
     a rubric of its own. The keys of the scores are the columns of the judges, or `rubric`, with the
-    column for several judges. The seed of the run is 0, and it has no baselines.
+    column for several judges. The seed of the run is 0, and it has no baselines; without a column
+    of systems, its system is `given`.
 
     Args:
         path: Table of ratings.

@@ -27,8 +27,9 @@ POSITION = "position"
 def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key]:
     """Draw n distinct answers at random among those with a verdict by any of the scores.
 
-    Returns all of them, sorted, if there are no more than n. Equal seeds give equal draws. The draw
-    keeps the order of the sorted answers. ValueError if n or the seed is negative.
+    An answer is (system, query id). Returns all of them, sorted, if there are no more than n. Equal
+    seeds give equal draws. The draw keeps the order of the sorted answers. ValueError if n or the
+    seed is negative.
     """
     # sorted: the order of a set differs from process to process
     keys = sorted({key for score in scores for key in score.scores})
@@ -52,9 +53,8 @@ def probe_position(
     Keys are the names of the rubrics, in their order. A positive shift means higher scores with the
     passages reversed. Both orders are judged now, so that nothing else differs; stored replies cost
     nothing. A rubric that does not depend on the order of passages gets the result `not available`
-    with the reason.
-    Answers whose passages have no other order, or that cite passages by number, are not judged; a
-    rubric without any verdict both ways is `not available` too.
+    with the reason. Answers whose passages have no other order, or that cite passages by number,
+    are not judged; a rubric without any verdict both ways is `not available` too.
 
     Args:
         judge: Judge to probe.

@@ -138,6 +138,8 @@ _MOST_EFFECT = 0.9
 class Draw:
     """Random draw of answers, with the settings to repeat it; `draw` and `draw_again` return it.
 
+    An answer is a pair (system, query id).
+
     Attributes:
         keys: Drawn answers in the random order of the sheet, so that any first part is random too.
         probability: Share of the answers, or queries, that is drawn; above 0, at most 1.

@@ -68,7 +68,8 @@ def compare_systems(
 
     Args:
         systems: Systems over the same queries.
-        baseline: Baseline retriever, or baseline system of records; see `baseline_of`.
+        baseline: Baseline retriever, app or system of records. With None, or an unknown name, it is
+            the first system of the same kind; see `baseline_of`.
         method: Test, correction, family and interval; by default, p-values of the comparisons by
             one measure are adjusted together by Holm's procedure.
         clusters: Cluster label of each query; None if queries are units.

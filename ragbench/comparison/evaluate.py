@@ -327,8 +327,8 @@ class Evaluation:
         """Return a pandas DataFrame, a row per item and a column per score; needs pandas.
 
         The index, `query_id`, has the item ids; NaN marks a missing value. A result of `evaluate`
-        has the column `cause` too, which names the scores that a row lacks with their causes.
-        ImportError without pandas.
+        has the column `cause` too, which names the scores that a row lacks with their causes, as
+        `rouge1: no_reference`, and is empty if it lacks none. ImportError without pandas.
 
         Args:
             texts: Add the columns `question`, `contexts`, `answer` and `reference` in front, and

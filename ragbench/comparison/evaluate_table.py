@@ -211,7 +211,7 @@ def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
 
 
 class _SpanScores(NamedTuple):
-    """Scores by measures of gold spans.
+    """Scores by measures of gold spans, from `_score_spans`.
 
     Attributes:
         columns: Name of the measure -> its column; empty without measures.

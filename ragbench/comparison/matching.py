@@ -84,7 +84,7 @@ class Matching:
     Attributes:
         sources: Scored systems; the first source is the base of the others.
         measures: Measures to compare: those that several systems have, or those of the caller.
-        groups: Name of a group -> name of the system of each source in it, in the order of the
+        groups: Name in the base -> name of the system of each source in it, in the order of the
             sources; None if a source has none.
         left_out: Name of a source -> number of its judged queries that another source lacks; only
             sources with some.

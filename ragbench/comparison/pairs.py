@@ -36,10 +36,11 @@ def pair_systems(
 ) -> dict[str, tuple[PairedScores, ...]]:
     """Return score -> paired scores of each system that has a baseline by this score.
 
-    `baseline` is the name that `baseline_of` gets. `clusters` has the cluster label of each query;
-    None if queries are units. A score that is summed over queries, such as a count of documents,
-    has no pairs (an empty tuple). Systems keep their order; scores are in the order in which the
-    systems name them first. The pairs have no query ids.
+    `baseline` is the name of the baseline retriever, app or system of records; None, or an unknown
+    name, takes the first system of the same kind, see `baseline_of`. `clusters` has the cluster
+    label of each query; None if queries are units. A score that is summed over queries, such as a
+    count of documents, has no pairs (an empty tuple). Systems keep their order; scores are in the
+    order in which the systems name them first. The pairs have no query ids.
     """
     return {
         name: tuple(
@@ -177,7 +178,7 @@ class PairedScores:
         """Return the gains with all failed answers at the worst, or the best, for the system.
 
         A gain is infinite if the score has no bound on that side. Shape (n,); NaN where the pair
-        has no score and neither failed.
+        has no score and `failed` is False.
         """
         # worst for a system: its own failures score low, those of its baseline high
         low, high = self.range if self.sign == 1 else self.range[::-1]

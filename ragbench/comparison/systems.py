@@ -46,7 +46,7 @@ S = TypeVar("S", bound=SystemParts)
 def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S | None:
     """Return the baseline of a system; None if it is a baseline itself, or a control without one.
 
-    - retriever: the baseline retriever
+    - retriever: the baseline retriever, or the first retriever
     - pair of retriever and generator, control: the pair of the baseline retriever and the same
       generator, or the first pair of that generator
     - app: the first system of the baseline retriever or of this name, or the first system of all
