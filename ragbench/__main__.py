@@ -5,7 +5,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it with code 130, also during its imports."""
+    """Run the command line and exit with its code, by SystemExit.
+
+    Ctrl-C ends it with code 130, also during its imports.
+    """
     try:
         from ragbench.cli import main as run
 

@@ -373,7 +373,7 @@ class GateItem(_Item):
             raise pytest.skip.Exception(why, _use_item_location=True)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return file, line from 0 (0 if it is unknown) and title of the gate."""
+        """Return file, line from 0 (0 if it is unknown) and title: `gate` and the test's name."""
         # pytest shows the points of a bare name as colons, hence the word before it
         return self.path, (self.gate.place.line or 1) - 1, f"gate {self.name}"
 
@@ -401,5 +401,5 @@ class BaselineItem(_Item):
         keep_baseline(self.experiment(), str(self.file), costs=self.costs)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return file and title, without a line."""
+        """Return file, None for the line, and title: `baseline:` and the test's name."""
         return self.path, None, f"baseline: {self.name}"

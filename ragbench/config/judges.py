@@ -214,7 +214,7 @@ def check_rubric(node: Node, context: Context) -> tuple[str, str | Path] | None:
     """Return a rubric's name and its source; None, with a problem, if it is unknown or wrong.
 
     The result is (name, source); the source is the name of a built-in rubric, or the absolute path
-    of a file.
+    of a file. A text that ends as a YAML file and is no built-in name is a file.
     """
     from ragbench.score.judge.rubric import built_in_rubrics, is_built_in, load_rubric, read_rubric
 

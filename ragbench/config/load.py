@@ -112,6 +112,7 @@ def _load(
 
     Raises:
         ConfigError: The file cannot be read, or the config has problems: all of them.
+        KeyError: A sweep lacks the combination of `around.chosen`.
     """
     report, hidden = Report(), secrets_of_process(variables)
     path = None if isinstance(source, Mapping) else Path(source)

@@ -168,7 +168,7 @@ class Context:
 
         A component that calls the user's code is not created, and none where code is forbidden. One
         that reads a file, or one that is `late`, is created only if the config has a problem
-        anyway: both take time.
+        anyway: both take time. Other errors of ragbench than OptionError are left to the run.
 
         Args:
             entry: The entry of the component.

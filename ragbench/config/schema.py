@@ -297,7 +297,8 @@ class NamedMetric:
 
     Attributes:
         metric: The metric with its options; paths are absolute.
-        row: Position of its name in the list, from 0; the metrics of a group share it.
+        row: Position of its name among the names without a problem, from 0; the metrics of a group
+            share it.
         place: Where its name stands.
     """
 

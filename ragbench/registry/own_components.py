@@ -211,13 +211,16 @@ def plain_signature(
         inputs_text: These inputs in words: `(prediction, references)`.
 
     Raises:
-        OptionError: It is no function, has another number of inputs, a keyword-only parameter
-            without a default, or `*args` or `**kwargs`.
+        OptionError: It is no function, does not tell its parameters, as some in C, has another
+            number of inputs, a keyword-only parameter without a default, or `*args` or `**kwargs`.
     """
     allowed = f"a function of {inputs_text}, and of options with a default"
     if not inspect.isroutine(function):
         raise OptionError(owner, "", type(function).__name__, allowed)
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError as error:  # a function in C need not tell its parameters
+        raise OptionError(owner, "", function.__name__, allowed) from error
     positional = [
         p
         for p in signature.parameters.values()

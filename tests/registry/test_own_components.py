@@ -1,10 +1,12 @@
 """A class, an object or a function of the user's becomes a component."""
 
+import math
+
 import pytest
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import adapt
-from ragbench.registry.own_components import make_object
+from ragbench.registry.own_components import make_object, plain_signature
 
 
 class Mine:
@@ -76,3 +78,8 @@ def test_a_class_in_c_without_a_signature_is_called_all_the_same():
     assert make_object("builtins:dict", {"a": 1}, "retriever 'mine'") == {"a": 1}
     with pytest.raises(AdapterError, match="retriever 'mine': builtins:int: TypeError"):
         make_object("builtins:int", {"a": 1}, "retriever 'mine'")
+
+
+def test_a_function_in_c_without_a_signature_is_no_plain_function():
+    with pytest.raises(OptionError, match=r"metric 'mine': found 'hypot', allowed: a function of"):
+        plain_signature(math.hypot, "metric 'mine'", (1, 2), "(prediction, references)")
