@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ragbench.errors import OptionError
+from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
@@ -113,7 +113,13 @@ class Measure:
         that it does not support; AdapterError if code of the user fails.
         """
         cutoff = {} if self.k is None else {"k": self.k}
-        return self.kernel(record, **self.options, **cutoff)
+        try:
+            return self.kernel(record, **self.options, **cutoff)
+        except Exception as error:  # code of the user's may raise anything
+            if isinstance(error, RagbenchError) or self.kernel.__module__.startswith("ragbench."):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            raise AdapterError(f"measure '{self.label}': {reason}") from error
 
     def signature_parts(self, ranked: base.RankedGrades | None = None) -> dict[str, Any]:
         """Return option -> value, defaults included, for signatures.

@@ -122,7 +122,7 @@ def gather(
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     """Return document -> subtopics with a grade of 1 or above.
 
-    A document without any has an empty list.
+    `judged` is document -> subtopic -> grade. A document without any has an empty list.
     """
     return {
         document: [topic for topic, grade in topics.items() if grade >= 1]
@@ -257,7 +257,8 @@ def score_run(
         OptionError: An unknown measure, a measure of texts or places of passages, a rule with a
             wrong value, or a measure that cannot average over ties.
         TypeError: An unknown rule.
-        DataError: The run or qrels are malformed, or lack subtopics that a measure needs.
+        DataError: The run or qrels are malformed, or lack subtopics that a measure needs; or the
+            code of a measure cannot be imported.
         AdapterError: A measure of the user fails.
 
     Example:
@@ -345,6 +346,7 @@ def score_passages(
         OptionError: A measure cannot average over ties, or its tokenizer is unknown.
         MissingExtra: A tokenizer needs a package that is not installed.
         ValueError: The two lists of `retrieved` have different lengths.
+        AdapterError: A measure of the user fails.
 
     Example:
         >>> from ragbench.score.retrieval.notation import parse_measures

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ragbench.errors import OptionError
+from ragbench.errors import AdapterError, OptionError
 from ragbench.records.codec import to_json
+from ragbench.score.retrieval.base import measure
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Cause, Qrels, Run
 
@@ -140,3 +141,14 @@ def test_largest_grade_is_in_the_signature_of_err():
 def test_rules_that_are_not_there(rules):
     with pytest.raises(OptionError, match=r"found ('nan'|'drop'|'random'|8), allowed: "):
         score_run(RUN, QRELS, ["map"], **rules)
+
+
+@measure("failing", range=(0.0, 1.0))
+def failing(ranked, *, k=None):
+    raise ZeroDivisionError("no documents")
+
+
+def test_an_exception_of_a_measure_of_the_user_names_the_measure():
+    message = r"measure 'python:.*:failing@5': ZeroDivisionError: no documents"
+    with pytest.raises(AdapterError, match=message):
+        score_run(RUN, QRELS, [f"python:{__name__}:failing@5"])
