@@ -241,14 +241,14 @@ class _Reading(NamedTuple):
     noise: float
 
     def expect(self, questions: BoolArray) -> tuple[float, float]:
-        """Return (mean, variance) of the right answers to some questions.
+        """Return (mean, variance) of the number of right answers to some questions.
 
         This is the difference estimator: the answers of the control to these questions, plus the
         mean difference between pairs and control over the questions that pairs read so. The control
         tells how hard these questions are, the difference what further passages change. The
         variance has the noise of the new answers, of the control, and of the mean difference.
-        Without a pair that reads so, the mean is that of the control, and the variance n² / 4,
-        which allows for any number.
+        Without a pair that reads so, the mean is the sum of the answers of the control, and the
+        variance n² / 4, which allows for any number. No questions give (0, 0).
 
         References:
             Sarndal, Swensson and Wretman (1992), Model assisted survey sampling, 6.3.

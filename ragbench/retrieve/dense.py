@@ -152,6 +152,7 @@ class Dense(Retriever):
                 link.
             MissingExtra: A package is not installed.
             OptionError: The model or the device does not exist.
+            AdapterError: On workers, an error of the model.
         """
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")

@@ -103,8 +103,9 @@ class Fusion(Retriever):
     ) -> list[list[ScoredDocument]]:
         """Return for each query the `top_k` documents with the highest fused scores.
 
-        Best first, in the order of the queries; a query without hits has an empty list. A hit keeps
-        the text and title of the first ranking that has its text.
+        Best first, in the order of the queries; a query without hits has an empty list. All hits of
+        `rankings` count: a run cuts them at `depth`. A hit keeps the text and title of the first
+        ranking that has its text.
 
         Raises:
             AdapterError: A method that adds scores meets a hit without a finite score, or, with

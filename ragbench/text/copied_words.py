@@ -16,9 +16,9 @@ _QUESTION_WORDS = frozenset(
 def copied_words(question: str, title: str, text: str) -> tuple[int, int] | None:
     """Return (words of a question that one sentence has, at most; words of the question).
 
-    None if these are at most 90 % of the words: the question is no copy. Question words such as
-    `which` do not count. A question of fewer than 5 other words is no copy, because a sentence may
-    have these by chance.
+    None if the first number is at most 90 % of the second: the question is no copy. Question words
+    such as `which` do not count. A question of fewer than 5 other words is no copy, because a
+    sentence may have these by chance.
 
     Args:
         question: Text of the question.
