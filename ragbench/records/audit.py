@@ -118,7 +118,7 @@ class AnchoredLabel(Record):
     """Gold quote of a question, and its place after the documents changed.
 
     Attributes:
-        status: Key of `LABEL_STATUSES`.
+        status: Key of `LABEL_STATUSES`: `kept`, `moved`, `split`, `merged` or `gone`.
         place: Row of the label, as `file:line`.
         query_id: The question.
         document: The document that the label names.

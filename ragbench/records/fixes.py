@@ -196,7 +196,8 @@ class PricedChange(Record):
     gain is above 0.
 
     Attributes:
-        kind: Kind of the change.
+        kind: `retriever`, `reranker`, `rrf`, `weighted`, `near_duplicates`, `neighbours`,
+            `passages`, `refusal` or `perfect_reranker`.
         text: The change in words: `fuse with minilm (rrf)`.
         retriever: Retriever after the change; None for a fusion, a bound and a change in your code.
         fusion: Fusion after the change; None without one.

@@ -180,8 +180,9 @@ class JudgedClaim:
     Attributes:
         text: Claim as one sentence.
         whose: Text that makes the claim.
-        ruling: Statement of the passages together; None if they were not compared. A claim that one
-            passage supports and another contradicts is supported.
+        ruling: Statement of the passages together: `supported`, `contradicted` or `not_mentioned`;
+            None if they were not compared. A claim that one passage supports and another
+            contradicts is supported.
         passages: Numbers of the passages that support the claim, alone or together, from 1.
         against: Numbers of the passages that contradict the claim.
         other: Statement of the reference about a claim of the answer, or of the answer about a
@@ -274,7 +275,7 @@ class Verdict:
         level: Level on the scale of the rubric; None if the rubric has no scale.
         reasoning: Reasons in the words of the judge; for a failed verdict, the error.
         status: Whether there is a score.
-        cause: Word of the cause, such as `no_reference` or `unreadable`.
+        cause: Word of the cause, such as `no_reference` or `unreadable`; `scored` with a score.
         raw: Replies of the judge, a paragraph each; empty for judges without a model.
         model: Name of the model as its server reports it, several joined by `+`; empty for judges
             without a model.

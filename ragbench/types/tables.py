@@ -112,7 +112,10 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
 
 
 def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects."""
+    """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects.
+
+    Missing cells stay as the library gives them, such as NaN or None.
+    """
     for method in ("tolist", "to_list", "to_pylist"):  # pandas and NumPy, polars, Arrow
         if callable(getattr(column, method, None)):
             return list(getattr(column, method)())
