@@ -130,7 +130,7 @@ def _raise_at_caller(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for `*.ragbench.yaml` files; None for other files."""
+    """Return a collector for `*.ragbench.yaml` and `*.ragbench.yml` files; None for other files."""
     if not file_path.name.endswith(_SUFFIXES):
         return None
     collector: pytest.Collector = ExperimentFile.from_parent(parent, path=file_path)

@@ -190,7 +190,7 @@ def _address_spans(text: str, *, strict: bool) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of the logins and the secret parts of queries in addresses.
 
     With `strict`, a user without a password and a long value of a query count as secrets: in an
-    address that is an option of a config, they are keys.
+    address that is an option of a config, they are keys. Logins come first, then queries.
     """
     for match in _USER.finditer(text):
         if ":" in match[0] or (strict and len(match[0]) >= _SHORTEST_IN_URL):

@@ -106,7 +106,10 @@ class Signature:
 
 
 def _word(value: Any) -> str:
-    """Format the value of a part; `|` and line breaks, which separate parts, are escaped."""
+    """Return the text of a part: `yes` or `no` for True and False, else that of `str`.
+
+    `|` and line breaks, which separate parts, are escaped as `%7C` and `%0A`.
+    """
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return text.replace("|", "%7C").replace("\n", "%0A")
 

@@ -125,8 +125,9 @@ def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
 
 
 def _write_page(target: Path, labels: JudgedLabels, collection: Collection, config: Path) -> None:
-    """Write the page to grade doubtful passages, and print its name; none without such passages.
+    """Write the page to grade doubtful passages; a note on stderr has its name.
 
+    Without such passages nothing is written, and the note says so.
     An existing file is replaced. `config` stands in the command that the page shows. Raises a
     DataError if the page cannot be written.
     """
@@ -150,7 +151,8 @@ def _write_page(target: Path, labels: JudgedLabels, collection: Collection, conf
 def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> None:
     """Print the agreement of people with the judge, and write the corrected judgements.
 
-    `target` None writes nothing; a file that has them already is written again.
+    `target` None writes nothing; a file that has them already is written again. A note on stderr
+    has its name.
 
     Raises:
         DataError: The sheet cannot be read, or the file cannot be written, or exists and holds
@@ -171,7 +173,10 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
 
 
 def _print_repair(repair: Repair, target: Path | None, *, as_json: bool) -> None:
-    """Print the labels of a repaired table, and the name of the file if there is one."""
+    """Print the labels of a repaired table, or with `as_json` its record as JSON.
+
+    A note on stderr has the name of the file `target`, if it is not None.
+    """
     output.print_record(repair, repair_lines(repair), as_json=as_json)
     if target is not None:
         has = "has" if repair.open_rows == 1 else "have"

@@ -93,8 +93,8 @@ def _write(
 def draw_sheet(request: Request, n: int, **options: Any) -> None:
     """Draw n answers per rubric at random, and write the sheet to label; .html is a page for it.
 
-    A .json file is a list of rows, all other files are CSV. `options` are `unit`, `systems` and
-    `where` of `sheet.draw`.
+    A .json file is a list of rows, all other files are CSV; without a file, CSV goes to stdout.
+    Notes on stderr count the rows. `options` are `unit`, `systems` and `where` of `sheet.draw`.
 
     Raises:
         UsageError: The file exists: it may hold labels.

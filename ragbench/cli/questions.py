@@ -312,7 +312,7 @@ def _ask(
     options: QuestionModelOptions,
     budget: llm.Budget,
 ) -> list[base.QuestionCandidate]:
-    """Return the candidates of all kinds from the model; print the calls and their cost.
+    """Return the candidates of all kinds from the model; a note on stderr has calls and cost.
 
     `counts` has the number of questions of each kind; candidates are in their order, those that
     failed a check among them. DataError if a file of prices, or the cache, cannot be read;

@@ -183,7 +183,8 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
 def _notes(scored: ScoredFile, rules: Rules) -> Iterator[str]:
     """Yield notes on queries and documents that the means count as 0 or leave out.
 
-    Counts of 0 have no note.
+    Counts of 0 have no note; removed unjudged documents (`rules.judged_only`) have one without a
+    count, the first.
     """
     counts = scored.evaluation.counts
     if rules.judged_only:

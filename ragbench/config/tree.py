@@ -379,7 +379,10 @@ class Node:
         return replace(self, value={**self.entries, key: KeyEntry(place, node)})
 
     def without(self, key: str) -> Node:
-        """Return a copy of the mapping without a key, which need not exist."""
+        """Return a copy of the mapping without a key, which need not exist.
+
+        Of a node that is no mapping, an empty mapping.
+        """
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
 

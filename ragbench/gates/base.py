@@ -420,8 +420,8 @@ class SystemGate(Gate):
     def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
         """Return the run's name of the score or cost, and the systems of the run that have it.
 
-        In the order of the run; every system has costs, and any score. A score that no system has
-        keeps the name of the gate.
+        In the order of the run. A gate on a cost, or on no certain score, gets all systems, also
+        those whose cost is not known. A score that no system has keeps the name of the gate.
         """
         systems, score = run.scored.systems, self.about
         if self.score is not None:

@@ -143,8 +143,8 @@ class CostComparison:
     def cheapest(self) -> CheapestSystem | None:
         """Return the cheapest system that is surely within the margin, for the best system.
 
-        None if no system is cheaper than the best one, or the cost of that is not known. `system`
-        of the result is None if no cheaper system is surely within the margin.
+        `self.system` counts as the best one. None if no system is cheaper, or its cost is not
+        known. `system` of the result is None if no cheaper system is surely within the margin.
         """
         best, (cost, costs), cheaper = self.system, self.costs, self.cheaper
         if not cheaper:
