@@ -132,7 +132,8 @@ def _combined(
 ) -> tuple[float | None, Ends | None]:
     """Return the macro mean of estimates and its interval; None where one part lacks it.
 
-    A mean of the other parts would hide the collection where the system has no value.
+    A mean of the other parts would hide the collection where the system has no value. OptionError
+    without parts.
     """
     mean, lower, upper = stats.macro_mean(
         [

@@ -73,7 +73,7 @@ def place_rankings(
     stands there, else at the first place of its text; white space does not matter. One without text
     is the whole document. The text of a hit without a document of the corpus is searched in all
     documents; a gold document of the query comes first. Without a corpus, positions are taken as
-    they are.
+    they are, and a hit without them has no place.
 
     Args:
         rankings: Hits of each query, best first.
