@@ -89,7 +89,10 @@ def command(
 
 
 def _render(result: Comparison, form: str) -> str:
-    """Return a comparison as text in one of `_FORMATS` but junit; a KeyError for another one."""
+    """Return a comparison as text in one of `_FORMATS` but junit, with a line end.
+
+    KeyError for another format.
+    """
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 

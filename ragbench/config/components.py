@@ -220,7 +220,9 @@ def _build(
 ) -> Component:
     """Return the component from its valid values.
 
-    Foreign code without a time limit gets `PYTHON_TIMEOUT`.
+    Foreign code without a time limit gets `PYTHON_TIMEOUT`. Values that do not go to the
+    constructor are fields of the component; `concurrency` and `version` of a type that is no
+    `python:` one are fields in any case.
 
     Args:
         name: Its name in the config.

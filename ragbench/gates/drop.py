@@ -392,8 +392,9 @@ def power_text(power: Power, n_units: int, unit: str, change: str, alternative: 
 class Drop(Change):
     """The mean of a score did not drop by more than `max_drop`.
 
-    It is undecided if the interval includes a drop by `max_drop`, or if failed queries could turn
-    it. Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
+    It is undecided if the interval includes a drop by `max_drop`, if failed queries could turn it,
+    or if no query has a score in both. Fewer than 10 clusters are undecided too, except by the
+    mean. Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
     `decide_systems(run)` yields a decision for each system, and raises KeyError if `run.baselines`
     lacks the file.
 
