@@ -11,13 +11,16 @@ help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 CONSTRAINTS ?= constraints.txt
-# Nothing is compiled ahead: Python does so on first use, for what is used.
+# Nothing is compiled ahead: Python does so on first use, for what is used. The pip of Python 3.11
+# takes half a minute longer to choose the versions.
 setup:  ## make .venv with all that the tests need; CONSTRAINTS=requirements.lock: as locked
 	python3 -m venv $(VENV)
+	$(BIN)/pip install -q -U pip
 	$(BIN)/pip install -q --no-compile -e '.[test]' -c $(CONSTRAINTS)
 
 setup-core:  ## make .venv without torch, Ray, browser and servers: enough for `make fast`
 	python3 -m venv $(VENV)
+	$(BIN)/pip install -q -U pip
 	$(BIN)/pip install -q --no-compile -e '.[test-core]'
 
 fix:  ## format, and mend what the linter can mend

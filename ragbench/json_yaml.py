@@ -119,7 +119,9 @@ def _parse_yaml(text: str, *, typed: bool) -> object:
     import yaml
 
     try:
-        loader = yaml.SafeLoader if typed else yaml.BaseLoader
+        # of libyaml, where PyYAML was built with it: ten times as fast
+        name = "SafeLoader" if typed else "BaseLoader"
+        loader = getattr(yaml, f"C{name}", None) or getattr(yaml, name)
         value: object = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

@@ -38,7 +38,7 @@ def test_the_hash_moves_with_every_word(tmp_path):
     ("name", "content", "error", "message"),
     [
         ("qaa", None, OptionError, "openai: prompt: found 'qaa', allowed: qa, or .*mean 'qa'"),
-        ("a.yaml", "user: [", DataError, r"a\.yaml:1: no YAML"),
+        ("a.yaml", "user: [", DataError, r"a\.yaml:\d: no YAML"),
         ("a.yaml", "system: x", DataError, "no prompt: found {'system': 'x'}"),
         ("a.yaml", "user: '{{ question }}'\nsytem: x", DataError, "'sytem': 'x'}"),
         ("a.yaml", "user: '{{ question }}'\nsystem: 3", DataError, "'system': 3}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -63,3 +64,21 @@ def serve():
 def quick_backoff(monkeypatch):
     """Tries follow one another in milliseconds where the server does not say when."""
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
+
+
+@pytest.fixture
+def logged():
+    """What any library logs, at any level: a list of lines that grows."""
+    lines = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            lines.append(f"{record.levelname} {self.format(record)}")
+
+    root, handler = logging.getLogger(), Handler()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lines
+    root.removeHandler(handler)
+    root.setLevel(level)

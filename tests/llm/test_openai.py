@@ -1,6 +1,5 @@
 """The real openai client over HTTP against a server that does everything servers do."""
 
-import logging
 import math
 import ssl
 
@@ -296,12 +295,11 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monk
 SECRET = "sk-planted-0123456789abcdef"
 
 
-def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, caplog):
+def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, logged):
     """A server that repeats the key in errors and in replies; logs at their loudest."""
     from ragbench.llm import Replies
 
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    caplog.set_level(logging.DEBUG)
 
     def script(request, times_asked):
         if "fail" in request["messages"][0]["content"]:
@@ -319,7 +317,7 @@ def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, caplog)
     assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
     assert reply.text == stored.text == "your key is ${OPENAI_API_KEY}"
     shown = f"{caught.value} {caught.value.attempts} {caught.getrepr(showlocals=True)} {engine!r}"
-    assert SECRET not in shown + caplog.text
+    assert SECRET not in shown + str(logged)
     assert SECRET.encode() not in on_disk
 
 
