@@ -198,7 +198,8 @@ def cause_of_answer(
     nothing else tells. A failed answer is `failed`, one that was not asked for `unknown`; a right
     answer is `right` even if it refuses or its passages lack the gold. Another answer has the loss
     of its passages, if these lack the gold; else a refusal is `refused`, and a wrong answer is
-    `unsupported`, `not_used` or `unknown`.
+    `unsupported`, `not_used` or `unknown`. One without a gold answer is `right` if a judge found it
+    supported, `unsupported` if not, and else `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
