@@ -18,7 +18,7 @@ def example() -> tuple[dict[str, Any], dict[str, Any]]:
     return summary(), comparisons()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
     from tests.report.chromium import launched
 
@@ -26,14 +26,31 @@ def browser():
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def window(browser):
-    """Where the tests of a module open their pages, one after the other."""
+    """Where the tests open their pages, one after the other."""
     from tests.report.chromium import tab
 
     page = tab(browser)
     yield page
     page.context.close()
+
+
+@pytest.fixture(scope="package")
+def unguarded_window(browser):
+    """A page without a policy of content: axe-core is a script from elsewhere."""
+    from tests.report.chromium import tab
+
+    page = tab(browser, bypass_csp=True)
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def unguarded(unguarded_window):
+    """That page, empty again after the test."""
+    yield unguarded_window
+    unguarded_window.goto("about:blank")
 
 
 @pytest.fixture

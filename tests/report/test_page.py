@@ -356,21 +356,18 @@ def assert_accessible(page):
 
 
 @pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
-def test_accessible_at_every_width_in_light_and_dark(made, browser, fragment):
-    page = tab(browser, bypass_csp=True)
-    load(page, made, fragment)
+def test_accessible_at_every_width_in_light_and_dark(made, unguarded, fragment):
+    load(unguarded, made, fragment)
     if "q1" in fragment:
-        title(page, 1)
+        title(unguarded, 1)
 
-    assert_accessible(page)
-    page.context.close()
+    assert_accessible(unguarded)
 
 
-def test_what_to_change_leads_to_its_questions(finished_quickstart, browser):
+def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):
     """The change that the command names, on the page of a real run."""
     [path] = (finished_quickstart.folder / "runs/quickstart").glob("2*/report.html")
-    page = tab(browser, bypass_csp=True)
-    load(page, path)
+    page = visit(path)
     heading = page.get_by_role("heading", name="what to change", exact=True)
     chapter = page.locator("section", has=heading)
 
@@ -391,7 +388,6 @@ def test_what_to_change_leads_to_its_questions(finished_quickstart, browser):
     expect(page.locator("#list li", has=page.locator("[aria-current]")).locator("b")).to_have_text(
         query
     )
-    page.context.close()
 
 
 def test_a_point_of_the_picture_opens_its_query(made, visit):

@@ -12,7 +12,7 @@ from ragbench.records.causes import CAUSES
 from ragbench.report.page import html
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect, tab
+from tests.report.chromium import expect
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -210,15 +210,14 @@ def crowd(n):
 
 
 @pytest.mark.parametrize("n", [0, 200])
-def test_a_brief_page_is_one_sheet_of_paper(tmp_path, browser, n):
+def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
     """Printed by the browser: one page, with the first sentence and all that stands below it."""
     pypdf = pytest.importorskip("pypdf", reason="pypdf counts the sheets")
     path = tmp_path / "brief.html"
     html.write_brief(path, *(crowd(n) if n else records(example.summary(), example.comparisons())))
-    page = tab(browser)
-    page.goto(path.as_uri())
-    (tmp_path / "brief.pdf").write_bytes(page.pdf(prefer_css_page_size=True))
-    page.context.close()
+    window.goto(path.as_uri())
+    (tmp_path / "brief.pdf").write_bytes(window.pdf(prefer_css_page_size=True))
+    window.goto("about:blank")
 
     (sheet,) = pypdf.PdfReader(tmp_path / "brief.pdf").pages
     text = sheet.extract_text()

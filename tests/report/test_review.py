@@ -12,7 +12,7 @@ from tests.calibration.trial import judged
 from tests.chat_server import ChatServer
 from tests.cli.test_audit_judge import DOCUMENTS, audit, level, write_set
 from tests.commands import run_command
-from tests.report.chromium import expect, looks, tab, violations
+from tests.report.chromium import expect, looks, violations
 from tests.report.strategies import HOSTILE
 from tests.score.judge.scripted import Script
 
@@ -247,11 +247,10 @@ def test_doubtful_gold_is_graded_with_keys_saved_and_read_back(tmp_path, visit, 
 
 
 @pytest.mark.parametrize("name", ["review.html", "sheet.html"])
-def test_the_page_is_accessible_in_both_colours(rows, sheet, browser, name):
-    page = tab(browser, bypass_csp=True)
+def test_the_page_is_accessible_in_both_colours(rows, sheet, unguarded, name):
+    page = unguarded
     page.goto(((rows if name == "review.html" else sheet)[0] / name).as_uri())
     expect(page.locator("#review")).to_be_visible()
     for width, scheme in looks(page):
         assert violations(page) == [], (width, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.context.close()
