@@ -1,4 +1,8 @@
-"""The programs of docs/integrations.md print what the page says, where the tool is installed."""
+"""The programs of docs/integrations.md print what the page says, where the tool is installed.
+
+That of MLflow runs beside the export to it, in `tests/report/test_exports.py`: to import MLflow and
+to create its store take seconds.
+"""
 
 import importlib.util
 import os
@@ -10,9 +14,8 @@ import pytest
 
 from tests.notebook import programs
 
-# Program -> the package that it needs; CI installs the first two.
+# Program -> the package that it needs; CI installs the first.
 TOOLS = {
-    "mlflow": "mlflow",
     "pydantic": "pydantic_evals",
     "langsmith": "langsmith",
     "inspect": "inspect_ai",
@@ -23,7 +26,6 @@ TOOLS = {
 ENVIRONMENT = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",
     "LANGSMITH_TRACING": "false",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
     "PYTHONWARNINGS": "default",
 }
 
@@ -35,7 +37,15 @@ def files(repository):
 
 
 def test_every_program_has_a_test(repository):
-    assert {*files(repository)} == {"bridge.py", *(f"{tool}_scores.py" for tool in TOOLS)}
+    tools = ("mlflow", *TOOLS)
+    assert {*files(repository)} == {"bridge.py", *(f"{tool}_scores.py" for tool in tools)}
+
+
+def output_lines(program):
+    """The lines that the page says a program prints."""
+    lines = re.findall(r"^# (.*)$", program.split("print(")[1], re.MULTILINE)
+    assert lines
+    return lines
 
 
 @pytest.mark.slow
@@ -54,6 +64,5 @@ def test_the_program_prints_what_the_page_says(repository, tmp_path, tool):
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr[-2000:]
-    expected = re.findall(r"^# (.*)$", program.split("print(")[1], re.MULTILINE)
-    assert expected
+    expected = output_lines(program)
     assert [line for line in done.stdout.splitlines() if line in expected] == expected, done.stdout

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import runpy
 import shutil
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ from ragbench.report.export.otel import read_trace_id
 from ragbench.report.score_tables import render_csv, render_latex, render_markdown
 from ragbench.testing import ChatServer
 from tests.commands import run_command
+from tests.test_integrations import files, output_lines
 
 TRACES = {
     "0af7651916cd43dd8448eb211c80319c": ("Which moon is hot?", "Io is hot."),
@@ -499,16 +501,49 @@ def test_names_are_those_that_mlflow_takes_and_never_equal():
     assert metric_names(scores[::-1]) == names
 
 
+@pytest.fixture(scope="module")
+def mlflow_folder(tmp_path_factory):
+    """The folder of a store of MLflow, `mlflow.db`, which the first test that runs creates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        pytest.importorskip("mlflow", reason="MLflow is the user's own package")
+        pytest.importorskip("alembic", reason="a SQLite store needs all of MLflow")
+        yield tmp_path_factory.mktemp("mlflow")
+
+
+@pytest.fixture
+def store(mlflow_folder, monkeypatch):
+    """The address of that store, whose folder is the working directory."""
+    uri = f"sqlite:///{mlflow_folder / 'mlflow.db'}"
+    monkeypatch.chdir(mlflow_folder)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    return uri
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the packages of MLflow
-def test_mlflow_has_a_run_per_system_and_nothing_behind_a_link(run, summary, tmp_path, monkeypatch):
-    pytest.importorskip("mlflow", reason="MLflow is the user's own package")
-    pytest.importorskip("alembic", reason="a SQLite store needs all of MLflow")
+def test_the_program_of_the_page_on_mlflow_prints_what_the_page_says(
+    repository, mlflow_folder, store, monkeypatch, capsys
+):
+    import mlflow
+
+    texts = files(repository)
+    for name in ("bridge.py", "mlflow_scores.py"):
+        (mlflow_folder / name).write_text(texts[name], encoding="utf-8")
+    monkeypatch.syspath_prepend(mlflow_folder)
+    runpy.run_path("mlflow_scores.py", run_name="__main__")
+    mlflow.set_tracking_uri(None)
+
+    expected = output_lines(texts["mlflow_scores.py"])
+    printed = capsys.readouterr().out
+    assert [line for line in printed.splitlines() if line in expected] == expected, printed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages of MLflow
+def test_mlflow_has_a_run_per_system_and_nothing_behind_a_link(run, summary, tmp_path, store):
     from mlflow.tracking import MlflowClient
 
-    store = f"sqlite:///{tmp_path / 'store.db'}"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     copied = shutil.copytree(run, tmp_path / "run")
     (tmp_path / "private").write_text("not for MLflow", encoding="utf-8")
     (copied / "report.html").unlink()
