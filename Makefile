@@ -31,8 +31,9 @@ lint:  ## check style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types:  ## check types, strictly
+types:  ## check types, strictly, and those of the programs of docs/
 	$(BIN)/mypy
+	$(BIN)/python -m tests.notebook
 
 imports:  ## check the direction of imports, and that none go round in a circle
 	$(BIN)/lint-imports --no-cache

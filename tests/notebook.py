@@ -1,7 +1,14 @@
-"""Programs of the docs, run as cells of a notebook are: in a loop that runs already."""
+"""Programs of the docs, run as cells of a notebook are: in a loop that runs already.
+
+`python -m tests.notebook`, a part of `make types`, checks their types strictly with mypy.
+"""
 
 import asyncio
 import re
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +25,29 @@ def programs(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def installed(program: str) -> bool:
+    """Return True if the frameworks that a program imports are installed."""
+    names = re.findall(r"^from (fastapi|langchain_core)", program, re.MULTILINE)
+    return all(map(find_spec, names))
+
+
+def check_types(repository: Path) -> int:
+    """Check the types of all programs but those of integrations; return the exit code of mypy.
+
+    To analyse MLflow and its like takes minutes, and `tests/test_integrations.py` runs their
+    programs.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for page in sorted({*PAGES} - {"docs/integrations.md"}):
+            for number, program in enumerate(filter(installed, programs(repository / page))):
+                files.append(Path(folder, f"{Path(page).stem}_{number}.py"))
+                files[-1].write_text(program, encoding="utf-8")
+        # with the cache that mypy has just filled: to analyse the package anew takes 15 seconds
+        command = [sys.executable, "-m", "mypy", "--strict", *map(str, files)]
+        return subprocess.run(command, cwd=repository, check=False).returncode
+
+
 def run_cell(program: str, page: str, names: dict[str, Any]) -> None:
     """Run a program in a running loop; its names are added to those given."""
 
@@ -25,3 +55,7 @@ def run_cell(program: str, page: str, names: dict[str, Any]) -> None:
         exec(compile(program, page, "exec"), names)
 
     asyncio.run(cell())
+
+
+if __name__ == "__main__":
+    sys.exit(check_types(Path.cwd()))

@@ -1,49 +1,15 @@
-"""Every Python program of the docs: its types hold, and it runs as a cell of a notebook does."""
-
-import re
-import subprocess
-import sys
-from pathlib import Path
+"""Every Python program of the docs runs as a cell of a notebook does; `make types` checks types."""
 
 import pytest
 
 from tests.chat_server import ChatServer
-from tests.notebook import PAGES, programs, run_cell
+from tests.notebook import PAGES, installed, programs, run_cell
 from tests.score.judge.scripted import Script
-
-
-def installed(program):
-    try:
-        for name in re.findall(r"^from (fastapi|langchain_core)", program, re.MULTILINE):
-            __import__(name)
-    except ImportError:
-        return False
-    return True
 
 
 def test_every_page_with_a_program_is_here(repository):
     pages = [*(repository / "docs").glob("*.md"), repository / "README.md"]
     assert {str(page.relative_to(repository)) for page in pages if programs(page)} == {*PAGES}
-
-
-@pytest.mark.slow
-def test_the_programs_are_typed_strictly(repository, tmp_path):
-    files = []
-    # to analyse MLflow and its like takes minutes; tests/test_integrations.py runs their programs
-    for page in sorted({*PAGES} - {"docs/integrations.md"}):
-        for number, program in enumerate(programs(repository / page)):
-            if installed(program):
-                files.append(tmp_path / f"{Path(page).stem}_{number}.py")
-                files[-1].write_text(program, encoding="utf-8")
-
-    # with the cache of `make types`: to analyse the package anew takes most of a minute
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", *map(str, files)],
-        capture_output=True, text=True, check=False, cwd=repository,
-    )  # fmt: skip
-
-    assert len(files) >= len(PAGES)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.costly
