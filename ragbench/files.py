@@ -30,7 +30,7 @@ _NETWORK = re.compile(
     r"|blobfuse2?|rclone|davfs"
 )
 
-_NO_LINK = "files and folders; of a cache, only its whole folder may be a link"
+_NO_LINK = "plain files and folders; the whole folder of a cache may be a link, or RAGBENCH_CACHE"
 # Default folder of the cache, in the working directory.
 DEFAULT_CACHE = ".ragbench"
 

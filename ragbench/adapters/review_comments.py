@@ -16,6 +16,11 @@ from ragbench.types import Cause
 
 _TIMEOUT_S = 30.0
 _PAGE = 100  # comments of a reply, the most that both APIs give
+# Variable that a job must set itself -> how it does so
+_TOKENS = {
+    "GITHUB_TOKEN": "env: {GITHUB_TOKEN: ${{ github.token }}} in the step",
+    "GITLAB_TOKEN": "a project access token as a masked variable of the project",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +172,7 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
     """Return a variable of the job; DataError if it is missing or empty."""
     if value := environment.get(name):
         return value
-    raise DataError(f"{name} is not set")
+    raise DataError(f"{name} is not set", allowed=_TOKENS.get(name))
 
 
 def _user_name(user: Any) -> object:

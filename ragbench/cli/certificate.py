@@ -308,12 +308,11 @@ def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
         MissingExtra: The loader or a file needs a package that is not installed.
     """
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))
-    for part in ("queries", "answers"):
-        recorded, current = run.data.get(part), collection.fingerprints.get(part)
-        if recorded != current:
-            problem = f"the {part} have changed: fingerprint {recorded} in the run, {current} now"
-            allowed, file = "the data of the run; or make a new run", run.folder / "config.yaml"
-            raise DataError(problem, file=file, allowed=allowed)
+    for part, words in (("queries", "questions"), ("answers", "gold answers")):
+        if run.data.get(part) != collection.fingerprints.get(part):
+            problem = f"the {words} of the data set are not those that were judged"
+            allowed = "the data as they were, or a new run"
+            raise DataError(problem, file=run.folder, allowed=allowed)
     return {
         query.id: sheet.Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries

@@ -296,8 +296,10 @@ def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
     """
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
-        allowed = "a whole run folder"
-        raise DataError(f"no queries.jsonl with {path}", file=run.source, allowed=allowed)
+        problem = (
+            f"no queries.jsonl, whose {path} has the clusters of this run (statistics.cluster)"
+        )
+        raise DataError(problem, file=run.source, allowed="a whole run folder")
     return dict(zip(run.query_ids, labels, strict=True))
 
 

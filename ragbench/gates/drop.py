@@ -209,7 +209,8 @@ class Change(base.MeasureGate):
         baseline = None if baseline is None else self.columns_of(baseline, score)
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
-            reason = f"{self.against or 'the baseline'} has no {score} of {name}; write it again"
+            file = self.against or "the baseline"
+            reason = f"{file} has no {score} of {name}; write it again from a run that has"
             return Decision("undecided", reason)
         try:
             pairs = pair_scores(

@@ -191,7 +191,7 @@ def shown(value: Any) -> str:
     text = repr(value)
     if " at 0x" in text:
         name = type(value).__name__
-        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+        return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -197,8 +197,9 @@ class Chunker:
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             split, noun = getattr(splitter, "split_text", None), "split_text"
             if not callable(split):
-                problem = f"returned {registry.shown(splitter)}"
-                raise AdapterError(f"{owner}: {problem}, allowed: an object with split_text")
+                problem = f"{registry.shown(splitter)} has no method split_text"
+                allowed = "split_text(text), or a function (text), that returns a list of texts"
+                raise AdapterError(f"{owner}: {problem}, allowed: {allowed}")
 
         def cut(text: str) -> list[Chunk]:
             try:

@@ -222,7 +222,7 @@ def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
     code, _, problem = calibrate("--draw", 5, of=folder)
 
     assert code == 2
-    assert "the queries have changed: fingerprint" in problem
+    assert "the questions of the data set are not those that were judged" in problem
 
 
 def test_a_verdict_without_a_prediction_is_an_item_all_the_same(calibrate, tmp_path):

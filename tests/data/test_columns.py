@@ -173,7 +173,8 @@ def test_resolved(present, columns, expected):
             ["question", "user_input"],
             None,
             "logs.csv: columns 'question' and 'user_input' could both be the question; "
-            "allowed: one of them: columns: {question: question}",
+            "allowed: one of them: columns: {question: question} or "
+            "columns: {question: user_input}",
         ),
         (
             ["ask", "answer"],
@@ -186,7 +187,7 @@ def test_resolved(present, columns, expected):
             ["question", "gold", "target"],
             None,
             "logs.csv: columns 'gold' and 'target' could both be the reference; "
-            "allowed: one of them: columns: {reference: gold}",
+            "allowed: one of them: columns: {reference: gold} or columns: {reference: target}",
         ),
         (
             ["question", "answer", "context"],

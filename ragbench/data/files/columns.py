@@ -181,7 +181,8 @@ def resolve_columns(
         candidates = [] if part in mapping else _candidates(part, free, present, holds_ids)
         if len(candidates) > 1:
             both = " and ".join(f"'{column}'" for column in candidates)
-            allowed = f"one of them: columns: {{{part}: {candidates[0]}}}"
+            choices = [f"columns: {{{part}: {column}}}" for column in candidates]
+            allowed = f"one of them: {' or '.join(choices)}"
             problem = f"columns {both} could both be the {part}"
             _report_ambiguity(DataError(problem, file=file, allowed=allowed), doubts)
         if candidates:

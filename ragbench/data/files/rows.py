@@ -386,7 +386,7 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
             raise DataError(problem, file=path, record=f"item {number}", allowed='{"key": ...}')
         yield Entry(str(path), None, values, record=f"item {number}")
     if not rows:
-        raise DataError("the array is empty", file=path)
+        raise DataError("the array is empty", file=path, allowed="[{...}, {...}], a row each")
 
 
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:

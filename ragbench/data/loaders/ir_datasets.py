@@ -13,6 +13,7 @@ from ragbench.registry import Option, nearest
 from ragbench.types import Collection, Document, Qrels, Query
 
 _PARTS = ("doc_id", "query_id", "text", "title", "answers")
+_DOWNLOADED = "a collection in ~/.ir_datasets (IR_DATASETS_HOME), or a network to download it"
 
 
 class IrDatasets:
@@ -57,7 +58,7 @@ class IrDatasets:
         except Exception as error:  # downloads fail in many ways
             reason = str(error).split("\n", 1)[0]
             fault = f"cannot be read: {type(error).__name__}: {reason}"
-            raise DataError(fault, file=self._name, allowed="a downloaded collection") from error
+            raise DataError(fault, file=self._name, allowed=_DOWNLOADED) from error
         ids = {query.query_id for query in judged}
         notes = []
         if n := len(queries) - len(judged):

@@ -249,7 +249,8 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
     # both are iterable, but no list of records
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         problem = kind(items) if not isinstance(items, Mapping) else "a mapping"
-        raise DataError(f"'{part}' is {problem}", file=owner, allowed="a list")
+        allowed = f"a list of mappings with id and text, or of ragbench.{record.__name__}"
+        raise DataError(f"'{part}' is {problem}", file=owner, allowed=allowed)
     for position, item in enumerate(items):
         place = f"{part}[{position}]"
         if not isinstance(item, (record, Mapping)):

@@ -69,8 +69,9 @@ class Lines:
             pass  # not every run has every file
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-        except ValueError as error:  # a damaged summary names a system with a NUL character
-            raise DataError(f"cannot be read: {error}", file=path) from error
+        except ValueError as error:  # a name with a NUL character
+            problem = "no file can have this name of a system: summary.json is damaged"
+            raise DataError(problem, file=path, allowed="the run folder as it was") from error
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the distinct ids, in the order of their first lines."""

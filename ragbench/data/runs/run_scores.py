@@ -249,7 +249,8 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
         DataError: No system has a score, there is no query, or the file cannot be written.
     """
     if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
-        raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
+        allowed = "a run with a score; its questions need gold documents or gold answers"
+        raise DataError("nothing was scored", file=scores.source, allowed=allowed)
     write_file(Path(path), format_baseline(scores, costs=costs))
 
 

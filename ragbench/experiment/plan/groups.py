@@ -208,7 +208,10 @@ def slicings(
             path = field if period is None else period[2]
             values = _values(path, _metadata_of(queries), config.path, place, lists=True)
             if period is not None:
-                values = [_periods(value, period[1], f"{place}: {field}") for value in values]
+                values = [
+                    _periods(value, period[1], f"{place}: {field}: query {query.id}")
+                    for query, value in zip(queries, values, strict=True)
+                ]
             labels = [value or (_NO_VALUE,) for value in values]
             names = sorted(set(chain(*labels)), key=lambda name: (name == _NO_VALUE, name))
             slices.append(Slicing(field, tuple(names), labels))
@@ -275,7 +278,9 @@ def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
     labels: dict[str, None] = {}
     for text in filter(str.strip, times):
         if (time := read_time(text)) is None:
-            allowed = "ISO 8601, such as 2025-10-13T08:00:00Z, or s, ms, us or ns since 1970"
+            allowed = (
+                "ISO 8601, such as 2025-10-13T08:00:00Z, or a number of s, ms, us or ns since 1970"
+            )
             raise DataError(f"'{text}' is no time", record=record, allowed=allowed)
         labels[time.strftime(_PERIODS[period])] = None
     return tuple(labels)

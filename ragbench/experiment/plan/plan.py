@@ -72,7 +72,7 @@ def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collecti
     check_single(config)
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
-    loader = as_loader(cls, options) if is_own else cls(**options)
+    loader = as_loader(cls, options, config.dataset.type) if is_own else cls(**options)
     if isinstance(loader, CorpusReader):
         loader.arrays = ArrayStore(cache_folder(config.cache), config.cache_also, writes=keep)
     collection: Collection = loader.load()

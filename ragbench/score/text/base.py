@@ -503,9 +503,9 @@ def checked_rows(
     for row, (prediction, texts) in enumerate(zip(predictions, gold, strict=True)):
         if prediction is not None and not isinstance(prediction, str):
             raise DataError(f"predictions[{row}]: found {prediction!r}", allowed="a text")
-        for text in texts:
+        for n, text in enumerate(texts):
             if not isinstance(text, str):
-                raise DataError(f"references[{row}]: found {text!r}", allowed="a text")
+                raise DataError(f"references[{row}][{n}]: found {text!r}", allowed="a text")
     return list(zip(predictions, gold, strict=True))
 
 

@@ -217,7 +217,7 @@ def test_bad_inputs_say_where():
         score_texts(["a", "b"], [["a"]], ["bleu"])
     with pytest.raises(DataError, match=r"predictions\[1\]: found 3"):
         score_texts(["a", 3], [["a"], ["b"]], ["bleu"])
-    with pytest.raises(DataError, match=r"references\[0\]: found None"):
+    with pytest.raises(DataError, match=r"references\[0\]\[0\]: found None"):
         score_texts(["a"], [[None]], ["bleu"])
 
 
