@@ -292,9 +292,9 @@ class ExperimentFile(pytest.File):
             raise self.CollectError(str(error)) from error
         if gates_of_file.idle:
             self.warn(pytest.PytestCollectionWarning(gates_of_file.idle))
-        for file, costs in gates_of_file.baselines.items():
+        for file in gates_of_file.baselines:
             yield BaselineItem.from_parent(
-                self, name=f"write {file.name}", file=file, costs=costs, gates=gates_of_file
+                self, name=f"write {file.name}", file=file, gates=gates_of_file
             )
         for gate, system in gates_of_file.tests:
             name = f"{gate.text}[{system}]" if system else gate.text  # like a parameter of pytest
@@ -383,13 +383,13 @@ class BaselineItem(_Item):
 
     Collected with `--ragbench-update` only, one test per baseline file that a gate names. It
     replaces an existing file, also after an incomplete run, but not if nothing was scored, and
-    fails with the message of a `RagbenchError`. With `costs` the file has the costs of the run too.
-    `options` are those of `_Item`: `gates`, and `name` and `parent` of pytest.
+    fails with the message of a `RagbenchError`. `options` are those of `_Item`: `gates`, and `name`
+    and `parent` of pytest.
     """
 
-    def __init__(self, *, file: Path, costs: bool, **options: Any) -> None:
+    def __init__(self, *, file: Path, **options: Any) -> None:
         super().__init__(**options)
-        self.file, self.costs = file, costs
+        self.file = file
 
     def runtest(self) -> None:
         """Run the experiment and write its scores to the baseline file.
@@ -398,7 +398,7 @@ class BaselineItem(_Item):
         """
         from ragbench.experiment.pytest_runs import keep_baseline
 
-        keep_baseline(self.experiment(), str(self.file), costs=self.costs)
+        keep_baseline(self.experiment(), str(self.file))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return file, None for the line, and title: `baseline:` and the test's name."""

@@ -130,8 +130,7 @@ def _summary(result: Comparison) -> Summary:
 @output.command(name="baseline")
 @output.run_argument
 @output.file_option("-o", "--output", "target", required=True)
-@output.flag("--costs")
-def baseline(run: Path, target: Path, costs: bool) -> None:
+def baseline(run: Path, target: Path) -> None:
     """Write the scores of a finished RUN to one small file.
 
     RUN is a run folder, or the folder of an experiment (the newest run). Commit the file; later,
@@ -139,8 +138,6 @@ def baseline(run: Path, target: Path, costs: bool) -> None:
 
     Options:
         target: The file, such as baselines/main.json; an existing file is replaced.
-        costs: Add the time and cost of each query, for gates with max_increase. The file then
-            changes with every run.
     """
     from ragbench.data.runs.run_scores import read_run_scores, write_baseline
     from ragbench.report.text import counted
@@ -148,7 +145,7 @@ def baseline(run: Path, target: Path, costs: bool) -> None:
     scores = read_run_scores(run)
     systems = counted(sum(bool(system.columns) for system in scores.systems.values()), "systems")
     content = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
-    write_baseline(target, scores, costs=costs)
+    write_baseline(target, scores)
     output.echo(f"baseline: {target}: {content}")
     if scores.summary is not None and not scores.summary.complete:
         output.write_notes(

@@ -18,27 +18,10 @@ from ragbench.data.runs.scored_systems import SystemParts, SystemScores
 from ragbench.errors import RagbenchError
 from ragbench.records.score import Kind, SystemScore
 from ragbench.registry import PYTHON
-from ragbench.signature import Signature
 from ragbench.stats import mean_interval
 from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.score_column import aggregate
-
-
-def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
-    """Return the system with a cost as its only column; without columns if it is not known.
-
-    Costs are `latency_ms`, `tokens.input`, `tokens.output` and `usd`. A percentile of a cost, such
-    as `latency_ms.p95`, has the values of the cost. Queries without a value are unscored. Latency
-    is in milliseconds, `usd` in US dollars; lower is better, from 0 on.
-    """
-    values = system.costs.get(cost, system.costs.get(cost.partition(".")[0]))
-    if values is None:
-        return replace(system, columns={})
-    causes = np.where(np.isnan(values), Cause.NO_ANSWER, Cause.SCORED).astype(np.uint8)
-    column = ScoreColumn(cost, values, causes, Signature(cost), "lower", 0.0, math.inf)
-    return replace(system, columns={cost: column})
-
 
 S = TypeVar("S", bound=SystemParts)
 

@@ -72,7 +72,8 @@ def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[Gat
     if subject is None:
         return None, problems
     kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]
-    kind, setting = kinds[0], subject
+    kind = kinds[0]
+    setting = str(values[subject]) if kind.of == "cost" else subject
     if len(kinds) > 1:
         conditions = [key for kind in kinds for key in kind.conditions]
         without = [kind for kind in kinds if not kind.conditions]
@@ -83,7 +84,7 @@ def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[Gat
             if condition is None:
                 return None, problems
             kind = next(kind for kind in kinds if condition in kind.conditions)
-            setting = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
+            setting = condition
     declared = declared_options(kind)
     allowed = sorted(k for k in declared if k in values or k not in kind.conditions)
     problems = [

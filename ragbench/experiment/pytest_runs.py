@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +81,13 @@ class CollectedGates:
         tests: Gate and system of each test, in the order of the gates, then of their systems. The
             system is None for a gate on a judge, or if the config does not name the systems.
         overrides: Keys that the run changes in the file: its gates or their baselines.
-        baselines: Baseline files that the run writes instead of reading them -> True if costs are
-            written too.
+        baselines: Baseline files that the run writes instead of reading them.
         idle: Message on options without an effect, or on a file without gates; empty if none.
     """
 
     tests: Sequence[tuple[Gate, str | None]]
     overrides: Mapping[str, Any]
-    baselines: Mapping[Path, bool] = field(default_factory=dict)
+    baselines: Sequence[Path] = ()
     idle: str = ""
 
 
@@ -111,12 +110,11 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
     against = {index: gate.text("against") or "" for index, gate in enumerate(gates)}
     baseline_of = {index: file for index, file in against.items() if file.endswith(".json")}
     overrides: dict[str, Any] = {}
-    files: dict[Path, bool] = {}
+    files = list[Path]()
     if update and baseline_of:
-        for index, file in baseline_of.items():
-            target = path.parent / file if baseline is None else Path(baseline).absolute()
-            costs = gates[index].get("max_increase") is not None
-            files[target] = costs or files.get(target, False)
+        paths = [path.parent / file for file in baseline_of.values()]
+        # several gates may name one file
+        files = list(dict.fromkeys(paths if baseline is None else [Path(baseline).absolute()]))
         tested = [gate for index, gate in enumerate(gates) if index not in baseline_of]
         overrides = {"gates": [gate.plain() for gate in tested]}
     elif not update and baseline is not None:
@@ -238,8 +236,8 @@ def _explained(
     return failed, undecided
 
 
-def keep_baseline(run: Source, path: str, *, costs: bool = False) -> None:
-    """Write the scores of a run as a baseline file, with its costs if `costs` is set.
+def keep_baseline(run: Source, path: str) -> None:
+    """Write the scores of a run as a baseline file.
 
     For the folder of an experiment its newest run counts. An existing file is replaced.
 
@@ -251,4 +249,4 @@ def keep_baseline(run: Source, path: str, *, costs: bool = False) -> None:
     if not isinstance(folder, (str, Path)):
         problem = f"a baseline of {type(run).__name__}"
         raise DataError(problem, file=path, allowed="an experiment, or a run folder")
-    write_baseline(path, read_run_scores(folder), costs=costs)
+    write_baseline(path, read_run_scores(folder))

@@ -12,7 +12,6 @@ GATES = Family(
         "not_worse": "ragbench.gates.drop:NotWorse",
         "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
-        "increase": "ragbench.gates.increase:CostIncrease",
         "failed": "ragbench.gates.limit:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
         "cheapest": "ragbench.gates.cheapest:Cheapest",

@@ -52,7 +52,7 @@ def few_clusters(n_clusters: int | None) -> str:
 
 
 class Change(base.MeasureGate):
-    """A gate on the difference between a score or cost of a system and that of its baseline.
+    """A gate on the difference between a score of a system and that of its baseline.
 
     Subclasses define `text` and `decide_changes`, and name their conditions. The config puts the
     path of `against` into `file`; without `file`, `against` is the name of a system.
@@ -206,7 +206,6 @@ class Change(base.MeasureGate):
         # the baseline of the run itself has nothing to be compared with
         if baseline is None and source is run.scored and self.against is None:
             return Decision("undecided", f"{name} is the baseline; against: names something else")
-        baseline = None if baseline is None else self.columns_of(baseline, score)
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
             file = self.against or "the baseline"
@@ -214,7 +213,7 @@ class Change(base.MeasureGate):
             return Decision("undecided", reason)
         try:
             pairs = pair_scores(
-                (run.scored, self.columns_of(candidate.system, score), score),
+                (run.scored, candidate.system, score),
                 (source, baseline, baseline_score),
                 run.clusters,
             )
@@ -224,13 +223,6 @@ class Change(base.MeasureGate):
         if sample and not pairs.is_decidable:
             return Decision("undecided", sample)
         return self.decide_pairs(pairs, run.method)
-
-    def columns_of(self, system: SystemScores, score: str) -> SystemScores:
-        """Return a system with the score or cost as one of its columns.
-
-        Here the system itself, as scores are columns already; a gate on costs adds the column.
-        """
-        return system
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision for a system and its baseline, over the same queries.
@@ -283,7 +275,7 @@ class Spread:
     """Observed spread of the changes of queries, or clusters, around their mean.
 
     Attributes:
-        worse_by: Observed mean drop, or increase; negative for an improvement.
+        worse_by: Observed mean drop; negative for an improvement.
         sd: Standard deviation of the units.
         n_units: Number of queries, or clusters.
         size: Mean size of a change, weighted by size. A larger drop means more such changes, and so
@@ -296,7 +288,7 @@ class Spread:
     size: float = 0.0
 
     def sd_at(self, change: float) -> float:
-        """Return the standard deviation if the true mean drop, or increase, were `change`.
+        """Return the standard deviation if the true mean drop were `change`.
 
         Never below the observed one.
         """
@@ -309,7 +301,7 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
 
     Args:
         spread: Observed spread.
-        margin: Allowed drop, or increase.
+        margin: Allowed drop.
         confidence: Level of the interval.
         widest: Largest possible change.
 
@@ -365,7 +357,7 @@ def _detectable(spread: Spread, margin: float, confidence: float, widest: float)
     return high if high <= widest else None
 
 
-def power_text(power: Power, n_units: int, unit: str, change: str, alternative: str = "") -> str:
+def _power_text(power: Power, n_units: int, unit: str) -> str:
     """Return the power in words.
 
     A number that is None becomes `no number of`; the smallest detected change has three digits.
@@ -374,18 +366,16 @@ def power_text(power: Power, n_units: int, unit: str, change: str, alternative: 
         power: The power.
         n_units: Number of queries or clusters.
         unit: `queries` or `clusters`.
-        change: `drop` or `increase`.
-        alternative: Another way to decide than more queries; empty without one.
     """
     needed = power.queries_needed
     equal, observed = (
         "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)
     )
     smallest = power.detectable
-    detected = f"no {change}" if smallest is None else f"a true {change} of {smallest:.3g} or more"
+    detected = "no drop" if smallest is None else f"a true drop of {smallest:.3g} or more"
     return (
         f"to decide (power 0.8): {observed} {unit} if the difference is as observed, "
-        f"{equal} {unit} if the systems are equal{alternative}; the estimate is {power.estimate} "
+        f"{equal} {unit} if the systems are equal, or {_BY_MEAN}; the estimate is {power.estimate} "
         f"the margin; with {n_units} {unit}, {detected} fails in 4 of 5 runs"
     )
 
@@ -531,7 +521,7 @@ class Drop(Change):
         if pairs.clusters is None and math.isfinite(width):
             # planned by the interval itself, which is exact and slow
             power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
-        words = power_text(power, interval.n_units, unit, "drop", f", or {_BY_MEAN}")
+        words = _power_text(power, interval.n_units, unit)
         sure = ", and is surely a drop" if interval.upper < 0 else ""
         why = f"{why} includes a drop of {margin:g}{sure}; {words}"
         return Decision("undecided", why, facts=facts, power=power)

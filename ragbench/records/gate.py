@@ -38,8 +38,8 @@ class Power(Record):
 
     Attributes:
         queries_needed: Queries, or clusters, that would decide.
-        detectable: Smallest true drop, or increase, that fails in 4 of 5 runs with so many queries;
-            None if none does.
+        detectable: Smallest true drop that fails in 4 of 5 runs with so many queries; None if none
+            does.
         estimate: Whether the estimate is within the margin or beyond it.
     """
 
@@ -77,8 +77,7 @@ class Facts(Record):
         kappa: Agreement of a judge and people.
         mean: Mean of a score.
         difference: Mean paired difference of a score, in the direction of the score.
-        increase: Increase of a cost, as a share of the baseline.
-        interval: Interval of the kappa, mean, difference or increase.
+        interval: Interval of the kappa, mean or difference.
         n: Queries with a value, in both runs if two are compared; labelled answers for a kappa.
         n_changed: Queries whose score differs.
         n_worse: Queries that became worse, by as much as counts.
@@ -92,7 +91,6 @@ class Facts(Record):
     kappa: float | None = optional(ABSENT)
     mean: float | None = optional(ABSENT)
     difference: float | None = optional(ABSENT)
-    increase: float | None = optional(ABSENT)
     interval: Ends | None = optional()
     n: int | None = optional()
     n_changed: int | None = optional()

@@ -141,8 +141,6 @@ class BaselineSystem(Record):
         answers: Number of answers to each query; None for one.
         unscored_answers: Query -> score -> cause -> number of its several answers without a value.
             Failed answers leave the value of the query open.
-        cost_columns: Names of the numbers that `costs` has of each query.
-        costs: Query -> its costs; empty if they were not asked for.
     """
 
     retriever: str | None
@@ -151,8 +149,6 @@ class BaselineSystem(Record):
     per_query: Mapping[str, tuple[Any, ...]]
     answers: int | None = optional()
     unscored_answers: Mapping[str, Mapping[str, Mapping[str, int]]] = optional({})
-    cost_columns: tuple[str, ...] = optional(())
-    costs: Mapping[str, tuple[float | None, ...]] = optional({})
 
 
 class BaselineFile(Record):

@@ -49,7 +49,6 @@ WITHOUT_REFERENCE: dict[str, str] = {
     ),
     "ppi_difference": "ppi_py is not among the test packages; tests/stats/test_ppi.py",
     "ppi_mean": "ppi_py is not among the test packages; by hand in tests/stats/test_ppi.py",
-    "queries_for": "a whole number, worked by hand in tests/stats/test_increase.py",
 }
 """Statistic -> why there is nothing to hold it against, and where it is tested instead."""
 
@@ -126,24 +125,6 @@ def _effect_interval(times: int) -> Pairs:
             rng=rng,
         ).confidence_interval
         yield stats.effect_size_interval(d), (theirs.low, theirs.high)
-
-
-def _ratio_of_medians(now: Array, before: Array, axis: int = -1) -> Array:
-    first = {"axis": axis, "method": "inverted_cdf"}
-    return np.quantile(now, 0.5, **first) / np.quantile(before, 0.5, **first)
-
-
-def _increase(times: int) -> Pairs:
-    for seed in range(3, 3 + times):
-        z = np.random.default_rng(seed).standard_normal((2, 201))
-        z[1] = 0.8 * z[0] + 0.6 * z[1]
-        now, before = np.exp(0.5 * z)
-        theirs = scipy.bootstrap(
-            (now, before), _ratio_of_medians, paired=True, method="percentile",
-            n_resamples=4_000, rng=1,
-        ).confidence_interval  # fmt: skip
-        found = stats.increase_interval(now, before, quantile=0.5, resamples=4_000)
-        yield (found.lower, found.upper), (theirs.low - 1, theirs.high - 1)
 
 
 def _needed(distance: float, sd: float, power: float) -> int:
@@ -255,9 +236,6 @@ REFERENCES = [
         "plainly: draw by draw, 20,000, in standard errors",
         0.25,
         _studentized,
-    ),
-    Reference(
-        "increase_interval", "SciPy `bootstrap`, paired medians, 4,000 draws", 0.03, _increase
     ),
     *significance.REFERENCES,
     Reference("cluster_sums", "plainly: a sum for each label", ROUNDING, _sums),

@@ -15,21 +15,21 @@ query with the fingerprints of its question, judgements, gold answers and gold s
 
 Equal scores give equal bytes: queries, systems and scores are sorted, and the file has no time, run
 id or version. A system without any score is left out. Costs differ between runs with equal scores,
-and are written only on request: `cost_columns`, and `costs` with a line per query.
+and are left out too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragbench.data.runs import run_folder, run_lines
-from ragbench.data.runs.run_folder import COST_COLUMNS, read_record, to_json_line
+from ragbench.data.runs.run_folder import read_record, to_json_line
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import write_file
@@ -236,14 +236,12 @@ def column_of(
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 
 
-def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = False) -> None:
+def write_baseline(path: str | Path, scores: ScoredSystems) -> None:
     """Write a baseline file, whole or not at all; missing folders are created.
 
     Args:
         path: The file.
         scores: The systems of a run.
-        costs: Also write the cost of each query, for gates with `max_increase`; costs differ from
-            run to run, and so do the bytes.
 
     Raises:
         DataError: No system has a score, there is no query, or the file cannot be written.
@@ -251,15 +249,15 @@ def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = Fal
     if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
         allowed = "a run with a score; its questions need gold documents or gold answers"
         raise DataError("nothing was scored", file=scores.source, allowed=allowed)
-    write_file(Path(path), format_baseline(scores, costs=costs))
+    write_file(Path(path), format_baseline(scores))
 
 
-def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
+def format_baseline(scores: ScoredSystems) -> str:
     """Return the text of a baseline file, JSON with a line end; see `write_baseline`.
 
     Nothing is checked: without scores it has no system.
     """
-    return f"{_format_json(to_json(baseline_of(scores, costs=costs)), 4)}\n"
+    return f"{_format_json(to_json(baseline_of(scores)), 4)}\n"
 
 
 def _format_json(value: Any, levels: int, indent: str = "") -> str:
@@ -278,11 +276,10 @@ def _format_json(value: Any, levels: int, indent: str = "") -> str:
     return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
 
 
-def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
+def baseline_of(scores: ScoredSystems) -> BaselineFile:
     """Return scores as the record of a baseline file, sorted by query, system and score.
 
-    Systems without scores are left out; `costs` is as in `write_baseline`. Without systems
-    `systems` is empty.
+    Systems without scores are left out. Without systems `systems` is empty.
     """
     prints = scores.fingerprints
     # by id: equal scores give equal bytes, whatever the order of the data set
@@ -301,16 +298,16 @@ def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
         if prints
         else {},
         systems={
-            system.name: _system(system, rows, ids, costs)
+            system.name: _system(system, rows, ids)
             for system in sorted(scored, key=lambda system: system.name)
         },
     )
 
 
-def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
+def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSystem:
     """Return the record of a system; `rows` are the rows of its columns for `ids`.
 
-    Scores are sorted by name. Without `costs` there are no cost columns; an unknown cost is None.
+    Scores are sorted by name.
     """
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
@@ -319,7 +316,6 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
         for name, column in columns.items()
         if column.answer_causes is not None
     }
-    cost_lists = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
@@ -331,12 +327,6 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -
             query: counts
             for row, query in enumerate(ids)
             if (counts := _count_unscored({name: c[row] for name, c in of_answers.items()}))
-        },
-        cost_columns=tuple(system.costs) if cost_lists else (),
-        costs={
-            query: tuple(None if isnan(cell) else cell for cell in line)
-            # not strict: without costs the second list is empty
-            for query, line in zip(ids, zip(*cost_lists, strict=True), strict=False)
         },
     )
 
@@ -426,10 +416,10 @@ class _BaselineReader:
         self._file, self._name, self._query_ids = file, name, query_ids
 
     def read(self, system: BaselineSystem) -> SystemScores:
-        """Return the columns and costs of the system.
+        """Return the columns of the system.
 
         Raises:
-            DataError: Queries, values, causes or costs do not fit to each other.
+            DataError: Queries, values or causes do not fit to each other.
         """
         if list(system.per_query) != self._query_ids:
             problem, allowed = "the queries are not those of the first system", "one line per query"
@@ -450,7 +440,6 @@ class _BaselineReader:
             system.generator,
             columns,
             {name: head.kind for name, head in system.scores.items()},
-            costs=self._costs(system),
         )
 
     def _error(self, place: str, problem: str, allowed: str | None = None) -> DataError:
@@ -505,22 +494,6 @@ class _BaselineReader:
                     problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
                     raise self._error("unscored_answers", problem, allowed) from error
         return causes
-
-    def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
-        """Return cost column -> value of each query, NaN if unknown; empty without costs.
-
-        Raises a `DataError` for other queries or columns.
-        """
-        if not system.costs:
-            return {}
-        whole = all(len(line) == len(COST_COLUMNS) for line in system.costs.values())
-        same = list(system.costs) == self._query_ids and system.cost_columns == COST_COLUMNS
-        if not (whole and same):
-            allowed = f"a line for each query of per_query: {', '.join(COST_COLUMNS)}"
-            raise self._error("costs", "other queries or columns", allowed)
-        # None becomes NaN
-        table = np.array(list(system.costs.values()), np.float64)
-        return dict(zip(COST_COLUMNS, table.T, strict=True))
 
     def _column(
         self,
