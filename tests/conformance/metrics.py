@@ -26,8 +26,7 @@ from tests.conformance.oracles import squad_f1, squad_tokens
 from tests.conformance.reference import Pairs, Reference, declared_by_tests
 from tests.models import build_tiny_bert, build_tiny_embedder
 from tests.score.text.strategies import SPACES, WORDS
-from tests.text.test_wordnet import read_with_nltk
-from tests.text.wordnet_files import write_wordnet
+from tests.score.text.wordnet_files import use_wordnet, write_wordnet
 
 SINGLE_PRECISION = 1e-5
 """What 32-bit floats change, in batches of other sizes."""
@@ -107,15 +106,16 @@ SYNONYMS = ["cat", "cats", "guy", "stone", "rocks", "Kids", "children", "ran", "
 
 
 def _meteor(times: int) -> Pairs:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        wordnet = write_wordnet(Path(folder))
-        with read_with_nltk(wordnet, patch) as reader:
-            split = Tokenizer13a()
-            for prediction, references in _rows(times, 1000, [*SYNONYMS, *WORDS[:12]]):
-                gold = [split(text.rstrip()).split() for text in references]
-                words = split(prediction.rstrip()).split()
-                ours = meteor(prediction, references, wordnet=str(wordnet))
-                yield ours, meteor_score(gold, words, wordnet=reader)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pytest.MonkeyPatch.context() as patch,
+        use_wordnet(write_wordnet(Path(folder)), patch),
+    ):
+        split = Tokenizer13a()
+        for prediction, references in _rows(times, 1000, [*SYNONYMS, *WORDS[:12]]):
+            gold = [split(text.rstrip()).split() for text in references]
+            words = split(prediction.rstrip()).split()
+            yield meteor(prediction, references), meteor_score(gold, words)
 
 
 def _squad_exact(prediction: str, reference: str) -> float:

@@ -2,15 +2,16 @@
 
 import pytest
 
-from tests.text.wordnet_files import write_wordnet
+from tests.score.text.wordnet_files import use_wordnet, write_wordnet
 
 
 @pytest.fixture(scope="session")
 def small_wordnet(tmp_path_factory):
-    """A folder with a few senses in WordNet's format."""
-    return write_wordnet(tmp_path_factory.mktemp("wordnet"))
+    """A folder of nltk with a few senses in WordNet's format."""
+    return write_wordnet(tmp_path_factory.mktemp("nltk_data"))
 
 
 @pytest.fixture(autouse=True)
 def _wordnet(small_wordnet, monkeypatch):
-    monkeypatch.setenv("WNSEARCHDIR", str(small_wordnet))
+    with use_wordnet(small_wordnet, monkeypatch):
+        yield

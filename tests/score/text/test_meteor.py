@@ -1,17 +1,19 @@
 """METEOR: equal to nltk's meteor_score to the last bit, and by hand."""
 
+import shutil
+import zipfile
+
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
 from ragbench.errors import MissingExtra, OptionError
-from ragbench.score.text import meteor as module
 from ragbench.score.text.meteor import meteor
 from ragbench.score.text.tokenizers import tokenizer
 from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
-from tests.text.test_wordnet import read_with_nltk
+from tests.score.text.wordnet_files import SENSES, use_wordnet, write_wordnet
 
 SYNONYMS = ["cat", "cats", "guy", "stone", "rocks", "Kids", "children", "ran", "runs", "operates"]
 words = st.lists(
@@ -30,24 +32,18 @@ weights = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture
-def reader(small_wordnet, monkeypatch):
-    with read_with_nltk(small_wordnet, monkeypatch) as reader:
-        yield reader
-
-
 @given(
     rows=st.lists(st.tuples(either, st.lists(either, min_size=1, max_size=3)), max_size=5),
     options=weights,
 )
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_equals_nltk(reader, rows, options):
+@settings(max_examples=100)
+def test_equals_nltk(rows, options):
     written = ",".join(f"{name}={value}" for name, value in options.items())
     columns = score_texts([p for p, _ in rows], [r for _, r in rows], [f"meteor({written})"])
     split = tokenizer("meteor", options.get("tokenize", "13a"))
     numbers = {name: value for name, value in options.items() if name != "tokenize"}
     theirs = [
-        meteor_score([split(text) for text in gold], split(prediction), wordnet=reader, **numbers)
+        meteor_score([split(text) for text in gold], split(prediction), **numbers)
         for prediction, gold in rows
     ]
     assert columns[0].values.tolist() == theirs
@@ -74,31 +70,50 @@ def test_hand_worked(prediction, reference, expected):
 
 
 @pytest.mark.costly
-def test_long_texts_equal_nltk(reader):
+def test_long_texts_equal_nltk():
     prediction, gold = " ".join(SYNONYMS * 1_000), " ".join(SYNONYMS[::-1] * 1_000)
-    theirs = meteor_score([gold.split()], prediction.split(), wordnet=reader)
+    theirs = meteor_score([gold.split()], prediction.split())
     assert meteor(prediction, gold) == theirs
 
 
-def test_the_signature_names_the_database_not_its_place(small_wordnet):
-    (found,) = score_texts(["a"], [["a"]], ["meteor"])
-    (named,) = score_texts(["a"], [["a"]], [f'meteor(wordnet="{small_wordnet}")'])
-    start = "meteor|references:best|stemmer:porter|wordnet:9.9-"
-    assert str(found.signature).startswith(start)
-    assert "|alpha:0.9|beta:3.0|gamma:0.5|tokenize:13a|gold:" in str(found.signature)
-    assert found.signature == named.signature
+def signature():
+    (column,) = score_texts(["a"], [["a"]], ["meteor"])
+    return str(column.signature)
 
 
-def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
-    for name in ("WNSEARCHDIR", "NLTK_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(module, "_SYSTEM", ())
-    monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
-    with pytest.raises(MissingExtra, match=r"metric 'meteor' needs the database of WordNet: "):
-        score_texts([], [], ["meteor"])
-    with pytest.raises(MissingExtra):
-        meteor("a", "a")
+def test_the_signature_tells_databases_apart(tmp_path, monkeypatch):
+    start, end = "meteor|references:best|stemmer:porter|wordnet:", "|alpha:0.9|beta:3.0|gamma:0.5|"
+    here = signature()
+    assert here.startswith(f"{start}9.9-")
+    assert f"{end}tokenize:13a|gold:" in here
+    for name, senses in (("same", SENSES), ("other", {**SENSES, "adv": [["fast", "firm"]]})):
+        with use_wordnet(write_wordnet(tmp_path / name, senses), monkeypatch):
+            assert (signature() == here) == (name == "same")
+
+
+def test_the_archive_of_nltk_is_read(tmp_path, monkeypatch):
+    corpora = write_wordnet(tmp_path) / "corpora"
+    with zipfile.ZipFile(corpora / "wordnet.zip", "w") as archive:
+        for path in (corpora / "wordnet").iterdir():
+            archive.write(path, f"wordnet/{path.name}")
+    shutil.rmtree(corpora / "wordnet")
+    here = signature()
+    with use_wordnet(tmp_path, monkeypatch):
+        assert meteor("stone", "rock") == 0.5
+        assert signature() == here
+
+
+@pytest.mark.parametrize("missing", ["*", "verb.exc", "lexnames"])
+def test_without_wordnet_nothing_is_run(tmp_path, monkeypatch, missing):
+    folder = write_wordnet(tmp_path) / "corpora" / "wordnet"
+    for path in folder.glob(missing):
+        path.unlink()
+    error = r"metric 'meteor' needs the database of WordNet: python -m nltk.downloader wordnet"
+    with use_wordnet(tmp_path, monkeypatch):
+        with pytest.raises(MissingExtra, match=error):
+            score_texts([], [], ["meteor"])
+        with pytest.raises(MissingExtra, match=error):
+            meteor("a", "a")
 
 
 @pytest.mark.parametrize(
@@ -107,10 +122,6 @@ def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
         ({"alpha": 2}, "alpha: found 2, allowed: a number from 0 to 1"),
         ({"beta": -1}, "beta: found -1, allowed: a number from 0 to 100"),
         ({"gamma": 1.5}, "gamma: found 1.5"),
-        (
-            {"wordnet": "no/folder"},
-            "wordnet: found 'no/folder', allowed: a folder with the database",
-        ),
         ({"tokenize": "13"}, "tokenize: found '13', allowed: .*did you mean '13a'"),
     ],
 )

@@ -1,5 +1,12 @@
 """A database in WordNet's format with a few senses, written by the tests."""
 
+from contextlib import contextmanager
+
+import nltk.data
+from nltk.corpus import wordnet
+
+from ragbench.score.text import meteor
+
 PARTS = ("noun", "verb", "adj", "adv")
 LETTERS = dict(zip(PARTS, "nvar", strict=True))
 
@@ -23,8 +30,9 @@ LICENCE = "  1 WordNet 9.9 Copyright of nobody: made up for a test.\n"
 
 
 def write_wordnet(folder, senses=SENSES, irregular=IRREGULAR):
-    """Write index.*, data.*, *.exc, and the lexnames that nltk reads besides."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the database into a folder of nltk, with the lists that nltk reads besides."""
+    root, folder = folder, folder / "corpora" / "wordnet"
+    folder.mkdir(parents=True)
     for part in PARTS:
         lines, offsets = [LICENCE], {}
         for names in senses.get(part, []):
@@ -48,4 +56,23 @@ def write_wordnet(folder, senses=SENSES, irregular=IRREGULAR):
         forms = irregular.get(part, {}).items()
         (folder / f"{part}.exc").write_text("".join(f"{form} {base}\n" for form, base in forms))
     (folder / "lexnames").write_text("00\tadj.all\t3\n")
-    return folder
+    (folder / "index.sense").write_text("")
+    return root
+
+
+@contextmanager
+def use_wordnet(folder, monkeypatch):
+    """Let nltk find its data in one folder alone."""
+    monkeypatch.setattr(nltk.data, "path", [str(folder)])
+    forget_wordnet()
+    yield
+    forget_wordnet()
+
+
+def forget_wordnet():
+    """Close the database that is loaded, and load it anew at the next use."""
+    # `vars`: an attribute of the database that is not loaded would load it
+    for stream in vars(wordnet).get("_data_file_map", {}).values():
+        stream.close()
+    wordnet._unload()
+    meteor._wordnet_version.cache_clear()
