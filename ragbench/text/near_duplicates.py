@@ -15,7 +15,7 @@ import functools
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -55,46 +55,60 @@ def near_duplicates(
     """
     if not 0 < threshold <= 1:
         raise OptionError("near_duplicates", "threshold", threshold, "a number above 0, at most 1")
-    # one object per distinct word: the sets of all indexed texts stay in memory
-    word_sets = {
-        row: frozenset(map(sys.intern, words(texts[row])))
-        for row in (range(len(texts)) if rows is None else sorted(set(rows)))
-    }
-    rows_of_word, hits_needed = _index(word_sets, threshold)
-    pairs = []
-    for row, text in enumerate(texts):
-        members = word_sets.get(row) or frozenset(words(text))
-        postings = (rows_of_word[word] for word in rows_of_word.keys() & members)
-        for other, n_hits in Counter(chain.from_iterable(postings)).items():
-            # a pair of two indexed rows is seen from both sides
-            is_seen = other == row or (other > row and row in word_sets)
-            if is_seen or n_hits < hits_needed[other]:
-                continue
-            shared = len(members & word_sets[other])
-            similarity = shared / (len(members) + len(word_sets[other]) - shared)
-            if similarity >= threshold:
-                pairs.append((min(row, other), max(row, other), similarity))
+    indexed = range(len(texts)) if rows is None else set(rows)
+    index, pairs = _WordIndex(threshold), []
+    for row in dict.fromkeys([*indexed, *range(len(texts))]):
+        # one object per distinct word: the sets of all indexed texts stay in memory
+        members = frozenset(map(sys.intern, words(texts[row])))
+        for other, similarity in index.find(members).items():
+            pairs.append((min(row, other), max(row, other), similarity))
+        if row in indexed:
+            index.add(row, members)
     return sorted(pairs)
 
 
-def _index(
-    word_sets: Mapping[int, frozenset[str]], threshold: float
-) -> tuple[dict[str, list[int]], dict[int, int]]:
-    """Return (word -> rows with the word among their rarest, row -> words that a candidate has).
+class _WordIndex:
+    """Index of sets of words, to find those that share most of their words with a new set.
 
-    A similar text has at least s = threshold * n of the n words, so it has at least h of the rarest
-    n - s + h. One word in common is not rare among many texts: h is 3, or s if that is less.
+    `add` adds the set of a row; `find` returns row -> Jaccard index, at least `threshold`, which is
+    above 0 and at most 1.
+
+    Attributes:
+        word_sets: Row -> its set.
     """
-    frequency = Counter(word for word_set in word_sets.values() for word in word_set)
-    rows_of_word = defaultdict[str, list[int]](list)
-    hits_needed = {}
-    for row, word_set in word_sets.items():
-        shared = math.ceil(threshold * len(word_set) - _ROUNDING)
-        hits_needed[row] = min(_HITS, shared)
-        n_rarest = len(word_set) - shared + hits_needed[row]
-        for word in sorted(word_set, key=frequency.__getitem__)[:n_rarest]:
-            rows_of_word[word].append(row)
-    return rows_of_word, hits_needed
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self.word_sets = dict[int, frozenset[str]]()
+        self._hits_needed = dict[int, int]()
+        self._frequency = Counter[str]()
+        self._rows_of_word = defaultdict[str, list[int]](list)
+
+    def add(self, row: int, members: frozenset[str]) -> None:
+        """Add the set of a row, under its rarest words so far.
+
+        A similar set has at least s = threshold * n of the n words, so it has at least h of any
+        n - s + h. One word in common is not rare among many texts: h is 3, or s if that is less.
+        """
+        shared = math.ceil(self._threshold * len(members) - _ROUNDING)
+        self.word_sets[row], self._hits_needed[row] = members, min(_HITS, shared)
+        self._frequency.update(members)
+        n_rarest = len(members) - shared + self._hits_needed[row]
+        for word in sorted(members, key=self._frequency.__getitem__)[:n_rarest]:
+            self._rows_of_word[word].append(row)
+
+    def find(self, members: frozenset[str]) -> dict[int, float]:
+        """Return row -> similarity of the similar sets, rows ascending; {} for none or no words."""
+        common = self._rows_of_word.keys() & members
+        hits = Counter(chain.from_iterable(self._rows_of_word[word] for word in common))
+        similar = {}
+        for row in sorted(row for row, n in hits.items() if n >= self._hits_needed[row]):
+            other = self.word_sets[row]
+            n_both = len(members & other)
+            similarity = n_both / (len(members) + len(other) - n_both)
+            if similarity >= self._threshold:
+                similar[row] = similarity
+        return similar
 
 
 _FILLERS = frozenset(["name", "called", "please", "tell"])
@@ -139,15 +153,11 @@ class QuestionIndex:
         stopwords = load(name) if name in built_in() else None
         self._ignored = set() if stopwords is None else stopwords - self._decisive | _FILLERS
         self._stem = load_stemmer("porter" if name == "english" else "none")
-        self._contents: list[frozenset[str]] = []
-        self._rows = defaultdict[str, list[int]](list)
+        self._index = _WordIndex(_SAME)
 
     def add(self, question: str) -> None:
         """Add a question, whose row is the number of questions before it."""
-        content = self._content(question)
-        for word in content:
-            self._rows[word].append(len(self._contents))
-        self._contents.append(content)
+        self._index.add(len(self._index.word_sets), self._content(question))
 
     def find(self, question: str) -> dict[int, float]:
         """Return row -> similarity of the rows that ask for the same, ascending; {} for none.
@@ -156,17 +166,10 @@ class QuestionIndex:
         question added.
         """
         content = self._content(question)
-        n_shared = math.ceil(_SAME * len(content) - _ROUNDING)
-        # a similar question has at least one of these words
-        rarest = sorted(content, key=lambda word: len(self._rows.get(word, ())))
-        rarest = rarest[: len(content) - n_shared + 1]
-        similar = {}
-        for row in sorted({row for word in rarest for row in self._rows.get(word, ())}):
-            other = self._contents[row]
-            similarity = len(content & other) / len(content | other)
-            if similarity >= _SAME and _ask_the_same(content, other):
-                similar[row] = similarity
-        return similar
+        similar, contents = self._index.find(content), self._index.word_sets
+        return {
+            row: share for row, share in similar.items() if _ask_the_same(content, contents[row])
+        }
 
     def _content(self, question: str) -> frozenset[str]:
         """Return the content words of a question, as stems but for decisive ones."""
