@@ -173,9 +173,10 @@ def _grade(grade: Any, query_id: str, document: object) -> int:
 def plain(value: Any) -> Any:
     """Return a NumPy number as a Python number, for messages; return other values unchanged.
 
-    A value with a method `item` counts as a NumPy number.
+    An array of one number counts as this number.
     """
-    return value.item() if hasattr(value, "item") else value
+    # a tensor, which has a method `size`, stays as it is
+    return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
 
 
 def _bad_grade(problem: str, query_id: str, document: object) -> DataError:

@@ -96,6 +96,10 @@ def test_what_each_query_was_is_kept(tmp_path):
     assert '"query_parts": ["question", "answers"]' in text
 
 
+def test_a_run_without_queries_has_a_text():
+    assert json.loads(format_baseline(stored([])))["queries"] == 0
+
+
 def test_a_file_of_scores_alone_does_not_say_what_its_queries_were(tmp_path):
     write_baseline(tmp_path / "b.json", stored([0.5, 1.0]))
 

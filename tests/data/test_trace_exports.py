@@ -402,6 +402,59 @@ def test_an_integer_of_otlp_that_is_none_is_refused_with_its_row(write, problem)
     assert refused == "x.jsonl:1: intValue 'many'; allowed: an integer"
 
 
+@pytest.mark.parametrize(
+    ("span", "fault"),
+    [
+        ("a text", "found ['a text']"),
+        ({"attributes": "a text"}, "found 'a text'"),
+        ({"attributes": [{"key": "a", "value": {"arrayValue": {"values": 5}}}]}, "found 5"),
+        ({"attributes": [{"key": "a", "value": {"kvlistValue": {"values": [5]}}}]}, "found [5]"),
+        ({"events": {"name": "e"}}, "found {'name': 'e'}"),
+    ],
+)
+def test_lists_of_otlp_have_objects(write, problem, span, fault):
+    spans = [{"traceId": "t", "spanId": "s", **span} if isinstance(span, dict) else span]
+    export = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+    refused = problem(lambda: Traces(path=write("x.jsonl", [export])).load())
+
+    assert refused == f"x.jsonl:1: {fault}; allowed: a list of objects, as OTLP exports it"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        [{"value": {"stringValue": "no key"}}],
+        [{"key": "a", "value": {"arrayValue": None}}, {"key": "b", "value": {"kvlistValue": None}}],
+        [{"key": "mlflow", "value": {"stringValue": "no mapping"}}],
+        [{"key": "a.²", "value": {"stringValue": "no digit of a position"}}],
+    ],
+)
+def test_odd_attributes_of_otlp_are_no_error(write, attributes):
+    values = {"openinference.span.kind": "CHAIN", "input.value": "Why?", "output.value": "So."}
+    usual = [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+    span = {"traceId": "t", "spanId": "s", "attributes": [*usual, *attributes]}
+    export = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+
+    assert [q.text for q in Traces(path=write("x.jsonl", [export])).load().queries] == ["Why?"]
+
+
+def test_spans_of_mlflow_are_objects(write, problem):
+    export = {"info": {"trace_id": "t"}, "data": {"spans": ["a text"]}}
+
+    refused = problem(lambda: Traces(path=write("x.jsonl", [export]), format="mlflow").load())
+
+    assert refused.startswith("x.jsonl:1: no spans; allowed: a trace per row")
+
+
+def test_recorded_arguments_of_another_form_are_no_question(write, problem):
+    spans = [root(input__value=json.dumps({"args": 5, "kwargs": "k"}))]
+
+    refused = problem(lambda: Traces(path=write("spans.jsonl", spans)).load())
+
+    assert "its input does not say what the question is" in refused
+
+
 def test_names_of_steps_are_checked():
     with pytest.raises(DataError, match=r"no step is named 'reranc'.*did you mean 'rerank'"):
         loaded("langfuse.jsonl.gz", kinds={"reranc": "reranker"}).load()

@@ -283,7 +283,8 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
     """
     prints = scores.fingerprints
     # by id: equal scores give equal bytes, whatever the order of the data set
-    rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
+    order = sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i])
+    rows = np.array(order, np.int64)  # without queries, NumPy would make an array of floats
     ids = [scores.query_ids[row] for row in rows]
     scored = (system for system in scores.systems.values() if system.columns)
     return BaselineFile(

@@ -115,7 +115,7 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
     row = nested({**cells, "attributes": parse(values.get("attributes"))})
     attributes = to_mapping(row.get("attributes"))
     attributes = {**attributes, "metadata": to_mapping(attributes.get("metadata"))}
-    if texts := attributes.get("mlflow"):  # JSON texts
+    if isinstance(texts := attributes.get("mlflow"), Mapping):  # JSON texts
         attributes["mlflow"] = {key: _decode_mlflow(value) for key, value in texts.items()}
     events = parse(row.get("events"))
     messages = (
@@ -146,26 +146,35 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     Spans are in the order of the file.
 
     Raises:
-        DataError: A row has no list `resourceSpans`, a span no id, or an `intValue` is no integer.
+        DataError: A row has no list `resourceSpans`, a list has an item that is no object, a span
+            has no id, or an `intValue` is no integer.
     """
     for entry in entries:
         resources = pick(entry.values, "resourceSpans", "resource_spans")
         if not isinstance(resources, list):
             allowed = '{"resourceSpans": [...]}, as OTLP exports it'
             raise entry.error("no resourceSpans", allowed=allowed)
-        for resource in resources:
+        for resource in _objects(entry, resources):
             scopes = pick(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")
-            for scope in scopes or ():
-                for span in scope.get("spans") or ():
-                    events = [_with_attributes(entry, event) for event in span.get("events") or ()]
-                    values = _with_attributes(entry, snake(span))
-                    yield read_span(entry, {**values, "events": events})
+            for scope in _objects(entry, scopes):
+                for span in _objects(entry, scope.get("spans")):
+                    events = _objects(entry, span.get("events"))
+                    read = [_with_attributes(entry, event) for event in events]
+                    yield read_span(entry, {**_with_attributes(entry, snake(span)), "events": read})
+
+
+def _objects(entry: Entry, value: Json) -> list[Tree]:
+    """Return a list of objects of an export; [] for null, a `DataError` for anything else."""
+    items = [] if value is None else value
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise entry.error(f"found {shown(value)}", allowed="a list of objects, as OTLP exports it")
+    return items
 
 
 def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
     """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs.
 
-    Raises a DataError for an `intValue` that is no integer.
+    Raises a DataError as `_attributes` does.
     """
     return {**values, "attributes": _attributes(entry, values.get("attributes"))}
 
@@ -173,9 +182,13 @@ def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
 def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
     """Return OTLP's list of {key, value} as a mapping; empty for null.
 
-    Of a repeated key the last counts. A DataError for an `intValue` that is no integer.
+    Of a repeated key the last counts; a pair without a key has the key ''. A DataError for an
+    `intValue` that is no integer, and for anything but a list of objects.
     """
-    return {pair["key"]: _any_value(entry, pair.get("value")) for pair in pairs or ()}
+    return {
+        str(pair.get("key", "")): _any_value(entry, pair.get("value"))
+        for pair in _objects(entry, pairs)
+    }
 
 
 def _any_value(entry: Entry, value: Json) -> Json:
@@ -185,16 +198,17 @@ def _any_value(entry: Entry, value: Json) -> Json:
     inside.
 
     Raises:
-        DataError: An `intValue` is no integer; names the row.
+        DataError: An `intValue` is no integer, or a list or mapping has another form; names the
+            row.
     """
     if not isinstance(value, Mapping) or not value:
         return None
     kind, inner = next(iter(value.items()))
-    kind = kind.replace("_", "").lower()
+    kind, items = kind.replace("_", "").lower(), to_mapping(inner).get("values")
     if kind == "arrayvalue":
-        return [_any_value(entry, item) for item in inner.get("values") or ()]
+        return [_any_value(entry, item) for item in _objects(entry, items)]
     if kind == "kvlistvalue":
-        return _attributes(entry, inner.get("values"))
+        return _attributes(entry, items)
     if kind != "intvalue":
         return inner
     try:
@@ -209,13 +223,13 @@ def read_mlflow(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     Spans are in the order of the file; a span without a session gets that of its trace.
 
     Raises:
-        DataError: A row has no list of spans, or a span no id.
+        DataError: A row has no list of spans as objects, or a span no id.
     """
     for entry in entries:
         values = {**entry.values, **to_mapping(entry.values.get("trace"))}
         info = to_mapping(values.get("info")) or values
         spans = parse(pick(to_mapping(values.get("data")) or values, "spans"))
-        if not isinstance(spans, list):
+        if not isinstance(spans, list) or not all(isinstance(span, Mapping) for span in spans):
             raise entry.error("no spans", allowed="a trace per row, as trace.to_json() writes it")
         metadata = to_mapping(pick(info, "trace_metadata", "request_metadata"))
         session = to_text(metadata.get("mlflow.trace.session"))

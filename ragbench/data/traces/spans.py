@@ -307,7 +307,7 @@ def _to_lists(value: Json) -> Json:
     """
     if not isinstance(value, dict):
         return value
-    if value and all(key.isdigit() for key in value):
+    if value and all(key.isdecimal() for key in value):
         return [_to_lists(value[key]) for key in sorted(value, key=int)]
     return {key: _to_lists(item) for key, item in value.items()}
 

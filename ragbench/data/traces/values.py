@@ -97,9 +97,10 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
     if not isinstance(value, Mapping):
         return None
     # decorators such as `observe` of Langfuse record the arguments of a function so
-    if "args" in value and "kwargs" in value and set(value) == {"args", "kwargs"}:
-        arguments = {**dict(enumerate(value["args"] or ())), **(value["kwargs"] or {})}
-        value = {str(key): argument for key, argument in arguments.items()}
+    if set(value) == {"args", "kwargs"}:
+        args = value["args"] if isinstance(value["args"], (list, tuple)) else ()
+        by_position = {str(position): argument for position, argument in enumerate(args)}
+        value = by_position | {**to_mapping(value["kwargs"])}
     for group in names:
         texts = {_only_text(value[key], names) for key in group if key in value} - {None, ""}
         if texts:
@@ -134,7 +135,8 @@ def _conversation(value: Json) -> list[Message] | None:
 def _message(value: Json) -> Message | None:
     """Return (role in lower case, text) of a chat message of OpenAI or LangChain; else None.
 
-    A message with tool calls alone has the text ''.
+    A message with tool calls alone has the text ''; a passage, whose type names a document, is no
+    message.
     """
     if not isinstance(value, Mapping):
         return None
@@ -157,7 +159,7 @@ def _message(value: Json) -> Message | None:
 def _content(content: Json) -> str:
     """Return the text of a message; parts of a list are joined by line ends, images left out.
 
-    '' for null.
+    '' for null and any other value.
     """
     if isinstance(content, str):
         return content

@@ -132,6 +132,11 @@ def test_nothing_at_all():
         pytest.param({"q": {"a": 2**31}}, {}, "grade 2147483648 does not fit", id="32 bits"),
         pytest.param({"q": {"a": 2**70}}, {}, "does not fit into 32 bits", id="beyond int64"),
         pytest.param({"q": {"a": np.inf}}, {}, "grades are not integers, found inf", id="inf"),
+        pytest.param({"q": {"a": np.ones(2)}}, {}, "grades are not integers, found", id="array"),
+        pytest.param(
+            {"q": {"a": 1}}, {"q": {"a": np.ones(2)}}, "score array([1., 1.]) is not a number",
+            id="array of scores",
+        ),
         pytest.param({"q": {1: 1}}, {}, "qrels: query 'q': document id 1 is not text", id="int id"),
         pytest.param({1: {"a": 1}}, {}, "qrels: query id 1 is not text", id="int query id"),
         pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
