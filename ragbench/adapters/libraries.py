@@ -238,7 +238,9 @@ class HitReader:
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
         """Return the id of a hit, and count an id that is not of `id_field`.
 
-        The hash is `text-` and 16 characters.
+        That is the value of `id_field`, else `own_id`, else a usual key of the metadata, such as
+        `id`, else `text-` and 16 characters of a hash of the text. None, an empty text and other
+        values that are no id count as missing. An integer or UUID becomes text.
 
         Raises:
             AdapterError: The hit has neither an id nor a text.

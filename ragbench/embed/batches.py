@@ -29,7 +29,7 @@ def padded_length(length: int, limit: int | None = None) -> int:
 
     Lengths are multiples of 8 up to 64 tokens, of 16 up to 128, of 32 up to 256, and so on: at most
     a quarter of a text over 32 tokens is padding. A model reads no more than `limit` tokens; None
-    is without limit.
+    is without limit. The caller has cut the text: a `length` above `limit` is returned unchanged.
 
     Example:
         >>> [padded_length(n) for n in (0, 1, 9, 64, 65, 300)], padded_length(300, 310)

@@ -119,7 +119,8 @@ class CachedEmbedder:
 
         Raises:
             DataError: The model returns a vector that is not finite, or the cache file cannot be
-                read or written; damaged rows of it are encoded again, with a warning.
+                read or written; damaged rows of it are encoded again, and further cache files that
+                cannot be read are left out, with a warning.
         """
         import numpy as np
 

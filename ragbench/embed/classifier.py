@@ -340,7 +340,8 @@ def check_classifier(
 ) -> None:
     """Check that a model has the head of a form and the labels, without reading its weights.
 
-    `kind` names the allowed models in messages.
+    `columns` raises an OptionError for wrong labels of a model with the head `classes`; other heads
+    have no labels to check. `kind` names the allowed models in messages.
 
     Raises:
         OptionError: The model has another head or other labels, or does not exist.

@@ -97,7 +97,7 @@ def truncation_notes(
         count: Number of texts that are too long.
         total: Number of all texts.
         noun: Plural noun for the texts.
-        limit: Number of tokens that the model reads.
+        limit: Number of tokens that the model reads; None, for no limit, goes with `count` 0 alone.
         lost: End of the note: the consequence, with its punctuation.
         model: Name of the model in the note.
 
@@ -258,9 +258,9 @@ class TokenEncoder:
 def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
     """Raise an `OptionError` if a model does not exist or has fewer than `num_layers` layers.
 
-    Reads the configuration, not the weights; layer 0 is the output of the embeddings. DataError if
-    it is not in the cache of the hub and the hub cannot be reached; ImportError without
-    transformers.
+    So does a negative number. Reads the configuration, not the weights; layer 0 is the output of
+    the embeddings. DataError if it is not in the cache of the hub and the hub cannot be reached;
+    ImportError without transformers.
     """
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:

@@ -44,7 +44,8 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
 def normalize_rows(vectors: embed.Vectors) -> None:
     """Scale each row to length 1, in place; a row of zeros stays.
 
-    Rounded to the type of `vectors`.
+    The values must be finite: infinity gives NaN with a warning of NumPy. Rounded to the type of
+    `vectors`.
 
     Example:
         >>> import numpy as np

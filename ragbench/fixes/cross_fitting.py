@@ -85,8 +85,9 @@ def gain_of(
 ) -> Gain:
     """Return the gain of questions that got right (1), wrong (-1) or stayed (0).
 
-    The interval is that of gates, `difference_interval`. Without questions all numbers are NaN.
-    OptionError if confidence is outside (0, 1), or there is not one cluster label per question.
+    It is a number of questions: the sum of the differences, not their mean. The interval is that of
+    gates, `difference_interval`. Without questions all numbers are NaN. OptionError if confidence
+    is outside (0, 1), or there is not one cluster label per question.
     """
     n = len(differences)
     ends = difference_interval(differences, confidence=confidence, clusters=clusters)

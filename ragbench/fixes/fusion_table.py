@@ -66,7 +66,7 @@ class RankedRows(NamedTuple):
         """Return 1 / (60 + rank), and the score scaled from 0 to 1 within its query, of some rows.
 
         Shape (2, rows). Equal scores of a query are scaled to 0, as in a fusion. `query` has the
-        position of the query of each row.
+        position of the query of each row. The rows must have scores, and so be no gold documents.
         """
         first = self.starts[query]
         # Hits are best first, so the last hit has the lowest score and no search is needed.
@@ -159,7 +159,10 @@ class FusionTable:
         return reads
 
     def _count_above(self, setting: FusionSetting, query: int, rivals: Sequence[int]) -> int:
-        """Return the number of rivals above the gold of a query, in the order of a fusion."""
+        """Return the number of rivals above the gold of a query, in the order of a fusion.
+
+        A source of the setting must rank the gold; else a ValueError.
+        """
         start = self._gold_starts[query]
         gold = self._gold[start : start + self._n_gold[query]].tolist()
         # Gold that no source ranks has no key: a fusion never returns it.
@@ -200,7 +203,8 @@ def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[Int
 
     Args:
         hashes: Row -> hash of the id.
-        query: Row -> position of the query; each query has a row that is near.
+        query: Row -> position of the query, below 65,536, which is not checked; each query has a
+            row that is near.
         is_near: Row -> whether its document gets a number.
     """
     keys, near = query_keys(hashes, query), np.flatnonzero(is_near)

@@ -143,7 +143,8 @@ class StoredRankings:
 
         Shapes (queries,) and (sources, queries). A document gets above a gold document only if it
         is above it in a ranking, or in a ranking without it. Of several gold documents that with
-        the fewest such hits counts, or all if all are needed.
+        the fewest such hits counts, or all if all are needed. Where the gold is not ranked, the
+        numbers have no meaning.
         """
         ranks = np.stack([self._ranks[source] for source in sources])
         lengths = np.stack([end - first for first, end in map(self._rows.__getitem__, sources)])
@@ -166,7 +167,8 @@ class StoredRankings:
     def _by_query(self, reduce: np.ufunc, values: NDArray[Any], empty: object) -> NDArray[Any]:
         """Return the values of gold documents, reduced to one per query; `empty` without gold.
 
-        `values` has a value for each gold document, query by query.
+        `values` has a value for each gold document, query by query. The result has its type, which
+        must be able to hold `empty`: no infinity or NaN for integers.
         """
         result = np.full(len(self.gold.query_ids), empty, values.dtype)
         # `reduceat` gives a query without gold the first value of the next query instead of no

@@ -253,7 +253,8 @@ class Wording:
 def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = False) -> Wording:
     """Return the body of a request without the parameters that its model refuses.
 
-    The token limit has two names in the protocol, of which a model accepts one. A refused
+    The seed sent is that of the request plus its `sample`. The token limit has two names in the
+    protocol, of which a model accepts one. A refused
     `stream_options` is not in `left_out`, since the reply stays the same. Parameters of `extra`
     replace those of the same name.
 

@@ -155,8 +155,9 @@ class ReplyIds:
     def is_repeated(self, identifier: object, body: str, request: object, sent_s: float) -> bool:
         """Return True if the reply equals one to another request that came before this was sent.
 
-        The first reply with an id is remembered. Equal replies to equal requests may come from a
-        cache, and those of one moment may share an id that was made of the time.
+        The first reply with an id is remembered. Once two different replies have one id, as from a
+        server whose ids are not unique, all calls give False. Equal replies to equal requests may
+        come from a cache, and those of one moment may share an id that was made of the time.
 
         Args:
             identifier: Id of the reply; an empty one, and anything but a text, gives False.

@@ -169,7 +169,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
 
     Raises:
         Broken: The value is malformed, or an outermost list is cut off, and begins with a key.
-        Unreadable: The same without such a key, as with brackets in prose.
+        Unreadable: The same without such a key, as with `{see above}` in prose. A list in prose,
+            such as the citation `[1]`, is no error and is returned.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)
@@ -194,10 +195,12 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
     """Return the value that starts at a bracket as strict JSON, and the position after it.
 
     Single quotes become double ones, words of Python those of JSON; trailing commas, and the
-    unfinished key of an object that is cut off, are left out. What lies between is not checked.
+    unfinished key of an object that is cut off, are left out. The rest is not checked, but for
+    values without a bracket, comma or colon before them.
 
     Raises:
-        Unreadable: The outermost list is cut off, brackets do not match, or are nested too deeply.
+        Unreadable: The outermost list, or an object before its first key, is cut off; a value
+            follows another value; or brackets do not match, or are nested too deeply.
     """
     pieces: list[str] = []
     closing: list[str] = []  # brackets that are to come, the innermost last

@@ -142,7 +142,8 @@ class Replies:
     def holds(self, key: str) -> bool:
         """Return True if a reply has the key, also one that `asking_again` leaves out.
 
-        The further files count too. Raises a DataError if the file cannot be read.
+        The further files count too; one that cannot be read is left out with a `DamagedCache`
+        warning. Raises a DataError if the first file cannot be read.
         """
         return self._store.holds(REPLIES, "", key)
 
@@ -162,8 +163,8 @@ class Replies:
         """Return the reply of a key; None if it is missing or damaged.
 
         A damaged reply is removed with a `DamagedCache` warning. Replies that `asking_again` leaves
-        out count as missing. Raises a DataError if the file cannot be read. The reply has `stored`
-        set.
+        out count as missing. Raises a DataError if the first file cannot be read; a further one is
+        left out with a warning. The reply has `stored` set.
         """
         blob = self._store.get(REPLIES, "", key, since=self._again_from)
         if blob is None:

@@ -98,7 +98,11 @@ def _agreement(rubric: records.CertifiedRubric) -> list[str]:
 
 
 def _correlations(rubric: records.CertifiedRubric) -> list[str]:
-    """Return the lines of the correlation table, one line per level."""
+    """Return the lines of the correlation table, one line per level.
+
+    Raises:
+        KeyError: A coefficient has no known name.
+    """
     levels = _levels(rubric)
     columns = [["correlation, level", *levels]]
     columns.append(["of", *(f"{level.n} {level.unit}" for level in levels.values())])

@@ -223,7 +223,7 @@ def error_summary(code: int, text: str) -> str:
 def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
     """Return a Markdown report, cut at a line end to at most `limit` bytes in UTF-8.
 
-    Its end is a line end, which is added, or a note on the cut.
+    Its end is a line end, which is added, or a note on the cut, for which `limit` must have room.
     """
     text = f"{report}\n"
     data = text.encode("utf-8", "backslashreplace")

@@ -139,8 +139,9 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
     """Return a gold document with its ranks: `gold d1: rank 2 -> rank 5; first now d7`.
 
-    The document is the one whose 1 / rank changed most. A new first document follows. Empty without
-    gold documents. `sides` are the systems of base and head, or one of them.
+    The document is the one whose 1 / rank changed most; the first one if none did, as with a single
+    side. A new first document follows. Empty without gold documents, and without sides. `sides` are
+    the systems of base and head, or one of them.
     """
     rankings = [[hit.id for hit in side.ranking] for side in sides]
     if not head.gold or not rankings:

@@ -177,7 +177,8 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
     """Return the sentence on values that were not compared.
 
-    A single one stands there with its interval; of several only the number of systems.
+    A single one stands there with its interval; of several only the number of systems. `measured`
+    has at least one system (ValueError), each with a mean.
     """
     if len(measured) > 1:
         return f"{len(measured)} systems have {name}; they were not compared"

@@ -187,7 +187,8 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
     """Return latency, tokens and cost of the best system of each kind and of its baseline.
 
     Systems are separated by `; `, as `dense: 12.3 ms a query (median), 0.100 USD`. Empty if none is
-    known, or no measure has a best system. Latencies are in milliseconds, cost in USD.
+    known, or no measure has a best system. Latencies are in milliseconds, cost in USD. No tokens
+    and a cost of 0 are left out.
     """
     kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
     families = [f for f in comparisons.measures if f.best and f.measure in kinds]

@@ -131,7 +131,8 @@ class Store:
     def holds(self, kind: str, key: str, item: str) -> bool:
         """Return True if an item is stored; its blob is not read, so damage is not noticed.
 
-        The further files count too. Raises a DataError if the first file cannot be read.
+        The further files count too; one that cannot be read is left out with a `DamagedCache`
+        warning. Raises a DataError if the first file cannot be read.
         """
         files = list(self._files)
         return any(True for file in files for _ in self._select(file, "item", kind, key, [item]))

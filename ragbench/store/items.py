@@ -49,8 +49,8 @@ class StageItems:
         """Return the value of an item; None if it is not stored, or damaged.
 
         A stored null is None too. A blob that is no JSON is removed with a warning. Raises a
-        DataError if the file cannot be read. The first value read or stored records the time of
-        use.
+        DataError if the first file cannot be read; a further one is left out with a warning. The
+        first value read or stored records the time of use.
         """
         blob = self._store.get(self.stage, self.key, item)
         if blob is None:

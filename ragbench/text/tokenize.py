@@ -102,7 +102,11 @@ def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
 
 @functools.cache
 def _unicode_word() -> re.Pattern[str]:
-    """Return the pattern of words of any script; a mark belongs to the letter before it."""
+    """Return the pattern of words of any script; a mark belongs to the letter before it.
+
+    In a script without spaces, such as Chinese, a match is a whole run of letters, which `_pairs`
+    cuts. The text must be in NFC, with plain apostrophes.
+    """
     letters = rf"[^\W_{UNSPACED}]+(?:[{marks()}]+[^\W_{UNSPACED}]*)*"
     return re.compile(
         rf"[{UNSPACED}]+"

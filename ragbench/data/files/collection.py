@@ -195,8 +195,8 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
     """Yield a row of `num` and `title` for each `id<TAB>text` line of (line number, text).
 
-    Both values are stripped, and `num` may be empty. Blank lines are skipped. Raise a `DataError`
-    for a line without a tab, which also is a line without a text.
+    Both values are stripped. Blank lines are skipped. Raise a `DataError` for a line without a tab,
+    which also is a line without an id or without a text: a tab at an end is stripped.
     """
     for number, text in lines:
         if text.strip():
@@ -451,7 +451,7 @@ def _read_file(folder: Path, path: Path) -> Document:
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
-    """Return (text, '') of a UTF-8 file; a `DataError` if it cannot be read."""
+    """Return (text, '') of a UTF-8 file; a `DataError` if it is empty or cannot be read."""
     return "".join(line for _, line in text_lines(path)), ""
 
 
@@ -459,7 +459,7 @@ def _read_markdown(path: Path) -> tuple[str, str]:
     """Return (whole text, first heading without its `#`) of a Markdown file; '' without a heading.
 
     Headings have one to six `#`; underlined ones do not count. In fenced code '#' starts a comment,
-    and no heading. A `DataError` if the file cannot be read.
+    and no heading. A `DataError` if the file is empty or cannot be read.
     """
     text, _ = _read_plain(path)
     is_fenced = False

@@ -304,7 +304,8 @@ class GoldIds:
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
 
-        Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None.
+        Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None,
+        and an empty id is '', which `resolve` refuses.
         Raises a `DataError` for a grade that is no integer, and for several ids in {id, grade?}.
         """
         key = next((key for key in _ID_KEYS if key in value), None)

@@ -217,7 +217,8 @@ def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
     """Return (query, document, grade, subtopic) of a line; the last two as bytes.
 
-    Raise a `DataError` unless there are 4 columns.
+    Bytes of an id that are not UTF-8 become surrogates (`surrogateescape`). Raise a `DataError`
+    unless there are 4 columns.
     """
     fields = line.split()
     if len(fields) != 4:
@@ -388,7 +389,10 @@ class _QrelsColumns:
         return True
 
     def _add_queries(self, ids: ByteIds) -> None:
-        """Add each query with its first row; the first may continue that of the last chunk."""
+        """Add each query with its first row; the first may continue that of the last chunk.
+
+        `ids` has the query of each row of the chunk; at least one row.
+        """
         rows = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
         names = TextIds.of(ids.take(rows))[:]
         n_continued = int(self._query_ids[-1:] == names[:1])

@@ -197,9 +197,9 @@ def check_ids(names: Sequence[str], noun: str) -> None:
 
 
 def encode_spaces(name: str) -> str:
-    """Return a name with its white space encoded as in a URL, so that it can be an id.
+    """Return a name with its ASCII white space encoded as in a URL, so that it can be an id.
 
-    All else stays.
+    All else stays, also other white space, such as a no-break space, and an empty name.
 
     Example:
         >>> encode_spaces("guides/Getting started.md")

@@ -366,8 +366,9 @@ def format_run(run: Run | Scores, *, tag: str | None = None) -> str:
 
     A query without hits has no line in this format; a run without any hit is one comment. Ids whose
     bytes are not UTF-8 need `surrogateescape` when the text is encoded. Queries keep their order;
-    ties are in the order of `Run.best_first`. Raises DataError if a run file cannot hold the tag or
-    an id (empty, white space, NUL), or if a score is NaN or no number.
+    ties are in the order of `Run.best_first`. Without a tag, the last column is the name of the
+    run, `run` for a mapping. Raises DataError if a run file cannot hold the tag or an id (empty,
+    white space, NUL), or if a score is NaN or no number.
 
     Example:
         >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")

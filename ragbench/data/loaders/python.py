@@ -299,7 +299,7 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
     """Return query id -> gold answers; queries with an empty list are left out.
 
-    A single text counts as one answer.
+    A single text counts as one answer. Ids are kept as they are, unchecked: a number stays one.
 
     Raises:
         DataError: The value is no mapping, or an answer is no text.

@@ -348,10 +348,12 @@ class GoldColumns:
     def read(self, entry: Entry) -> tuple[dict[str, int], tuple[Span | None, ...]]:
         """Return (gold document -> grade, gold spans) of a row: its ids, quoted passages and spans.
 
-        The grade is 1 where the row gives none. Empty if the row names no gold, or if no document
-        holds its passages. Ids that the corpus lacks stay. Without a corpus a passage is a document
-        of its own, and quotes give no span; else None stands for a quote or span that is in no
-        document. Places of unknown ids, passages and counts for the notes are collected.
+        The grade is 1 where the row gives none. A row that names no gold gives ({}, ()). Ids that
+        the corpus lacks stay. Without a corpus a passage is a document of its own, and quotes give
+        no span. With one, a quote has a span in each relevant document that holds it, else in each
+        document that does; None stands for a quote or span that is in no document, so that a row
+        with one such quote gives ({}, (None,)). Places of unknown ids, passages and counts for the
+        notes are collected.
 
         Args:
             entry: Row of the table.

@@ -235,7 +235,8 @@ def _id(trace: TraceRoles) -> str:
 def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
     """Return the passages of one retrieval as an answer without text; hop 0 is all retrievals.
 
-    None if the trace has fewer retrievals and did not fail; its error if it failed.
+    A failed trace has these passages too. With fewer retrievals, or without any for hop 0, it is
+    the error of a trace that failed, and None for another one.
     """
     if 0 < len(trace.retrievals) >= hop:
         documents = trace.retrievals[hop - 1].documents if hop else trace.union
