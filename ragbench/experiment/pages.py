@@ -31,6 +31,7 @@ from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page import html
+from ragbench.report.pictures import pictures
 from ragbench.report.runs import lay_out_changes, lay_out_list
 
 # Suffixes of pages.
@@ -114,9 +115,9 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
     experiment = load_experiment(run)
     paths = []
     counts = Counter[str]()
-    for picture in html.all_pictures(experiment.record, experiment.compared, experiment.path):
+    for picture in pictures(experiment.record, experiment.compared):
         counts[picture.name] += 1
-        # systems such as `a.b` and `a-b` give one name
+        # fields such as `a_b` and `a-b` give one name
         end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""
         for kind, draw in drawers.items():
             path = folder / f"{picture.name}{end}.{kind}"

@@ -1,4 +1,4 @@
-"""Pictures of a run: causes, scores, differences, differences by query, and trends.
+"""Pictures of a run: causes, scores, differences, also by slice, and trends.
 
 Pictures of scores and differences have a row with an interval for each system. A picture is drawn
 once and scales with the page.
@@ -7,7 +7,7 @@ once and scales with the page.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.comparison.compare_runs import short_names
 from ragbench.errors import OptionError
@@ -19,7 +19,7 @@ from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.report.headline import outcome_of
-from ragbench.report.text import cause_words, counted, ends_of, significant
+from ragbench.report.text import cause_words, ends_of, significant
 
 # numbers of series: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
@@ -160,47 +160,6 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
         title = f"{measure} by {name}: difference from the baseline"
         file = f"slices-{svg.slug(name)}-{svg.slug(measure)}"
         yield interval_picture(file, title, f"{measure}, minus the baseline", whiskers, zero=True)
-
-
-def query_picture(
-    measure: str,
-    system: str,
-    baseline: str,
-    pairs: Iterable[tuple[str, float, float]],
-    *,
-    lower: bool = False,
-) -> svg.Picture:
-    """Return a picture of the differences of the queries, from the lowest to the highest.
-
-    Its words are the numbers of queries with a higher, a lower and an equal value. Without pairs
-    the picture is an empty axis.
-
-    Args:
-        measure: Name of the measure.
-        system: Name of the system.
-        baseline: Name of the baseline.
-        pairs: Query id, value of the system and value of the baseline; all finite.
-        lower: True if lower values are better.
-    """
-    changes = sorted((a - b, query) for query, a, b in pairs)
-    drawing, x0, right = svg.Drawing(), 46.0, 46.0 + 1.5 * svg.PLOT
-    up = svg.Scale.fit([change for change, _ in changes], 250, 24, zero=True)
-    svg.axis_left(drawing, up, x0, right)
-    # bars get thinner with more queries, the picture stays as wide
-    step = (right - x0) / max(len(changes), 1)
-    for place, (change, query) in enumerate(changes):
-        top, bottom = sorted((up(change), up(0)))
-        colour = svg.colour_of(_BETTER if (change > 0) != lower else _WORSE)
-        if change:
-            x, width = x0 + place * step, max(step - 0.5, 0.5)
-            drawing.bar(x, top, width, bottom - top, colour, f"{query} {change:+.3g}")
-    drawing.rule(x0, up(0), right=right - x0, strong=True)
-    gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
-    words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
-    drawing.text(x0, 13, f"{measure}: {system} minus {baseline}; {words}")
-    file = f"queries-{svg.slug(measure)}-{svg.slug(system)}"
-    title = f"{measure} of {system} minus {baseline}, by query"
-    return drawing.done(file, title, words, right + 20, 264)
 
 
 def causes_picture(summary: Summary) -> svg.Picture | None:

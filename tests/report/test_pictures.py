@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from ragbench.pictures.svg import Drawing, Scale
 from ragbench.records.comparison import SliceDifference, no_comparisons
 from ragbench.report.base import MeasureColumn, ScoreCell
-from ragbench.report.page.html import all_pictures, interval_bars
+from ragbench.report.page.html import interval_bars
 from ragbench.report.pictures import (
     causes_picture,
-    query_picture,
+    pictures,
     score_pictures,
     slice_pictures,
 )
 from tests.report import example
-from tests.report.asked import results, run_folder
+from tests.report.asked import results
 from tests.report.pages import records
 from tests.report.strategies import HOSTILE
 
@@ -102,30 +102,14 @@ def test_causes_are_counted():
     assert causes_picture(summary) is None
 
 
-def test_slices_and_queries_are_drawn():
+def test_slices_are_drawn():
     row = SliceDifference(
         field="topic", slice="law", measure="map", system="dense", baseline="bm25",
         direction="higher", difference=-0.2, interval=(-0.3, -0.1), n=30, worse=True,
     )  # fmt: skip
     [slices] = slice_pictures(replace(no_comparisons(), slices=(row,)))
     assert slices.words == "law: dense -0.2 over 30 queries"
-    queries = query_picture("map", "dense", "bm25", [("q1", 1, 0), ("q2", 0, 0), ("q3", 0, 1)])
-    assert queries.words == "1 query up, 1 down, 1 the same"
-    for picture in (slices, queries):
-        parsed(picture)
-
-
-def test_picture_of_no_queries_is_an_empty_axis():
-    picture = query_picture("map", "dense", "bm25", [])
-
-    assert picture.words == "0 queries up, 0 down, 0 the same"
-    assert not parsed(picture).findall(f".//{SVG}rect")
-
-
-def test_what_loses_is_orange_whichever_way_is_better():
-    for lower, colours in ((False, ["#d55e00", "#009e73"]), (True, ["#009e73", "#d55e00"])):
-        made = query_picture("ter", "a", "b", [("q1", 1, 0), ("q2", 0, 1)], lower=lower)
-        assert [bar.get("fill") for bar in parsed(made).iter(f"{SVG}rect")] == colours
+    parsed(slices)
 
 
 def test_twenty_series_are_told_apart():
@@ -147,8 +131,8 @@ def test_wide_names_have_room(name):
     summary, comparisons = records(summary, comparisons)
     systems = tuple(replace(s, causes={"right": 2, "failed": 1}) for s in summary.systems)
     caused = replace(summary, systems=systems)
-    pictures = [*score_pictures(summary, comparisons), causes_picture(caused)]
-    for picture in pictures:
+    drawn = [*score_pictures(summary, comparisons), causes_picture(caused)]
+    for picture in drawn:
         for text in parsed(picture).iter(f"{SVG}text"):
             columns = sum(1 + (east_asian_width(ch) in "WF") for ch in text.text)
             anchor, x = text.get("text-anchor", "start"), float(text.get("x"))
@@ -170,9 +154,8 @@ def test_hostile_names_stay_texts(name):
         }
 
 
-def test_all_pictures_of_a_folder_have_names_of_their_own(tmp_path):
-    summary, comparisons = results()
-    found = all_pictures(summary, comparisons, run_folder(tmp_path))
+def test_all_pictures_have_names_of_their_own():
+    found = pictures(*results())
 
     assert "intervals-00-ndcg-10" in {p.name for p in found}
     assert len({p.name for p in found}) == len(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -25,7 +24,7 @@ from ragbench.report.layout import lay_out
 from ragbench.report.markdown import render_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
-from ragbench.report.pictures import causes_picture, pictures, query_picture
+from ragbench.report.pictures import causes_picture, pictures
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -83,29 +82,6 @@ def write_page(
     """
     data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
     write_text(path, render_html(summary, comparisons, data, fixes))
-
-
-def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
-    """Return all pictures of a run folder, with the differences by query of each comparison.
-
-    A comparison without common values per query has no such picture.
-
-    Raises:
-        DataError: The run folder cannot be read.
-    """
-    views, all_drawn = QueryViews(run, bare=True), pictures(summary, comparisons)
-    for family in comparisons.measures:
-        for row in family.comparisons:
-            names = (row.system, row.baseline)
-            values, base = (views.columns.get(name, {}).get(family.measure) for name in names)
-            if values is None or base is None:
-                continue
-            rows = zip(views.ids, values.tolist(), base.tolist(), strict=True)
-            pairs = [(query, a, b) for query, a, b in rows if not math.isnan(a + b)]
-            if pairs:
-                lower = family.direction == "lower"
-                all_drawn.append(query_picture(family.measure, *names, pairs, lower=lower))
-    return all_drawn
 
 
 def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture] = ()) -> None:
