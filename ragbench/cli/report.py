@@ -77,7 +77,10 @@ def command(
         (figures and not set(formats) <= set(FIGURES), f"--format {kinds}: allowed: {pictures}"),
         (figures and (several or target), "--figures takes one RUN and no -o"),
         (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html"),
-        (not (to or is_table) and suffix not in (None, *PAGES), _page_suffix(target)),
+        (
+            not (to or is_table) and suffix not in (None, *PAGES),
+            f"-o {target}: a page ends in {' or '.join(PAGES)}",
+        ),
     )
     if to is not None:
         _export(runs[0], to, target)
@@ -89,13 +92,6 @@ def command(
     else:
         for path in write_pages(runs, target, tell=output.echo, brief=brief):
             output.echo(f"report: {path}")
-
-
-def _page_suffix(target: Path | None) -> str:
-    """Return the message for a file that cannot be a page by the end of its name."""
-    from ragbench.experiment.pages import PAGES
-
-    return f"-o {target}: a page ends in {' or '.join(PAGES)}"
 
 
 def _write_table(run: Path, form: str, target: Path | None) -> None:
@@ -154,11 +150,10 @@ def _export(run: Path, tool: str, target: Path | None) -> None:
 @output.command(name="runs")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
 @click.option("--score", metavar="NAME")
-@output.file_option("-o", "--output", "target")
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
-def runs(folder: Path, score: str | None, target: Path | None, form: str) -> None:
+def runs(folder: Path, score: str | None, form: str) -> None:
     """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
 
     FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
@@ -169,21 +164,14 @@ def runs(folder: Path, score: str | None, target: Path | None, form: str) -> Non
         form: A table, or JSON with every run.
         score: The score that ranks the systems and is followed over the runs. Default: the first
             one.
-        target: Write a page with pictures, .html or .md; an existing file is replaced.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
-    from ragbench.experiment.pages import PAGES, write_list
     from ragbench.records import codec
     from ragbench.report.runs import list_lines, place_of
 
-    is_page = target is None or target.suffix in PAGES
-    output.refuse((not is_page, _page_suffix(target)))
     entries = list_runs(folder, score)
-    if target is not None:
-        write_list(target, entries, folder)
-        output.echo(f"report: {target}")
-    elif form == "json":
+    if form == "json":
         rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
         output.write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
     else:

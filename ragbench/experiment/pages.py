@@ -18,7 +18,6 @@ from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_folder import collections_folder
-from ragbench.data.runs.run_list import RunEntry
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
@@ -32,7 +31,7 @@ from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page import html
 from ragbench.report.pictures import pictures
-from ragbench.report.runs import lay_out_changes, lay_out_list
+from ragbench.report.runs import lay_out_changes
 
 # Suffixes of pages.
 PAGES = (".html", ".md")
@@ -124,18 +123,6 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
             write_file(path, draw(picture))
             paths.append(path)
     return paths
-
-
-def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
-    """Write a list of runs of a folder as a page: HTML by the suffix `.html`, else Markdown.
-
-    Both have the trends of their scores as tables, HTML as pictures too. Without entries the page
-    has no table.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
-    html.write_runs_page(path, *lay_out_list(entries, folder))
 
 
 def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:

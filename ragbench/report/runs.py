@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
@@ -11,7 +10,6 @@ from pathlib import Path
 from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.data.runs.run_list import RunEntry
-from ragbench.pictures.svg import Picture
 from ragbench.records.comparison import (
     ComparedRuns,
     Difference,
@@ -21,9 +19,8 @@ from ragbench.records.comparison import (
 )
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, Grid, Layout, Outcome
+from ragbench.report.base import Chapter, Grid, Outcome
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures import trend_picture
 from ragbench.signature import Signature
 from ragbench.types.display import printable
 
@@ -392,49 +389,6 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
         lines += fmt.grid_lines(trends.grid())
         lines += [f"note: {note}" for note in trends.notes]
     return lines
-
-
-def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, list[Picture]]:
-    """Return the content of the page of a list of runs, and the pictures of its trends.
-
-    `entries` are runs below `folder`, oldest first. Without a readable run the headline says so.
-    """
-    all_trends = trends_of(entries)
-    rows = tuple(_rows(entries, folder))
-    grids = [Grid("the runs, oldest first", _HEADS, rows, words=True)] if rows else []
-    # a picture shows the course, its table the numbers
-    grids += [trends.grid() for trends in all_trends]
-    notes = [note for trends in all_trends for note in trends.notes]
-    headlines = tuple(_newest(entries))
-    labels = (*notes, *_problems(entries, folder))
-    chapter = Chapter("the runs", headlines, labels, tuple(grids))
-    pictures = [
-        trend_picture(f"trend-{n}", f"{t.score} of {t.experiment}", t.runs, t.systems)
-        for n, t in enumerate(all_trends)
-    ]
-    subject = fmt.counted(len(entries), "runs")
-    return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
-
-
-def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
-    """Yield a sentence per experiment: the best system of its newest run, and its changes.
-
-    In the order of the first runs. Without a readable run the only sentence is that there is none.
-    """
-    readable = [entry for entry in entries if entry.problem is None]
-    counts = Counter(entry.name for entry in readable)
-    # entries are sorted oldest first, so that the dictionary keeps the newest of a name
-    for name, entry in {entry.name: entry for entry in readable}.items():
-        runs = fmt.counted(counts[name], "runs")
-        head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
-        if entry.value is None:
-            yield f"{head}, scored nothing"
-            continue
-        value = fmt.with_interval(entry.value.mean, entry.value.interval)
-        best = f"{printable(entry.system)} is best on {printable(entry.score)}, {value}"
-        yield f"{head}: {best}; changed since the previous run: {_changes(entry)}"
-    if not readable:
-        yield "no readable run"
 
 
 def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:

@@ -283,7 +283,7 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
 
 
 @pytest.mark.costly
-def test_runs_follow_a_score_in_the_terminal_and_on_a_page(config, tmp_path):  # noqa: F811
+def test_runs_follow_a_score(config):  # noqa: F811
     for k1 in (0.9, 0.1, 3.0):
         config["retrievers"]["exact"]["k1"] = k1
         rb.run_experiment(config)
@@ -294,11 +294,7 @@ def test_runs_follow_a_score_in_the_terminal_and_on_a_page(config, tmp_path):  #
 
     own = next(line for line in lines if line.startswith("exact/extractive "))
     assert own[own.index("0.") :].split()[:2] == [significant(means[0]), significant(means[2])]
-    assert printed("runs", "--score", "rouge1", "-o", "runs.html") == "report: runs.html\n"
-    printed("runs", "--score", "rouge1", "-o", "runs.md")
-    assert "rouge1 of moons over 3 runs, oldest first" in (tmp_path / "runs.md").read_text()
-    page = (tmp_path / "runs.html").read_text()
-    assert 'aria-label="rouge1 of moons over 3 runs: ' in page
+    assert "rouge1 of moons over 3 runs, oldest first" in lines
     done = run_command("runs", "--score", "ruge1")
     assert (done.returncode, "did you mean 'rouge1'?" in done.stderr) == (2, True)
 

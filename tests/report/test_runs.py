@@ -8,10 +8,10 @@ import pytest
 
 import ragbench as rb
 from ragbench.data.runs.run_list import list_runs
-from ragbench.experiment.pages import write_list, write_pages
+from ragbench.experiment.pages import write_pages
 from ragbench.records.score import SystemScore
 from ragbench.report.pictures import trend_picture
-from ragbench.report.runs import lay_out_list, trends_of
+from ragbench.report.runs import trends_of
 from ragbench.report.text import sparkline
 from ragbench.types.display import printable
 from tests.experiment.moons import QUERIES, moons_config, write_moons
@@ -113,8 +113,7 @@ def test_other_judgements_break_a_trend(several, tmp_path):
     (several[2] / "summary.json").write_text(changed)
     (trends,) = trends_of(list_runs(several[0].parent))
     assert trends.breaks == (trends.runs[2],)
-    page, _ = lay_out_list(list_runs(several[0].parent), several[0].parent)
-    assert "the two are not comparable" in page.runs.labels[0]
+    assert "the two are not comparable" in trends.notes[0]
 
 
 def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
@@ -145,22 +144,6 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
     )
     assert len(widths) > 8
     assert max(widths) <= 719
-
-
-def test_the_page_of_a_list_in_a_browser(several, tmp_path, visit):
-    shutil.copytree(several[0], several[0].parent / "broken")
-    (several[0].parent / "broken" / "summary.json").write_text("{")
-    path = tmp_path / "list.html"
-    write_list(path, list_runs(several[0].parent), several[0].parent)
-    page = visit(path, viewport={"width": 1280, "height": 900})
-
-    expect(page.locator(".lead p")).to_contain_text("moons: the newest of 3 runs, of 2")
-    expect(page.get_by_role("img", name="over 3 runs: bm25: ")).to_be_visible()
-    rows = page.get_by_role("region", name="the runs, oldest first").locator("tbody tr")
-    expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("the first run")
-    expect(page.get_by_text("not a whole run: broken")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_the_page_of_several_runs_is_accessible(several, tmp_path, unguarded):

@@ -84,17 +84,17 @@ def write_page(
     write_text(path, render_html(summary, comparisons, data, fixes))
 
 
-def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture] = ()) -> None:
-    """Write the chapter on several runs, and pictures of their trends, by the suffix of the path.
+def write_runs_page(path: Path, page: Layout) -> None:
+    """Write the chapter on several runs by the suffix of the path: HTML for `.html`, else Markdown.
 
-    Other suffixes than `.html` give Markdown, without pictures; without a chapter it is empty.
+    Markdown is empty without a chapter.
 
     Raises:
         DataError: The page cannot be written.
     """
     with naming_unwritable(path):
         if path.suffix == ".html":
-            write_text(path, _render(page, trends))
+            write_text(path, _render(page, []))
         else:
             write_text(path, render_chapter(page.name, page.runs) if page.runs else "")
 
