@@ -290,8 +290,6 @@ def _plan(
         plan_forecast, remark = forecast(plan), "; its calls are not counted"
         lines = [f"{settings.name}: {len(plan.queries)} queries; nothing is sent"]
         lines += _tree(plan_forecast.nodes)
-        if plan_forecast.workers is not None:
-            lines.append(f"workers: {plan_forecast.workers}; other stages run in this process")
         lines += [*_cost(plan_forecast), *_power(plan)]
         lines += [f"warning: {warning}" for warning in plan.warnings]
         lines += _kept_failures(plan_forecast.kept_failures)
@@ -320,7 +318,7 @@ def _state(node: Step) -> str:
     """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`.
 
     It is `stored` without open items too. Calls are left out for a stage that asks no model. An
-    upper limit starts with `at most`, and work of the executor ends with `by workers`.
+    upper limit starts with `at most`.
     """
     from ragbench.report.text import counted
 
@@ -331,8 +329,7 @@ def _state(node: Step) -> str:
     share = f"{n_open:,} of " if node.stored else ""
     calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
     most = "at most " if node.at_most else ""
-    where = ", by workers" if node.by_workers else ""
-    return f"{most}{share}{items} to do{calls}{where}"
+    return f"{most}{share}{items} to do{calls}"
 
 
 def _cost(plan_forecast: Forecast) -> Iterator[str]:

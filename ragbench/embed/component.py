@@ -23,7 +23,6 @@ class SearchComponent(Configured):
         cache_folder: Folder for stored vectors and indexes; set before `load`. None is the default
             cache, or none at all.
         cache_also: Cache folders that are only read; set before `load`.
-        computes: True if its models can run on the workers of `executor`.
         executor: Workers that run its models; set before `load`. None runs them in this process.
     """
 
@@ -33,7 +32,6 @@ class SearchComponent(Configured):
     asks_one_by_one: bool = False
     cache_folder: Path | None = None
     cache_also: Sequence[Path] = ()
-    computes: bool = False
     executor: Executor | None = None
 
     @property

@@ -167,7 +167,7 @@ class Executor(ABC):
 
     Attributes:
         is_here: True if workers read the files of this machine.
-        workers: Number of workers; 1 for an executor without any, whose `location` is None.
+        workers: Number of workers; 0 for an executor without any, in whose place the run computes.
     """
 
     is_here: bool
@@ -175,14 +175,6 @@ class Executor(ABC):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-
-    @property
-    @abstractmethod
-    def location(self) -> str | None:
-        """Number and place of the workers for people, such as `2 processes on this machine`.
-
-        None without workers.
-        """
 
     def check(self) -> None:  # noqa: B027 - an executor may need nothing
         """Check the package of the executor before the run; raise `MissingExtra` without it.

@@ -43,18 +43,11 @@ class Local(Executor):
         workers: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         super().__init__()
-        self._chosen, self.workers = workers, workers or 1
+        self.workers = workers or 0
         self._pool: ProcessPoolExecutor | None = None
         self._context = WorkerContext()
         self._output: Connection | None = None
         self._closed = False
-
-    @property
-    def location(self) -> str | None:
-        """Number of processes, as text; None without workers."""
-        if self._chosen is None:
-            return None
-        return f"{self._chosen} process{'es' if self._chosen > 1 else ''} on this machine"
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
         """Start `compute` of a block in a process; a `RuntimeError` after `close`.

@@ -56,12 +56,6 @@ class Ray(base.Executor):
         self._owns_connection: bool | None = None
         self._closed = False
 
-    @property
-    def location(self) -> str:
-        """Number of actors and their cluster, as text."""
-        place = "a Ray that is started here" if self._address is None else f"Ray at {self._address}"
-        return f"{self.workers} actor{'s' if self.workers > 1 else ''} on {place}"
-
     def check(self) -> None:
         """Raise `MissingExtra` if Ray is not installed."""
         if find_spec("ray") is None:

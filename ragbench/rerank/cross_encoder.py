@@ -214,7 +214,6 @@ class CrossEncoder(Reranker):
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
     """
 
-    computes = True
     packages = ("transformers", "torch")
     definition = 3  # 2 computed each pair alone, which gives other last digits
 

@@ -45,7 +45,6 @@ class MMR(Reranker):
         Documents and Producing Summaries.
     """
 
-    computes = True
     packages = ("sentence-transformers", "transformers", "torch")
     definition = 3  # 2 encoded each text alone, which gives other last digits
 

@@ -91,13 +91,6 @@ class Retriever(SearchComponent):
         Does nothing here; subclasses raise DataError for a corpus that they cannot index.
         """
 
-    def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if `index` would store the index of this corpus in files for workers.
-
-        It is asked before `index`. Here False.
-        """
-        return False
-
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the index; None if only `retrieve` can.
 

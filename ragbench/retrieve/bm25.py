@@ -119,13 +119,6 @@ class BM25(Retriever):
         index.index((terms, vocabulary), show_progress=False)
         return index
 
-    def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the corpus has 1 MiB of text or more: `index` stores smaller ones nowhere.
-
-        It does not look whether there is a cache folder, or a stored index.
-        """
-        return hash_documents(corpus).size >= WORTH_KEEPING
-
     def _open(self, arrays: Arrays) -> None:
         """Use the arrays of a stored index, which the operating system maps into memory.
 
@@ -433,10 +426,6 @@ class RM3(Retriever):
             source = f"{self.sources[0]} ({type(bm25).__name__})"
             raise OptionError("rm3", "retriever", source, "a retriever of type bm25, not chunked")
         self._bm25 = bm25
-
-    def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the corpus has 1 MiB of text or more, as `BM25.keeps_index` does."""
-        return hash_documents(corpus).size >= WORTH_KEEPING
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the BM25 index for the expanded query.

@@ -50,7 +50,6 @@ class Chunked(Retriever):
         self.retriever, self._chunker = retriever, chunker
         self.ranks_by_score = retriever.ranks_by_score
         self.asks_one_by_one = retriever.asks_one_by_one
-        self.computes = retriever.computes
         retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
         self._lost_text: list[str] = []
@@ -105,13 +104,6 @@ class Chunked(Retriever):
             self.retriever.chunk_of = np.array(document_numbers, np.int64)
         self.retriever.advance = advance
         self.retriever.index([chunk for chunk, _ in chunks])
-
-    def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Return True if the retriever would store the index of the documents.
-
-        The chunks have about as much text as the documents, so the answer holds for them too.
-        """
-        return self.retriever.keeps_index(corpus)
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the chunks; None if the index is not stored.

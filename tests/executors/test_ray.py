@@ -244,8 +244,3 @@ def test_without_the_extra_it_is_one_line(config, monkeypatch):
     with pytest.raises(MissingExtra) as raised:
         run_experiment(source)
     assert str(raised.value) == "executor 'ray' needs ray: pip install 'ragbench-eval[ray]'"
-
-
-def test_it_is_said_where_the_work_is_done():
-    assert ray_executor.Ray(workers=1).location == "1 actor on a Ray that is started here"
-    assert ray_executor.Ray(workers=3, address="auto").location == "3 actors on Ray at auto"

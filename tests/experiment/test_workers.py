@@ -1,6 +1,5 @@
 """One run, several ways to compute it: in one process, on workers, after kills, in parts."""
 
-import json
 import os
 import signal
 import time
@@ -8,9 +7,7 @@ from contextlib import closing
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from ragbench.cli.run import plan as plan_command
 from ragbench.executors.base import LostItem
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls, name_queries
@@ -186,33 +183,6 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
     resumed = run("k")
     assert contents(resumed) == expected
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
-
-
-def test_a_plan_says_what_workers_compute(config, models, place):
-    (place / "plan.yaml").write_text(yaml.safe_dump({**config, **models, **workers(2)}))
-
-    def plan(*options):
-        done = CliRunner().invoke(plan_command, ["plan.yaml", *options])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    printed, planned = plan(), json.loads(plan("--json"))
-
-    marked = [" ".join(line.split()[:3]) for line in printed.splitlines() if "by workers" in line]
-    assert sorted(marked) == [
-        f"generate bm25/gpt {QUERIES}",
-        "judge bm25/extractive (nli)",
-        "judge bm25/gpt (nli)",
-        f"retrieve bm25 {QUERIES}",
-        f"retrieve dense {QUERIES}",
-        f"retrieve diverse {QUERIES}",
-        f"retrieve pairs {QUERIES}",
-        "score bm25/extractive 9",
-        "score bm25/gpt 9",
-    ]
-    assert "workers: 2 processes on this machine; other stages run in this process" in printed
-    assert planned["workers"] == "2 processes on this machine"
-    assert "by workers" not in plan("--set", "executor={type: local}")
 
 
 def test_an_item_that_ends_its_workers_fails_alone():

@@ -56,7 +56,6 @@ class Reranked(Retriever):
     def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
         self.asks_one_by_one = reranker.asks_one_by_one
-        self.computes = reranker.computes
 
     @property
     def notes(self) -> Sequence[str]:
@@ -590,7 +589,7 @@ def build_executor(config: schema.ExperimentConfig) -> Executor | None:
     component = config.executor
     # `type: local` without workers is the run itself
     executor: Executor | None = None if component is None else _make(component, "")
-    return None if executor is None or executor.location is None else executor
+    return executor if executor is not None and executor.workers else None
 
 
 def check_startup(

@@ -470,23 +470,15 @@ class Generate(AnswerQueries):
         # a run that is stopped has answered a random sample, the same for each system
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
         generator, executor = self.plan.generators[self.generator], self.workspace.executor
+        # a live object has no entry to create it on a worker, and runs here
         component = self.plan.component("generator", self.generator)
         calls = self.workspace.calls("generator", self.generator)
-        workers = (executor, component) if executor and component and self.computes else None
+        workers = (executor, component) if executor and component and generator.computes else None
 
         def request(row: int) -> GeneratorRequest:
             return GeneratorRequest(self.plan.queries[row % n], contexts[row % n] or [], row // n)
 
         keep_all(generate(generator, Mapped(request, order), calls, workers), order, keep, advance)
-
-    @property
-    def computes(self) -> bool:
-        """Return True if the generator runs its own model, and an entry creates it on a worker.
-
-        A live object has no entry, and runs here.
-        """
-        has_entry = self.plan.component("generator", self.generator) is not None
-        return has_entry and self.plan.generators[self.generator].computes
 
     def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers, all first ones before the second ones.

@@ -89,7 +89,6 @@ class Step:
         unit: Name of the items, a plural.
         cost: Estimated cost of the other items; None for a stage that sends no prompts.
         after: Steps of the stages that read it; empty without any.
-        by_workers: True if the workers of the executor do its computing.
         at_most: True if its items depend on others that are not made: `items - stored` and the cost
             are upper limits.
     """
@@ -100,14 +99,13 @@ class Step:
     unit: str = "queries"
     cost: Estimate | None = None
     after: list[Step] = field(default_factory=list)
-    by_workers: bool = False
     at_most: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """Return the step as `ragbench plan --json` prints it.
 
-        Keys are `stage`, `items`, `stored`, `unit` and `after` (steps likewise); `at_most` and
-        `by_workers` only if they are true, and `cost` only if there is one.
+        Keys are `stage`, `items`, `stored`, `unit` and `after` (steps likewise); `at_most` only if
+        it is true, and `cost` only if there is one.
         """
         parts = {
             "stage": self.name,
@@ -115,11 +113,10 @@ class Step:
             "stored": self.stored,
             "unit": self.unit,
             "at_most": self.at_most,
-            "by_workers": self.by_workers,
             "cost": None if self.cost is None else self.cost.to_dict(),
             "after": [node.to_dict() for node in self.after],
         }
-        optional = ("at_most", "by_workers", "cost")
+        optional = ("at_most", "cost")
         return {name: part for name, part in parts.items() if part or name not in optional}
 
 
@@ -285,19 +282,6 @@ class Stage:
 
     def __init__(self, workspace: Workspace, title: str = "", under: Stage | None = None) -> None:
         self.workspace, self.plan, self.title, self.under = workspace, workspace.plan, title, under
-
-    @property
-    def computes(self) -> bool:
-        """Return True if workers on any machine can do the computing of the stage; here False."""
-        return False
-
-    @property
-    def computes_here(self) -> bool:
-        """Return True if workers that read files of this machine can do the computing.
-
-        By default as `computes`.
-        """
-        return self.computes
 
     def collect(self, results: Results) -> None:
         """Make the items that are not stored, and add all to `results`; by default nothing."""

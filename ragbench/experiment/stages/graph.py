@@ -10,7 +10,6 @@ from functools import cache, partial
 from pathlib import Path
 
 from ragbench.config.schema import BudgetLimits
-from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, Recorded
@@ -137,14 +136,12 @@ class Forecast:
     Attributes:
         plan: Plan of the run.
         nodes: Steps of the stages that read the data set, each with those that read it.
-        workers: Number and place of the workers, as text; None without workers.
         kept_failures: Cause -> number of items that failed in an earlier run and would not be made
             again.
     """
 
     plan: Plan
     nodes: list[Step]
-    workers: str | None
     kept_failures: dict[str, int]
 
     @property
@@ -162,24 +159,21 @@ def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> di
     """Return the record that `ragbench plan --json` prints.
 
     Keys are `schema`, `name`, `queries` (their number), `stages` (each as `Step.to_dict`), `cost`
-    (as `Estimate.to_dict`: the lowest and highest number of calls, tokens and dollars), `workers`,
+    (as `Estimate.to_dict`: the lowest and highest number of calls, tokens and dollars),
     `kept_failures`, `warnings` and `not_made`. Without a forecast, `queries` and `cost` are None,
-    and `stages` and `warnings` are empty. `workers` and `kept_failures` are left out if there are
-    none.
+    and `stages` and `warnings` are empty. `kept_failures` is left out if there are none.
 
     Args:
         name: Name of the experiment.
         not_made: Names of the components whose code is the user's and not called before a run.
         plan: Forecast; None if the data set is loaded by such code, and queries are unknown.
     """
-    workers = None if plan is None else plan.workers
     return {
         "schema": "ragbench.plan/1",
         "name": name,
         "queries": None if plan is None else len(plan.plan.queries),
         "stages": [] if plan is None else [node.to_dict() for node in plan.nodes],
         "cost": None if plan is None else plan.cost.to_dict(),
-        **({"workers": workers} if workers is not None else {}),
         **({"kept_failures": plan.kept_failures} if plan and plan.kept_failures else {}),
         "warnings": [] if plan is None else plan.plan.warnings,
         "not_made": list(not_made),
@@ -209,12 +203,10 @@ def forecast(plan: Plan) -> Forecast:
 
     An item that depends on one that is not made cannot be looked up: it counts as missing, and its
     cost is estimated from gold answers and passages of the corpus. No item is stored, but the store
-    notes the use of those that are read, and removes malformed ones. Raises as `build_executor`
-    does, and a DataError if the store cannot be read.
+    notes the use of those that are read, and removes malformed ones. A DataError if the store
+    cannot be read.
     """
     config = plan.config
-    executor = build_executor(config)
-    location = None if executor is None else executor.location
     with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
         workspace = Workspace(
             plan=plan,
@@ -228,13 +220,10 @@ def forecast(plan: Plan) -> Forecast:
             node = stage.forecast()
             if node is not None:
                 nodes[stage] = node
-                node.by_workers = executor is not None and (
-                    stage.computes_here if executor.is_here else stage.computes
-                )
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
         # a stage whose input is not shown stands at the top
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
         steps = [nodes[stage] for stage in first]
-        return Forecast(plan, steps, location, workspace.count_kept_failures())
+        return Forecast(plan, steps, workspace.count_kept_failures())

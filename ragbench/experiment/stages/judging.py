@@ -271,11 +271,6 @@ class JudgeAnswers(Verdicts):
         self.system, self._answer = answer.system, answer
         self.bare = Mapped(self._bare_at, range(len(self.plan.queries) * answer.samples))
 
-    @property
-    def computes(self) -> bool:
-        """Return True if the judge computes here, and asks no server."""
-        return self.judge.judge.computes
-
     def _items(self, answers: Answers) -> Sequence[JudgedItem]:
         """Return the item of each answer, read on access; its `answer` is None where it failed."""
 

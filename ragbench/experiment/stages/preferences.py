@@ -105,11 +105,6 @@ class JudgePairs(Stage):
         results.preferences.append(records.Preferences(name, entries, rows, use))
         results.warnings += judge_warnings("pairs", name, judge, judged)
 
-    @property
-    def computes(self) -> bool:
-        """Return True if the judge computes itself, and asks no server."""
-        return self.judge.judge.computes
-
     @cached_property
     def _rivals(self) -> list[System]:
         """Systems that answer, without controls, in the order of the tables."""

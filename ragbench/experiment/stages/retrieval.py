@@ -353,17 +353,6 @@ class Retrieve(base.StoredStage):
             value = replace(value, value=Retrieved(hits, value.value.queries))
         return stored_items.write_retrieved(value)
 
-    @property
-    def computes(self) -> bool:
-        """Return True if a model of the retriever encodes or reads texts."""
-        return self.retriever.computes
-
-    @property
-    def computes_here(self) -> bool:
-        """Return True if it computes, or has its index in files that workers here map."""
-        corpus = self.plan.collection.documents
-        return self.computes or (corpus is not None and self.retriever.keeps_index(corpus))
-
     def collect(self, results: Results) -> None:
         """Retrieve what is not stored; `Rank` adds it to the results."""
         _ = self.outcomes

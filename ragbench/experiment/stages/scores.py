@@ -420,11 +420,6 @@ class ScoreAnswers(StoredStage):
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
 
-    @property
-    def computes(self) -> bool:
-        """Return True if a metric computes long enough for workers, such as one with a model."""
-        return any(metric.declaration.computes for metric in self.plan.metrics)
-
     def forecast(self) -> Step | None:
         """Return a step with the number of stored columns; None without metrics.
 
