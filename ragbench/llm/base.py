@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from ragbench.errors import EXIT_UNREACHABLE, ModelError
 from ragbench.types import Cause, Usage
+from ragbench.types.json_fields import optional
 
 Role = Literal["system", "user", "assistant"]
 
@@ -136,8 +137,8 @@ class ChatReply:
     system_fingerprint: str | None = None
     latency_ms: float = 0.0
     attempts: tuple[Attempt, ...] = ()
-    price_share: float = 1.0
-    stored: bool = False
+    price_share: float = optional(1.0)
+    stored: bool = optional(False)
 
     @property
     def refused(self) -> bool:
@@ -181,41 +182,10 @@ class ChatReply:
             refusal=self.refusal and rewrite(self.refusal),
             reasoning=rewrite(self.reasoning),
             model=rewrite(self.model),
-            system_fingerprint=self.system_fingerprint and rewrite(str(self.system_fingerprint)),
+            system_fingerprint=self.system_fingerprint and rewrite(self.system_fingerprint),
             attempts=attempts,
             logprobs=logprobs,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping for the store, without `stored` and a `price_share` of 1."""
-        fields = asdict(self)
-        del fields["stored"]
-        if self.price_share == 1.0:
-            del fields["price_share"]
-        return fields
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ChatReply:
-        """Return the reply of a mapping of `to_dict`, with `stored` set; unknown keys are ignored.
-
-        Raises:
-            KeyError: `usage`, `attempts`, `logprobs` or a part of a log-probability is missing.
-            TypeError: `text` is missing, or `usage` or an attempt has other keys.
-        """
-        logprobs = fields["logprobs"]
-        if logprobs is not None:
-            logprobs = tuple(
-                TokenLogprob(entry["token"], entry["logprob"], tuple(map(tuple, entry["top"])))
-                for entry in logprobs
-            )
-        parts = {
-            "usage": Usage(**fields["usage"]),
-            "attempts": tuple(Attempt(**attempt) for attempt in fields["attempts"]),
-            "logprobs": logprobs,
-            "left_out": tuple(fields.get("left_out", ())),
-        }
-        values = {name: fields[name] for name in cls.__slots__ if name in fields}
-        return cls(**{**values, **parts, "stored": True})
 
 
 @dataclass(eq=False, repr=False)

@@ -35,6 +35,8 @@ _UNKNOWN = re.compile(
 _BAD_VALUE = re.compile(r"may only be|must be|only the default", re.IGNORECASE)
 _NO_PARAMETER = re.compile(r"parameter|extra[_ ]|unrecognized|argument", re.IGNORECASE)
 _LONGEST = ("max_tokens", "max_completion_tokens")
+# what vLLM writes for a token that cannot come; other servers write -Infinity, which no file holds
+_LEAST_LOGPROB = -9999.0
 _OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_options")
 
 
@@ -60,7 +62,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
-    refusal = message.get("refusal")
+    refusal, fingerprint = message.get("refusal"), completion.get("system_fingerprint")
     content = read_text(message.get("content"), message.get("tool_calls"))
     reasoning, text = split_reasoning(content)
     # A key of its own or tags inside the text, depending on the server.
@@ -73,7 +75,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         usage=_usage(completion.get("usage")),
         logprobs=read_logprobs(choice.get("logprobs")),
         model=str(completion.get("model") or ""),
-        system_fingerprint=completion.get("system_fingerprint"),
+        system_fingerprint=None if fingerprint is None else str(fingerprint),
     )
 
 
@@ -207,8 +209,11 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         return tuple(
             TokenLogprob(
                 str(entry["token"]),
-                float(entry["logprob"]),
-                tuple((str(t["token"]), float(t["logprob"])) for t in entry["top_logprobs"] or ()),
+                max(_LEAST_LOGPROB, float(entry["logprob"])),
+                tuple(
+                    (str(top["token"]), max(_LEAST_LOGPROB, float(top["logprob"])))
+                    for top in entry["top_logprobs"] or ()
+                ),
             )
             for entry in content
         )

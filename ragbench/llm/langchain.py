@@ -98,6 +98,7 @@ class LangchainChat(ChatModel):
         details = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
+        fingerprint = details.get("system_fingerprint")
         reasoning, text = split_reasoning(read_text(content, getattr(message, "tool_calls", None)))
         return ChatReply(
             text=text,
@@ -107,7 +108,7 @@ class LangchainChat(ChatModel):
             usage=read_usage(usage),
             logprobs=read_logprobs(details.get("logprobs")),
             model=str(details.get("model_name") or details.get("model") or self.name),
-            system_fingerprint=details.get("system_fingerprint"),
+            system_fingerprint=None if fingerprint is None else str(fingerprint),
         )
 
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import load_json
 from ragbench.llm.base import ChatReply, ChatRequest
+from ragbench.records.codec import from_json, to_json
 from ragbench.store.call_locks import CallLocks, call_locks_beside
 from ragbench.store.database import Store
 from ragbench.store.sqlite_file import DamagedCache
@@ -172,7 +174,7 @@ class Replies:
         try:
             return _unpack(blob)
         # The checksum of the row was right, so another program or version wrote the row.
-        except (ValueError, LookupError, TypeError, zlib.error):
+        except (ValueError, DataError, zlib.error):
             text = f"{self.path}: the reply {key[:12]} is damaged; it is requested again"
             warnings.warn(DamagedCache(text), stacklevel=2)
             if self.writable:
@@ -195,7 +197,7 @@ class Replies:
             raise DataError(f"the store {reason}", file=self.path)
         if self._clean is not None:
             reply = reply.cleaned(self._clean)
-        blob = zlib.compress(json.dumps(reply.to_dict(), ensure_ascii=True).encode(), 6)
+        blob = zlib.compress(json.dumps(to_json(reply), ensure_ascii=True).encode(), 6)
         future: Future[ChatReply] = Future()
         future.set_running_or_notify_cancel()  # a caller that gives up does not cancel the write
         with self._lock:
@@ -266,13 +268,13 @@ class Replies:
 
 
 def _unpack(blob: bytes) -> ChatReply:
-    """Return the reply of a compressed row.
+    """Return the reply of a compressed row, with `stored` set.
 
-    Raise ValueError, LookupError, TypeError or zlib.error for a damaged one.
+    Raise ValueError, DataError or zlib.error for a damaged one.
     """
     # A damaged or hostile row of megabytes could decompress to gigabytes.
     inflate = zlib.decompressobj()
     text = inflate.decompress(blob, max(_FREE_BYTES, _RATIO * len(blob)))
     if not inflate.eof:
         raise zlib.error("cut off, or far larger than any reply")
-    return ChatReply.from_dict(load_json(text))
+    return replace(from_json(ChatReply, load_json(text)), stored=True)

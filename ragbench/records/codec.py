@@ -23,6 +23,7 @@ from ragbench.registry import dataclass_transform, nearest
 from ragbench.types.json_fields import OMITTED, MayHoldSecrets
 
 T = TypeVar("T", bound="Record")
+Value = TypeVar("Value")
 Read = Callable[[Any], Any]
 Write = Callable[[Any], Any]
 Clean = Callable[[Any, Callable[[str], str]], Any]
@@ -191,14 +192,14 @@ def to_json(record: object) -> dict[str, Any]:
 
 
 def from_json(
-    record: type[T], value: Any, *, file: object = None, line: int | None = None, path: str = ""
-) -> T:
+    record: type[Value], value: Any, *, file: object = None, line: int | None = None, path: str = ""
+) -> Value:
     """Return the record in a JSON value, whose types and words are checked.
 
     Unknown keys are ignored; a missing key of a field with a default gets the default.
 
     Args:
-        record: Class of the record.
+        record: Class of the record; any dataclass.
         value: The JSON value.
         file: Name of the file, for the error.
         line: Line in the file, for the error.
@@ -216,7 +217,7 @@ def from_json(
         ragbench.errors.DataError: summary.json: gates.0.system: found an integer; allowed: text
     """
     try:
-        return cast("T", _read_record(record, value))
+        return cast("Value", _read_record(record, value))
     except Unfit as error:
         # the outer path first, then the keys inside the record
         place = ".".join(filter(None, [path, *error.path]))

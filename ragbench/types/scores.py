@@ -268,8 +268,6 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
 class Verdict:
     """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
 
-    `from_dict` reads what `to_dict` and `to_short_dict` return; TypeError for an unknown key.
-
     Attributes:
         score: Score from 0 to 1; None if the judgement failed or does not apply.
         level: Level on the scale of the rubric; None if the rubric has no scale.
@@ -294,19 +292,19 @@ class Verdict:
     """
 
     score: float | None
-    level: float | None = None
-    reasoning: str = ""
-    status: Literal["scored", "not_applicable", "failed"] = "scored"
-    cause: str = "scored"
-    raw: str = ""
-    model: str = ""
-    weighted: bool = False
-    samples: tuple[float | None, ...] = ()
-    spread: float | None = None
-    orders: tuple[float, ...] = ()
-    claims: tuple[JudgedClaim, ...] = ()
-    left_out: tuple[str, ...] = ()
-    usage: Usage = NOTHING
+    level: float | None = optional()
+    reasoning: str = optional("")
+    status: Literal["scored", "not_applicable", "failed"] = optional("scored")
+    cause: str = optional("scored")
+    raw: str = optional("")
+    model: str = optional("")
+    weighted: bool = optional(False)
+    samples: tuple[float | None, ...] = optional(())
+    spread: float | None = optional()
+    orders: tuple[float, ...] = optional(())
+    claims: tuple[JudgedClaim, ...] = optional(())
+    left_out: tuple[str, ...] = optional(())
+    usage: Usage = optional(NOTHING)
     prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
@@ -337,32 +335,6 @@ class Verdict:
         values["usage"] = {name: getattr(self.usage, name) for name in _USAGE}
         return values
 
-    def to_short_dict(self) -> dict[str, Any]:
-        """Return `to_dict` without values that are the default; no `score` if it is None."""
-        return {key: value for key, value in self.to_dict().items() if value != _DEFAULTS[key]}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Verdict:
-        """Return the verdict of a mapping from `to_dict` or `to_short_dict`.
-
-        Missing keys get their defaults; an unknown key raises TypeError. A claim needs `passages`
-        and `against` (KeyError). Values are not checked.
-
-        Example:
-            >>> verdict = Verdict(0.5, claims=(JudgedClaim(text="a", passages=(1,)),))
-            >>> Verdict.from_dict(verdict.to_dict()) == verdict
-            True
-        """
-        values = {"score": None, **found}
-        values |= {name: tuple(values[name]) for name in _LISTS & values.keys()}
-        values["claims"] = tuple(
-            JudgedClaim(**{**c, **{name: tuple(c[name]) for name in ("passages", "against")}})
-            for c in values.get("claims", ())
-        )
-        if "usage" in values:
-            values["usage"] = Usage(**values["usage"])
-        return cls(**values)
-
     def __float__(self) -> float:
         """Return the score; NaN if there is none."""
         return float("nan") if self.score is None else float(self.score)
@@ -370,5 +342,4 @@ class Verdict:
 
 _VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
 _CLAIM, _USAGE = (tuple(part.name for part in fields(kind)) for kind in (JudgedClaim, Usage))
-_LISTS = frozenset({"samples", "orders", "left_out"})
-_DEFAULTS = Verdict(None).to_dict()
+_LISTS = ("samples", "orders", "left_out")

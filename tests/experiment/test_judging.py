@@ -12,6 +12,7 @@ import yaml
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
+from ragbench.records.codec import to_json
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.chat_server import ChatServer
@@ -290,7 +291,7 @@ def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
     with Replies(tmp_path / ".ragbench" / "replies.sqlite") as replies:
         kept = [replies.get(key) for (key,) in stored]
     assert kept
-    assert all(SECRET not in json.dumps(reply.to_dict()) for reply in kept)
+    assert all(SECRET not in json.dumps(to_json(reply)) for reply in kept)
 
 
 def test_an_address_with_a_password_is_refused_without_showing_it(config):

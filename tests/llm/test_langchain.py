@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatEngine, LangchainChat, Limits, Usage, ask_structured
+from ragbench.records.codec import to_json
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 
@@ -140,7 +141,7 @@ def test_no_part_of_a_reply_holds_its_secrets():
     with engine_of(model) as engine:
         reply = engine.ask(asking())
 
-    assert "secret" not in str(reply.to_dict())
+    assert "secret" not in str(to_json(reply))
     assert reply.refusal == "not with ${key}"
 
 

@@ -1,5 +1,6 @@
 """The real openai client over HTTP against a server that does everything servers do."""
 
+import json
 import math
 import ssl
 
@@ -7,6 +8,8 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
+from ragbench.llm.completions import read_logprobs
+from ragbench.records.codec import from_json, to_json
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
@@ -374,9 +377,16 @@ def test_kept_replies_come_back_as_they_were(serve):
 
     reply = engine.ask(asking(top_logprobs=1))
 
-    from dataclasses import replace
+    assert from_json(ChatReply, json.loads(json.dumps(to_json(reply)))) == reply
 
-    assert ChatReply.from_dict(reply.to_dict()) == replace(reply, stored=True)
+
+def test_a_token_that_cannot_come_has_a_number_that_files_hold():
+    """Some servers write -Infinity for the logarithm of 0."""
+    top = [{"token": "5", "logprob": -math.inf}, {"token": "4", "logprob": -0.0}]
+
+    (token,) = read_logprobs({"content": [{**top[1], "top_logprobs": top}]})
+
+    assert token.top == (("5", -9999.0), ("4", 0.0))
 
 
 def trusted_by(base_url):

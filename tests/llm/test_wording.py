@@ -17,6 +17,7 @@ from ragbench.llm import (
 from ragbench.llm.calls import FirstCalls
 from ragbench.llm.completions import split_reasoning
 from ragbench.llm.replies import request_key
+from ragbench.records.codec import from_json, to_json
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, ReasoningModel, refuse
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
@@ -194,12 +195,12 @@ def test_keys_of_requests_are_what_they_were():
 
 
 def test_replies_that_were_stored_before_are_read():
-    kept = ChatReply("x").to_dict()
+    kept = to_json(ChatReply("x"))
     for name in ("reasoning", "left_out"):
         del kept[name]
     kept["usage"] = {"input_tokens": 1, "output_tokens": 2}
 
-    assert ChatReply.from_dict(kept).left_out == ()
+    assert from_json(ChatReply, kept).left_out == ()
 
 
 @pytest.mark.parametrize("tags", [False, True])

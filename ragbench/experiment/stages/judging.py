@@ -24,6 +24,7 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import PENDING, Keep, Slot, Stage, Step, StoredStage, Workspace
 from ragbench.experiment.stages.comparison import judge_warnings
+from ragbench.records.codec import to_json
 from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
@@ -140,7 +141,7 @@ class Verdicts(StoredStage):
     def read(self, stored: stored_items.Stored) -> Verdict:
         """Return a verdict with its prompts, without those whose words are no longer stored.
 
-        Raises TypeError, ValueError or LookupError for another form.
+        Raises DataError, TypeError, ValueError or LookupError for another form.
         """
         fields = {**stored}
         rows, known_prompts = fields.pop("prompts", ()), self.workspace.prompts
@@ -157,7 +158,7 @@ class Verdicts(StoredStage):
     def write(self, value: Verdict) -> dict[str, Any]:
         """Return a verdict as JSON, after the words of its prompts are stored."""
         known_prompts = self.workspace.prompts
-        stored, rows = value.to_short_dict(), []
+        rows = []
         for prompt in value.prompts:
             system, user = map(self.workspace.clean, (prompt.system, prompt.user))
             prompt_id = form_id(system, user)
@@ -166,7 +167,7 @@ class Verdicts(StoredStage):
                     self._prompt_items.put(prompt_id, [system, user])
                 known_prompts[prompt_id] = (system, user)
             rows.append([prompt_id, prompt.fence, list(prompt.texts), prompt.to])
-        return {**stored, **({"prompts": rows} if rows else {})}
+        return {**to_json(value), "prompts": rows}
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
         """Return the rows of the items to judge, by the names of the rubrics that judge them.

@@ -27,7 +27,7 @@ from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
 from ragbench.experiment.calls import Outcome
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import clean_tree
+from ragbench.records.codec import clean_tree, from_json
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunks import Chunked
 from ragbench.score.judge.base import JudgedItem
@@ -329,16 +329,14 @@ def read_predicted(stored: Stored) -> Outcome[Prediction]:
 
 
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:
-    """Return a verdict from the JSON of `Verdict.to_short_dict`.
+    """Return a verdict from its JSON.
 
     Raises:
-        TypeError: The score is no number.
+        DataError: The score is missing, or a value has another type.
         ValueError: It has neither a score nor a cause.
-        KeyError: A key is missing, or the cause is unknown.
+        KeyError: The cause is unknown.
     """
-    verdict = Verdict.from_dict(stored)
-    if not isinstance(verdict.score, int | float | None):
-        raise TypeError(f"found {verdict.score!r}, allowed: a number")
+    verdict = from_json(Verdict, stored)
     if cause_of(stored) is Cause.SCORED and verdict.score is None:
         raise ValueError("neither a score nor a cause")
     return verdict

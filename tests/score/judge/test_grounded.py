@@ -6,6 +6,7 @@ import re
 import pytest
 
 from ragbench.experiment.stages.stored_items import read_verdict
+from ragbench.records.codec import to_json
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.score.judge.scripted import Script, said
 
@@ -120,7 +121,7 @@ def test_claims_are_data_as_well_as_words(asked, passages):
     ]
     assert {claim.ruling for claim in found["correctness"].claims} == {None}
     for verdict in found.values():
-        assert read_verdict(json.loads(json.dumps(verdict.to_short_dict()))) == verdict
+        assert read_verdict(json.loads(json.dumps(to_json(verdict)))) == verdict
 
 
 def test_several_samples_have_no_claims_in_common(asked):
