@@ -131,12 +131,9 @@ def search(kind: str) -> None:
     """Read the corpus of this folder, index it, and search."""
     from ragbench.data.loaders.beir import Beir
     from ragbench.files import cache_folder
-    from ragbench.store.arrays import ArrayStore
 
     steps = Steps()
-    loader = Beir(path=Path())
-    loader.arrays = ArrayStore(cache_folder())
-    collection = loader.load()
+    collection = Beir(path=Path()).load()
     steps("read")
     retriever = made(kind)
     retriever.cache_folder = cache_folder()

@@ -320,7 +320,7 @@ def _predicted(lines: list[Line]) -> str:
     found = [
         (
             "the corpus of a run that has all stored",
-            f"{1000 * ids:.2g} kB of memory a document, for its ids",
+            f"{1000 * ids:.2g} kB of memory a document, for its id and text",
             f"{_tb(ids * DOCUMENTS)} of memory",
         ),
         (

@@ -11,7 +11,7 @@ from ragbench.adapters.libraries import FILE_KEYS
 from ragbench.data.files.gold import DocumentNames, QuotedPassages
 from ragbench.score.retrieval.base import RetrievedSpans
 from ragbench.types import Document, ScoredDocument, Span
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 from ragbench.types.spans import locate_quote
 
 # Metadata with the start and end of a passage: of chunks by `chunk:`, of LangChain and Chroma, and

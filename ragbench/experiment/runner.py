@@ -165,8 +165,7 @@ def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> 
     if documents is not None:
         allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
         raise OptionError("run_experiment", "documents", shown(documents), allowed)
-    # keep: later runs map the arrays of a large corpus instead of parsing it again
-    return load_collection(config, keep=True)
+    return load_collection(config)
 
 
 def load_run_config(

@@ -22,7 +22,7 @@ from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.text.analyzer import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, Retrieved, ScoredDocument
-from ragbench.types.packed_documents import hash_documents, record_ids
+from ragbench.types.documents import hash_documents, record_ids
 
 if TYPE_CHECKING:
     import bm25s

@@ -21,7 +21,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
-from ragbench.types.packed_documents import hash_documents, record_ids
+from ragbench.types.documents import hash_documents, record_ids
 
 _OWNER = "retriever 'dense'"
 _FORMAT = "1"  # part of the key: change it with the files of a stored matrix

@@ -24,7 +24,6 @@ from ragbench import files
 from ragbench.errors import DataError, storage_error
 from ragbench.json_yaml import load_json
 from ragbench.store.sqlite_file import may_be_written
-from ragbench.types.packed_documents import PackedTexts, packed_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,12 +74,12 @@ class Arrays:
         # As a plain array: slices of `np.memmap` are slow to create.
         return np.asarray(mapped)
 
-    def texts(self, name: str) -> PackedTexts:
-        """Return the texts of a name, which are decoded when they are read.
-
-        An unknown name raises a DataError.
-        """
-        return PackedTexts(self[name], self[f"{name}_ends"])
+    def texts(self, name: str) -> list[str]:
+        """Return the texts of a name; an unknown name raises a DataError."""
+        data, ends = self[name].tobytes(), self[f"{name}_ends"].tolist()
+        starts = [0, *ends[:-1]]
+        pieces = (data[start:end] for start, end in zip(starts, ends, strict=False))
+        return [piece.decode("utf-8", "surrogatepass") for piece in pieces]
 
     def get(self, name: str) -> Array | None:
         """Return the array of a name; None if there is none.
@@ -126,8 +125,8 @@ class ArrayWriter:
     """Writer of the arrays and texts of a folder, which must exist.
 
     `ArrayStore.ensure` makes it and calls `finish` at the end. `add` and `add_texts` write an array
-    or a list of texts by name; `open_array` and `open_texts` write in parts. Errors of the disk are
-    raised as OSError.
+    or a list of texts by name; `open_array` writes in parts. Errors of the disk are raised as
+    OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -147,29 +146,11 @@ class ArrayWriter:
         It writes two arrays: the bytes in UTF-8, and under `<name>_ends` the end of each text in
         bytes.
         """
-        with self.open_texts(name) as append:
-            append(texts)
-
-    @contextmanager
-    def open_texts(self, name: str) -> Iterator[Callable[[Iterable[str]], None]]:
-        """Open texts under a name, and yield a function that appends texts, as `add_texts` does.
-
-        Raises:
-            OSError: A file cannot be written.
-        """
         import numpy as np
 
-        size = 0
-
-        def append(texts: Iterable[str]) -> None:
-            nonlocal size
-            packed, lengths = packed_bytes(texts)
-            data.append(np.frombuffer(packed, np.uint8))
-            ends.append(size + np.cumsum(lengths, dtype=np.int64))
-            size += len(packed)
-
-        with self.open_array(name) as data, self.open_array(f"{name}_ends") as ends:
-            yield append
+        pieces = [text.encode("utf-8", "surrogatepass") for text in texts]
+        self.add(name, np.frombuffer(b"".join(pieces), np.uint8))
+        self.add(f"{name}_ends", np.cumsum([len(piece) for piece in pieces], dtype=np.int64))
 
     @contextmanager
     def open_array(self, name: str) -> Iterator[GrowingArray]:
@@ -202,11 +183,10 @@ class ArrayStore:
     Args:
         folder: Cache folder.
         also: Further cache folders.
-        writes: False to create nothing and to read only.
     """
 
-    def __init__(self, folder: Path, also: Sequence[Path] = (), *, writes: bool = True) -> None:
-        self._folder, self._also, self._writes = folder, also, writes
+    def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
+        self._folder, self._also = folder, also
 
     def find(self, kind: str, key: str) -> Arrays | None:
         """Return the arrays of a kind and key; None if no folder has them undamaged.
@@ -246,7 +226,7 @@ class ArrayStore:
         if (arrays := self.find(kind, key)) is not None:
             return arrays
         path = array_path(self._folder, kind, key)
-        if not (self._writes and may_be_written(path)):
+        if not may_be_written(path):
             return None
         try:
             files.create_untracked(self._folder)

@@ -13,7 +13,7 @@ from ragbench.store.database import CACHE_FILE, REPLIES_FILE, CacheEntry, Store
 
 # Order of the kinds in lists, as a run creates them; other kinds come last.
 _KINDS = (
-    *("corpus", "index", "matrix"),
+    *("index", "matrix"),
     *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
 )
 

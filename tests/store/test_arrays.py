@@ -53,20 +53,8 @@ def test_what_was_written_is_read_and_numpy_reads_it_too(tmp_path_factory, array
     np.testing.assert_array_equal(kept["grown"], array)
     numpys = np.load(key_of(folder) / "grown.npy")
     assert (numpys.dtype, numpys.shape) == (array.dtype, array.shape)
-    assert (list(kept.texts("texts")), kept.texts("texts")[1:3]) == (texts, texts[1:3])
+    assert kept.texts("texts") == texts
     assert not kept["grown"].flags.writeable
-
-
-def test_texts_that_are_appended_bit_by_bit_are_those_of_one_list(tmp_path):
-    def fill(writer):
-        with writer.open_texts("texts") as append:
-            append(["a", "é"])
-            append([])
-            append(["", "bc"])
-
-    assert list(ArrayStore(tmp_path).ensure("index", "of", "k", fill).texts("texts")) == [
-        *("a", "é", "", "bc")
-    ]
 
 
 def test_made_once_and_found_in_the_folders_of_others(tmp_path):
@@ -83,8 +71,6 @@ def test_made_once_and_found_in_the_folders_of_others(tmp_path):
     np.testing.assert_array_equal(kept["numbers"], NUMBERS)
     assert len(made) == 1
     assert not (tmp_path / "ours").exists()
-    assert ArrayStore(tmp_path / "ours", writes=False).ensure("index", "of", "k", count) is None
-    assert len(made) == 1
 
 
 def cut(path):

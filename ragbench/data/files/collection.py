@@ -20,7 +20,6 @@ from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
-from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, plain, rows_of
 
 # The parts of a TREC topic that can be the query.
@@ -126,11 +125,7 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
     """
     if documents is None:
         return [missing] if missing else []
-    empty = (
-        documents.empty
-        if isinstance(documents, PackedDocuments)
-        else [document.id for document in documents if not document.full_text.strip()]
-    )
+    empty = [document.id for document in documents if not document.full_text.strip()]
     ids = ", ".join(empty[:_LISTED_IDS]) + (", ..." if len(empty) > _LISTED_IDS else "")
     return [f"{counted(len(empty), 'empty document')}: {ids}"] if empty else []
 
@@ -250,31 +245,11 @@ class Corpus:
     notes: list[str] = field(default_factory=list)
 
 
-# Yields documents, and then adds notes on odd ones to the list.
-Parse = Callable[[list[str]], Iterable[Document]]
-# Returns the documents of some files below a folder, and the notes on them.
-Load = Callable[[Path, Sequence[Path], Parse], tuple[Sequence[Document], list[str]]]
-
-
-def load_list(folder: Path, files: Sequence[Path], read: Parse) -> tuple[list[Document], list[str]]:
-    """Return (documents, notes on them) as `read` yields them; the paths are not used.
-
-    ([], []) if it yields nothing. Errors of `read` are passed on.
-    """
-    notes = list[str]()
-    return list(read(notes)), notes
-
-
-def read_corpus(path: Path, load: Load = load_list) -> Corpus:
+def read_corpus(path: Path) -> Corpus:
     """Read a corpus: a folder of documents, or a file with a document in each row.
 
     In a folder, the id of a document is its path below the folder. A document without an id in a
     file gets a hash of its text, and equal texts count once.
-
-    Args:
-        path: The folder or file.
-        load: Loads the documents; a loader passes `CorpusReader.load_packed`, which keeps large
-            corpora on disk.
 
     Raises:
         DataError: The path does not exist, there is no document, one cannot be read, has no text
@@ -283,18 +258,15 @@ def read_corpus(path: Path, load: Load = load_list) -> Corpus:
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
-        return _read_folder(path, load)
+        return _read_folder(path)
     if not os.path.exists(path):
         raise DataError("no such file or folder", file=path)
     suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
     if plain_suffix(path) not in suffixes:
         allowed = f"{rows.SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    documents, notes = load(
-        path.parent,
-        [Path(path.name)],
-        lambda notes: _documents_of(rows.read_rows(path, "corpus"), notes),
-    )
+    notes: list[str] = []
+    documents = list(_documents_of(rows.read_rows(path, "corpus"), notes))
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])
 
 
@@ -401,7 +373,7 @@ def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[D
         notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
 
 
-def _read_folder(folder: Path, load: Load) -> Corpus:
+def _read_folder(folder: Path) -> Corpus:
     """Read the documents below a folder, in the order of their paths.
 
     Files and folders whose names begin with a point are left out. The id is the path within the
@@ -428,7 +400,7 @@ def _read_folder(folder: Path, load: Load) -> Corpus:
             f"{count} {name or 'without an ending'}" for name, count in suffixes.items()
         )
         notes.append(f"files of {folder} that are no documents: {kinds}")
-    documents, _ = load(folder, files, lambda remarks: (_read_file(folder, path) for path in files))
+    documents = [_read_file(folder, path) for path in files]
     return Corpus(documents, folder.resolve().name, [*notes, *corpus_notes(documents)])
 
 

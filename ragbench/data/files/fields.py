@@ -16,7 +16,7 @@ from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Document, Query, ToolCall, Turn, conversation
 from ragbench.types.conversation import Fail, Json
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
@@ -187,25 +187,13 @@ class Passages:
         self._documents, self._by_id = documents, documents_by_id(documents)
 
     @cached_property
-    def _row_of(self) -> dict[int, int]:
-        """Hash of a text, without its title and with it -> row of the first document that has it.
-
-        Hashes, since the texts of a packed corpus are not in memory.
-        """
-        rows: dict[int, int] = {}
-        for row, document in enumerate(self._documents):
+    def _by_text(self) -> dict[str, Document]:
+        """Text, without its title and with it -> first document that has it."""
+        by_text: dict[str, Document] = {}
+        for document in self._documents:
             for text in (document.text, document.full_text):
-                # of documents with equal texts, the first one counts
-                rows.setdefault(hash(text), row)
-        return rows
-
-    def _find_text(self, text: str) -> Document | None:
-        """Return the document with a text; None where no document has it; the first of several."""
-        row = self._row_of.get(hash(text))
-        document = None if row is None else self._documents[row]
-        # two texts may have one hash
-        has_text = document is not None and text in (document.text, document.full_text)
-        return document if has_text else None
+                by_text.setdefault(text, document)
+        return by_text
 
     def read(self, entry: Entry, column: str) -> list[Document] | None:
         """Return the passages in a column, in its order; None if it is null or missing.
@@ -236,7 +224,7 @@ class Passages:
         metadata. Raise a `DataError` that begins with `place` for anything else.
         """
         if isinstance(item, str):
-            return self._find_text(item) or Document(content_id(item), item)
+            return self._by_text.get(item) or Document(content_id(item), item)
         if not isinstance(item, dict):
             allowed = "text, or an object with id and text"
             raise entry.error(f"{place} is {kind(item)}", allowed=allowed)
@@ -257,7 +245,7 @@ class Passages:
                 return self._by_id[name]
             raise entry.error(f"{place} has no text", allowed="text, or the id of a document")
         if name is None:
-            document = self._find_text(text)
+            document = self._by_text.get(text)
             name = content_id(text) if document is None else document.id
         metadata = {key: value for key, value in item.items() if key not in {*_FIELDS, text_key}}
         if isinstance(item.get("metadata"), dict):

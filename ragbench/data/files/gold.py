@@ -23,7 +23,7 @@ from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import shown
 from ragbench.types import Document
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 
 if TYPE_CHECKING:
     from ragbench.types.rows import IntArray

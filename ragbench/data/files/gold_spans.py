@@ -10,7 +10,7 @@ from ragbench.data.files.gold import GoldIds, without_hop_mark
 from ragbench.data.files.rows import Entry
 from ragbench.registry import shown
 from ragbench.types import Document, Span
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 from ragbench.types.spans import locate_quote
 
 _FORMS = (

@@ -1,29 +1,21 @@
 """Protocol of a loader, and the parts that loaders share.
 
-These are random test sets, fingerprints of a data set, and large corpora that are kept packed on
-disk.
+These are random test sets, and fingerprints of a data set.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
-from ragbench.data import files
-from ragbench.data.files.collection import Parse, load_list
-from ragbench.errors import DataError, OptionError
-from ragbench.json_yaml import load_json
+from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
-from ragbench.signature import file_digest, fingerprint, fingerprint_json
-from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.types import Answered, Collection, Document, Query, packed_documents
+from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
+from ragbench.types.documents import record_ids
 from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
@@ -32,9 +24,6 @@ SplitOption = Annotated[
 ]
 
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
-_FORMAT = "1"  # of packed corpora; another one is not read
-_NOTES = "odd"  # name of the array with the notes of the reader
-_AT_ONCE = 4096  # documents between two writes
 Value = TypeVar("Value")
 
 
@@ -185,7 +174,7 @@ def finish_collection(collection: Collection, split: RandomSplit | None) -> Coll
     The given data set is not changed. A test set adds a note.
     """
     if split is not None:
-        ids = draw_test_set(packed_documents.record_ids(collection.queries), split)
+        ids = draw_test_set(record_ids(collection.queries), split)
         share = f"{len(ids)} of {len(collection.queries)} queries"
         note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
         collection = keep_queries(collection, ids, note)
@@ -203,9 +192,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
     prints = {"queries": _rows(queries)}
-    if isinstance(collection.documents, packed_documents.PackedDocuments):
-        prints["corpus"] = collection.documents.fingerprint
-    elif collection.documents is not None:
+    if collection.documents is not None:
         prints["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
         prints["qrels"] = collection.qrels.fingerprint()
@@ -254,143 +241,3 @@ def _answered(answered: Answered) -> str:
     if answered.error is not None:
         pieces.append(fingerprint(["error", answered.error], _WHOLE))
     return fingerprint([answered.query_id, *pieces], _WHOLE)
-
-
-class CorpusReader:
-    """Base of loaders that keep large corpora packed on disk.
-
-    A loader passes `load_packed` to `read_corpus`: it returns the documents of files and the notes
-    on them, and raises what their reader raises, or a DataError if a file changes meanwhile.
-
-    Attributes:
-        arrays: Store of packed corpora; set before `load`. None keeps nothing.
-    """
-
-    arrays: ArrayStore | None = None
-
-    def load_packed(
-        self, folder: Path, files: Sequence[Path], read: Parse
-    ) -> tuple[Sequence[Document], list[str]]:
-        """Return the documents of some files below a folder, and the notes on them.
-
-        Documents of large files are memory-mapped, all others a list. Every byte of the files is
-        hashed each time (1.4 GB/s): times and sizes do not show every change. Without a store, or
-        for small files, nothing is stored. Otherwise a stored copy is read, or written to `arrays`.
-        Its key has the paths and contents of the files in their order, and the code of the readers
-        and the loader, but not the folder.
-
-        Args:
-            folder: The folder.
-            files: Paths of the files within the folder.
-            read: Yields the documents, and appends notes to the list that it gets.
-
-        Raises:
-            DataError: As `read` raises, also for a file that cannot be opened; or a file changes
-                while it is read, or the store cannot be written.
-        """
-        sources = [folder / file for file in files]
-        states = _states(sources) if all(source.is_file() for source in sources) else []
-        if self.arrays is None or sum(size for size, *_ in states) < WORTH_KEEPING:
-            return load_list(folder, files, read)
-        names = [file.as_posix() for file in files]
-        try:
-            digests = [*map(file_digest, sources)]
-        except OSError:  # the reader raises an error with the place
-            return load_list(folder, files, read)
-        key = fingerprint([_FORMAT, *_code(type(self)), *names, *digests], 32)
-
-        def write(writer: ArrayWriter) -> None:
-            """Write the documents and notes as arrays.
-
-            Raise a `DataError` if a file has changed.
-            """
-            notes = list[str]()
-            _pack(read(notes), writer)
-            if notes:
-                writer.add_texts(_NOTES, notes)
-            # a file that changes while it is read would be stored under the hash of its old
-            # content
-            if _states(sources) != states:
-                raise DataError("was changed while it was read", file=sources[0])
-
-        arrays: Arrays | None = None
-        with suppress(_Unpackable):
-            arrays = self.arrays.ensure("corpus", ", ".join(names)[:200], key, write)
-        if arrays is None:
-            return load_list(folder, files, read)
-        return _unpacked(arrays), [] if arrays.get(_NOTES) is None else [*arrays.texts(_NOTES)]
-
-
-class _Unpackable(Exception):
-    """Metadata of a document that JSON cannot hold; such a corpus stays in memory."""
-
-
-def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
-    """Write ids, titles, texts and metadata of documents as arrays.
-
-    Adds the arrays `ids`, `parts` (title, text, metadata as JSON by turns), their ends, and
-    `facts`: key and size of the content, fingerprint of the corpus, and ids of empty documents.
-
-    Raises:
-        _Unpackable: JSON does not hold the metadata of a document.
-    """
-    content_hash, digests, empty = packed_documents.ContentHash(), list[bytes](), list[str]()
-    stream = iter(documents)
-    with writer.open_texts("ids") as add_ids, writer.open_texts("parts") as add_parts:
-        # in blocks: the texts of a whole corpus need not fit into memory
-        while block := list(islice(stream, _AT_ONCE)):
-            add_ids(document.id for document in block)
-            add_parts(part for d in block for part in (d.title, d.text, _json(d.metadata)))
-            for document in block:
-                content_hash.add(document)
-                digests.append(document_digest(document).encode())
-                if not document.full_text.strip():
-                    empty.append(document.id)
-    content, whole = content_hash.content(), fingerprint(sorted(digests))
-    # stored, so that a later run needs no pass over the texts
-    writer.add_texts("facts", [content.key, str(content.size), whole, *empty])
-
-
-def _unpacked(arrays: Arrays) -> packed_documents.PackedDocuments:
-    """Return documents on top of the arrays that `_pack` wrote.
-
-    Raises KeyError or ValueError for arrays of another form.
-    """
-    key, size, whole, *empty = arrays.texts("facts")
-    content = packed_documents.Content(key, int(size))
-    return packed_documents.PackedDocuments(
-        arrays.texts("ids"), arrays.texts("parts"), content, whole, empty
-    )
-
-
-def _json(metadata: Mapping[str, object]) -> str:
-    """Return metadata as JSON that reads back as equal, '' for none; else raise `_Unpackable`."""
-    if not metadata:
-        return ""
-    try:
-        text = json.dumps(metadata, allow_nan=False)
-        # tuples and keys that are numbers come back changed
-        if load_json(text) == metadata:
-            return text
-    except (TypeError, ValueError):
-        pass
-    raise _Unpackable
-
-
-def _states(sources: Sequence[Path]) -> list[tuple[int, int, int]]:
-    """Return (bytes, time of change in ns, inode) of each file.
-
-    Raise an OSError for a missing one.
-    """
-    stats = [source.stat() for source in sources]
-    return [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in stats]
-
-
-def _code(loader: type) -> list[bytes]:
-    """Return the sources of all modules of `data/files`, and of the loader if it is in this folder.
-
-    After a change a corpus is read and stored again.
-    """
-    readers = sorted(Path(files.__file__).parent.glob("*.py"))
-    module = Path(__file__).parent / f"{loader.__module__.rpartition('.')[2]}.py"
-    return [path.read_bytes() for path in [*readers, module] if path.is_file()]

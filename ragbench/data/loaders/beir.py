@@ -25,7 +25,7 @@ from ragbench.types import Collection, Query
 _TEST = "test"
 
 
-class Beir(base.CorpusReader, base.Located):
+class Beir(base.Located):
     """Loader of a folder in the layout of BEIR: corpus, queries, qrels and optional gold answers.
 
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
@@ -74,8 +74,7 @@ class Beir(base.CorpusReader, base.Located):
         # no corpus is enough for stored rankings, which have ids alone
         documents = None
         if corpus is not None:
-            name = Path(corpus.name)
-            documents, _ = self.load_packed(self._path, [name], lambda _: read_documents(corpus))
+            documents = list(read_documents(corpus))
         judgements = self._judgements(queries)
         notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries

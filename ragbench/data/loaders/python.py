@@ -29,13 +29,11 @@ from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.conversation import read_tool_calls, read_turns
-from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 _QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns"})
-_NOT_TO_CHECK = (PackedDocuments, type(None))  # loaders of files check what they pack
 
 
 class PythonLoader:
@@ -180,7 +178,7 @@ def as_collection(value: Any, owner: str) -> Collection:
     """
     if isinstance(value, Mapping):
         value = _from_mapping(value, owner)
-    elif isinstance(value, Collection) and not isinstance(value.documents, _NOT_TO_CHECK):
+    elif isinstance(value, Collection) and value.documents is not None:
         value = replace(value, documents=list(_checked(value.documents, "documents", owner)))
     if not isinstance(value, Collection):
         problem = f"found {type(value).__name__} instead of a data set"

@@ -30,7 +30,7 @@ from ragbench.types import Collection, Document, Qrels, Query
 _TIMES = ("timestamp", "created_at", "start_time")
 
 
-class TableLoader(base.Previewed, base.Located, base.CorpusReader):
+class TableLoader(base.Previewed, base.Located):
     """Base of loaders of a table with a row per question, with or without a corpus.
 
     A subclass passes its name and its options to the constructor, which raises OptionError for
@@ -87,7 +87,7 @@ class TableLoader(base.Previewed, base.Located, base.CorpusReader):
 
         A `DataError` if the corpus or the columns cannot be read, MissingExtra without an extra.
         """
-        corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.load_packed)
+        corpus = None if self._corpus is None else read_corpus(Path(self._corpus))
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=file)
 
 

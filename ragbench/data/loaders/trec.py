@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
-from ragbench.data.loaders.base import CorpusReader, SplitOption, finish_collection, parse_split
+from ragbench.data.loaders.base import SplitOption, finish_collection, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document
@@ -45,7 +45,7 @@ class TrecOptions(OptionSet):
     split: SplitOption = None
 
 
-class Trec(CorpusReader):
+class Trec:
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
@@ -76,7 +76,7 @@ class Trec(CorpusReader):
         judgements = read_judgements(self._qrels)
         # judgements of unknown topics are a sign of the wrong topics file
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
-        documents = None if self._corpus is None else self._documents(self._corpus)
+        documents = None if self._corpus is None else list(read_trec_corpus(self._corpus))
         # a topic without judgements has no relevant document: measures are not defined
         judged = [topic for topic in topics if topic.id in judgements.grades]
         notes = collection.corpus_notes(documents, "no corpus: only stored rankings can be scored")
@@ -89,15 +89,6 @@ class Trec(CorpusReader):
             notes=[*notes, *judgements.notes()],
         )
         return finish_collection(whole, self._split)
-
-    def _documents(self, corpus: Path) -> Sequence[Document]:
-        """Return the documents, packed on disk if the corpus is large.
-
-        A `DataError` if a file cannot be read or has no documents.
-        """
-        folder = corpus if os.path.isdir(corpus) else corpus.parent
-        files = [file.relative_to(folder) for file in _files(corpus)]
-        return self.load_packed(folder, files, lambda odd: read_trec_corpus(corpus))[0]
 
 
 def read_trec_corpus(path: Path) -> Iterator[Document]:

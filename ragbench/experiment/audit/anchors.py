@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 from ragbench.data.files.gold import DocumentNames
 from ragbench.text.languages import unicode_words
 from ragbench.types import Document
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 from ragbench.types.spans import Span, locate_quote
 
 _SHORTEST = 4  # words of a quote, or of a part of it: fewer may stand elsewhere by chance

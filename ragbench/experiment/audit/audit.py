@@ -16,7 +16,7 @@ from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
 from ragbench.types import Collection
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 
 _CHECKS = (
     questions.check_repeated,

@@ -12,7 +12,7 @@ from ragbench.records.audit import Finding
 from ragbench.text.copied_words import copied_words
 from ragbench.text.near_duplicates import near_duplicates
 from ragbench.text.tokenize import words
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 
 # Share of their words that two documents with the same content have in common
 _SAME_CONTENT = 0.9

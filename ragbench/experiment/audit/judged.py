@@ -23,7 +23,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.verdicts import judge_all
 from ragbench.types import Cause, Collection, Document, Query, Verdict
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 
 
 @dataclass(frozen=True, slots=True)

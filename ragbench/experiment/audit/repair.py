@@ -26,7 +26,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.audit.anchors import GoldQuote, QuoteAnchor, anchor_quotes
 from ragbench.files import write_file
 from ragbench.records.audit import LABEL_STATUSES, AnchoredLabel, Repair
-from ragbench.types.packed_documents import documents_by_id
+from ragbench.types.documents import documents_by_id
 from ragbench.types.spans import locate_quote
 from ragbench.types.tables import columns_named
 

@@ -34,7 +34,7 @@ from ragbench.score.text.base import Metric
 from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Query
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 from ragbench.types.scores import Verdict
 
 Entry = TypeVar("Entry")

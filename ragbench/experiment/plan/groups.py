@@ -24,7 +24,7 @@ from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.types import Document, Qrels, Query, ScoredDocument
 from ragbench.types.conversation import Entries
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 from ragbench.types.rows import Mapped
 
 PREFIX = "metadata."

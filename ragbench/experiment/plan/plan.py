@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 from ragbench.comparison.method import IntervalsAndTests, Method
 from ragbench.config.schema import ExperimentConfig, Match
-from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import (
@@ -34,7 +33,6 @@ from ragbench.experiment.plan.systems import (
     names_of,
     sample,
 )
-from ragbench.files import cache_folder
 from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import Generator
 from ragbench.records.manifest import Choices
@@ -42,9 +40,8 @@ from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.store.arrays import ArrayStore
 from ragbench.types import Collection, Document, Qrels, Query
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 
 # Level of `match` -> what is wrong with judged documents that no hit can match.
 _NOT_IN_CORPUS = {
@@ -54,13 +51,8 @@ _NOT_IN_CORPUS = {
 }
 
 
-def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collection:
+def load_collection(config: ExperimentConfig) -> Collection:
     """Load the data set that a config names.
-
-    Args:
-        config: Names the loader, its options and the cache.
-        keep: True stores the arrays of a large corpus in the cache, which later runs map; they are
-            read from there in any case.
 
     Raises:
         DataError: A file is missing or malformed, an id refers to nothing, or the config has
@@ -73,8 +65,6 @@ def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collecti
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
     loader = as_loader(cls, options, config.dataset.type) if is_own else cls(**options)
-    if isinstance(loader, CorpusReader):
-        loader.arrays = ArrayStore(cache_folder(config.cache), config.cache_also, writes=keep)
     collection: Collection = loader.load()
     return collection
 

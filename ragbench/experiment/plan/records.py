@@ -21,7 +21,7 @@ from ragbench.score.base import add_option
 from ragbench.score.judge.base import Rubric, RubricJudge
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
-from ragbench.types.packed_documents import PackedDocuments, record_ids
+from ragbench.types.documents import documents_by_id, record_ids
 from ragbench.types.records import Nugget
 
 
@@ -288,10 +288,7 @@ class Plan:
         Empty without both.
         """
         documents, gold = self.collection.documents, self.collection.gold_passages
-        # packed documents are looked up in their file, without a dictionary of all
-        if isinstance(documents, PackedDocuments) and not gold:
-            return documents.by_id
-        return {document.id: document for document in documents or ()} | dict(gold)
+        return documents_by_id(documents or ()) | dict(gold)
 
     @property
     def all_judges(self) -> dict[str, PlannedJudge]:

@@ -18,7 +18,7 @@ from ragbench.registry import check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Query
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 
 
 def sample(

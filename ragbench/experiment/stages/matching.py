@@ -25,7 +25,7 @@ from ragbench.score.retrieval import passage_matching
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
-from ragbench.types.packed_documents import record_ids
+from ragbench.types.documents import record_ids
 from ragbench.types.rows import Mapped
 
 # Queries whose hits are in memory at a time.

@@ -1,0 +1,48 @@
+"""Ids of records, documents by id, and the hash of a corpus."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragbench.types.records import Document, Query
+
+
+def record_ids(records: Sequence[Document] | Sequence[Query]) -> list[str]:
+    """Return the ids of documents or queries in order; [] without records."""
+    return [record.id for record in records]
+
+
+def documents_by_id(documents: Sequence[Document]) -> dict[str, Document]:
+    """Return {id: document}; of equal ids the last counts. No documents give an empty mapping."""
+    return {document.id: document for document in documents}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Hash and size of the documents of an index, which is rebuilt when the hash changes.
+
+    Attributes:
+        key: Hash of ids and full texts in their order.
+        size: Bytes of all full texts in UTF-8.
+    """
+
+    key: str
+    size: int
+
+
+def hash_documents(documents: Sequence[Document]) -> Content:
+    """Return hash (32 hexadecimal digits) and size of the full texts of documents in their order.
+
+    Metadata do not count. A lone surrogate counts as three bytes.
+    """
+    digest, size = hashlib.sha256(), 0
+    for document in documents:
+        name, text = (
+            part.encode("utf-8", "surrogatepass") for part in (document.id, document.full_text)
+        )
+        # The lengths come first, so that no two sequences of documents give the same bytes.
+        digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
+        size += len(text)
+    return Content(digest.hexdigest()[:32], size)
