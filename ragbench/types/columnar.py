@@ -429,7 +429,8 @@ def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[s
 def _check_topics(topics: Any, query: str, document: str) -> dict[str, int]:
     """Return subtopic as text -> grade of a document; raise a DataError that names the document.
 
-    It is raised for a value that is no mapping, a subtopic of another type, and a wrong grade.
+    It is raised for a value that is no mapping, a subtopic that is neither text nor an integer, and
+    a wrong grade. No subtopics give {}; of 1 and '1' the last counts.
     """
     place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
@@ -438,7 +439,13 @@ def _check_topics(topics: Any, query: str, document: str) -> dict[str, int]:
     for topic in topics:
         if not isinstance(topic, (str, int)) or isinstance(topic, bool):
             raise DataError(f"subtopic {topic!r} is neither text nor an integer", record=place)
-    return dict(zip(map(str, topics), grade_row(topics, query), strict=True))
+    try:
+        grades = grade_row(topics, query)
+    except DataError:
+        # again: the error must name the document as well
+        by_place = {f"{document}', subtopic '{topic}": grade for topic, grade in topics.items()}
+        grades = grade_row(by_place, query)
+    return dict(zip(map(str, topics), grades, strict=True))
 
 
 def _subtopics_digest(subtopics: Subtopics) -> str:

@@ -142,6 +142,11 @@ def test_nothing_at_all():
         pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
         pytest.param([], {}, "qrels: found list", id="no mapping"),
         pytest.param({}, {"q": {7: 1.0}}, "run: query 'q': document id 7 is not text", id="run id"),
+        pytest.param(
+            {"q": {"a": {"s": 1}, "b": {"t": "x"}}}, {},
+            "qrels: query 'q', document 'b', subtopic 't': grades are not integers, found 'x'",
+            id="grade of a subtopic",
+        ),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(qrels, run, message):
