@@ -374,7 +374,10 @@ def _find_columns(
 
 
 def _raw_config(name: str, where: Mapping[str, bool]) -> dict[str, Any]:
-    """Return the configuration of a model as JSON, also of a type that transformers lacks."""
+    """Return the configuration of a model as JSON, also of a type that transformers lacks.
+
+    `where` has keywords of `from_pretrained`. An OSError if there is no such model.
+    """
     from transformers import PretrainedConfig
 
     config: dict[str, Any] = PretrainedConfig.get_config_dict(name, **where)[0]

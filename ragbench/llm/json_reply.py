@@ -165,7 +165,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
     """Return the object or list that starts at a position, and the position after it.
 
     An object that the end of the text cuts off is returned with its complete keys; a key whose list
-    or inner object is cut off is left out.
+    or inner object is cut off is left out. The caller has found a bracket at the position, else an
+    IndexError or a wrong value.
 
     Raises:
         Broken: The value is malformed, or an outermost list is cut off, and begins with a key.

@@ -106,7 +106,7 @@ def list_lines(texts: Iterable[str]) -> list[str]:
 def escape(text: str) -> str:
     r"""Return a text with escapes, so that a paragraph, list item or table cell shows it literally.
 
-    A `Markdown` text is returned unchanged.
+    A `Markdown` text is returned unchanged. Line ends stay: the text must be on one line.
 
     Example:
         >>> print(escape("a|b <b> hit_rate@1 _x_ @you"))

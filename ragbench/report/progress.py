@@ -327,7 +327,7 @@ class _Bar:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in a unit that fits its size.
+    """Format a duration, a finite number from 0 on, in a unit that fits its size.
 
     Example:
         >>> [duration(s) for s in (0.1234, 12.34, 75, 3725)]

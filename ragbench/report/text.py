@@ -44,7 +44,9 @@ def ends_of(pair: Sequence[float | None] | None) -> tuple[float, float] | None:
 
 
 def interval(pair: Sequence[float | None] | None) -> str:
-    """Format an interval as `[0.368, 0.436]`; empty if an end is missing.
+    """Format an interval as `[0.368, 0.436]`; empty if an end is None.
+
+    An end that is NaN or infinite is a ValueError.
 
     Example:
         >>> interval([0.368, 0.436]), interval([None, None]), interval(None)
@@ -97,6 +99,8 @@ def difference(value: float, pair: Sequence[float | None] | None) -> tuple[str, 
 def probability(p: float | None) -> str:
     """Format a p-value with two significant digits and at most four decimals; None is `-`.
 
+    NaN is a ValueError.
+
     Example:
         >>> [probability(p) for p in (0.314, 0.0006, 0.00001, 1.0, None)]
         ['0.31', '0.0006', '<0.0001', '1.0', '-']
@@ -140,7 +144,10 @@ def listed(words: Sequence[str], word: str = "and") -> str:
 
 
 def _exponent(value: float) -> int:
-    """Return the power of ten of a number rounded to three digits; 0 for zero."""
+    """Return the power of ten of a number rounded to three digits; 0 for zero.
+
+    NaN and infinities are a ValueError.
+    """
     return int(f"{value:.2e}".partition("e")[2])
 
 
@@ -180,6 +187,8 @@ def side_by_side(
     start: Sequence[Sequence[str]], groups: Sequence[Sequence[Sequence[str]]], width: int
 ) -> list[str]:
     """Return the lines of aligned tables, as many as the columns need at a width.
+
+    Without columns there are none; a column without a cell is a ValueError.
 
     Args:
         start: Columns at the left of every table; the first cell of a column is its head.

@@ -73,6 +73,10 @@ def freeze(*arrays: NDArray[Any]) -> None:
 def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
     """Return the scores of all queries, one query after the other, shape (rows,).
 
+    Args:
+        run: {query id: {document id: score}}.
+        rows: Number of scores in the run, which the caller has counted.
+
     Raises:
         DataError: A score is NaN, no number, or too large for a double; names query and document.
     """

@@ -278,9 +278,9 @@ def corpus_of(value: object) -> Corpus:
     is the id of those without one.
 
     Args:
-        value: Path of a folder or file as `read_corpus` takes it, a data frame with a row per
-            document, a mapping id -> text, or a list of texts, mappings, `Document`s and
-            documents of LangChain.
+        value: Path of a folder or file as `read_corpus` takes it ('' is the working folder), a data
+            frame with a row per document, a mapping id -> text, or a list of texts, mappings,
+            `Document`s and documents of LangChain.
 
     Raises:
         DataError: There is no document, or one is of another kind, has no text, a field of a wrong

@@ -217,7 +217,7 @@ def _candidates(
     """Return the columns that may hold a part: those with a sure name, or else with a likely one.
 
     Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True. No
-    candidate gives an empty list.
+    candidate gives an empty list. `free` are the columns that hold no other part, `present` all.
     """
     ragbench = set(present) >= _RAGBENCH
     if part == "contexts" and ragbench:
@@ -246,7 +246,8 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
 
     It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
     SQuAD. It was retrieved if an answer is surely a system's. In other tables it stays metadata.
-    Parts that the option names, also as null, stay.
+    Parts that the option names, also as null, stay. `chosen` is part -> column, `free` the columns
+    that hold no part.
     """
     columns = [column for column in free if folded(column) == _CONTEXT]
     if not columns:

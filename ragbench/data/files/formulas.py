@@ -17,7 +17,7 @@ def inert(text: str) -> str:
 
     A text that begins with apostrophes and then such a text gets one too, so that `original` can
     tell. It is also put after characters that end a cell in some countries, and before quotes and
-    blanks, which some programs drop.
+    blanks, which some programs drop. A tab or line end at the start counts as a formula.
 
     Example:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")

@@ -392,6 +392,8 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a Parquet file, in order, as `row 1`, `row 2`, ...
 
+    `subject` names what needs the file, in the message that the extra is missing.
+
     Raises:
         DataError: The file is missing, empty, no Parquet, or has no rows.
         MissingExtra: The extra `parquet` is not installed.

@@ -317,8 +317,9 @@ def read_langsmith(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
 
 
 def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[TraceSpan]:
-    """Yield the span of a run, then those of its child runs; `parent` is the run around it.
+    """Yield the span of a run, then those of its child runs.
 
+    `trace` is the id of the trace, `parent` that of the run around it; None for an outermost one.
     Only model calls keep their tokens. Raises a `DataError` for a run without an id.
     """
     metadata = to_mapping(to_mapping(run.get("extra")).get("metadata"))

@@ -79,7 +79,8 @@ def _evaluation(
 ) -> Entry:
     """Return the JSON object of the file of a system.
 
-    Scores without a mean are left out, as the format needs one.
+    Scores without a mean are left out, as the format needs one. `prompts` is score -> prompt of its
+    judge; a score without one is missing.
     """
     time = read_time(manifest.started)
     started = "0" if time is None else str(int(time.timestamp()))

@@ -109,7 +109,8 @@ def _log_system(
 ) -> str:
     """Log an MLflow run of a system, and return a line with its name and id.
 
-    `names` is score -> name in MLflow. An error of MLflow passes through, and the run has failed.
+    `experiment` is the id of the MLflow experiment, `names` score -> name in MLflow. An error of
+    MLflow passes through, and the run has failed.
     """
     from mlflow.entities import Metric, Param, RunTag
 
