@@ -358,6 +358,18 @@ def storage_error(problem: str, error: Exception, **place: Any) -> DataError:
     return (DiskFull if is_disk_full(error) else DataError)(problem, **place)
 
 
+class Phrase(str):
+    """Words in place of a value that `OptionError` found: the message shows them without quotes.
+
+    Example:
+        >>> print(OptionError("map", "k", Phrase("3 cut-offs"), "one"))
+        map: k: found 3 cut-offs, allowed: one
+    """
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 class OptionError(RagbenchError, ValueError):
     """Argument outside the allowed values, of an option of `owner`, such as a function.
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
@@ -145,7 +145,7 @@ class Endpoint:
             raise OptionError(owner, "url", bare, allowed + more)
         for name, value in (headers or {}).items():
             if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-                problem = "a name or a value that no header can have"
+                problem = Phrase("a name or a value that no header can have")
                 allowed = "a name of ASCII letters and '-'; a value of Latin-1 on one line"
                 raise OptionError(owner, f"headers.{name}", problem, allowed)
         self._secure, self._host = parts.scheme == "https", host

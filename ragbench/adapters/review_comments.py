@@ -129,7 +129,8 @@ def find_thread(environment: Mapping[str, str]) -> ReviewThread:
                 return _github_thread(number, environment)
     elif merge_request := environment.get("CI_MERGE_REQUEST_IID"):
         return _gitlab_thread(merge_request, environment)
-    raise DataError("the job checks no pull request or merge request")
+    allowed = "a job of GitHub on pull_request, or of GitLab for a merge request"
+    raise DataError("the job checks no pull request or merge request", allowed=allowed)
 
 
 def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:

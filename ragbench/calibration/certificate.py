@@ -137,7 +137,9 @@ def _certify_score(
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
-        raise DataError(f"no answer with a label has a verdict on {score.name}", file=run.folder)
+        problem = f"no answer with a label has a verdict on {score.name}"
+        allowed = "labels of answers that the judge scored, as `calibrate --draw N` draws them"
+        raise DataError(problem, file=run.folder, allowed=allowed)
     confidence = calibration.confidence
     good, words = None, f"labels beyond {(scale.low + scale.high) / 2:g}"
     if calibration.good is not None:

@@ -267,12 +267,9 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     for rubric in candidates:
         if applied == rubric.fingerprint or (applied is None and prompt in _prompts(rubric)):
             return rubric
-    current = [r.fingerprint if applied else "/".join(_prompts(r)) for r in candidates]
-    raise DataError(
-        f"rubric '{name}' is not the one that the judge applied: {applied or prompt} then, "
-        f"{', '.join(current) or 'none'} now",
-        allowed="the rubric as it was, or a new run",
-    )
+    problem = "has changed since the judge applied it" if candidates else "is not in the run folder"
+    allowed = "the rubric, or the version of ragbench, of the run; or a new run"
+    raise DataError(f"rubric '{name}' {problem}", allowed=allowed)
 
 
 def _rubrics_in(folder: Path) -> list[Rubric]:

@@ -186,12 +186,13 @@ class _LabelReader:
         text = str(entry.values.get("system") or (systems[0] if len(systems) == 1 else ""))
         name = self.run.find_system(text)
         if name is None:
-            problem = f"system '{text}' was not judged" if text else "no 'system' of several"
+            problem = f"system '{text}' was not judged" if text else "no 'system' in the row"
             raise entry.error(problem, allowed=", ".join(systems), near=nearest(text, systems))
         for rubric in self._rubrics_of(entry):
             score = self.scores[rubric]
             if (name, query) not in score.scores and (name, query) not in score.unscored:
-                raise entry.error(f"query '{query}' was not judged")
+                problem = f"the run has no verdict on {rubric} for query '{query}' of '{name}'"
+                raise entry.error(problem, allowed="answers that were judged")
             yield rubric, (name, query)
 
     def _rubrics_of(self, entry: Entry) -> list[str]:

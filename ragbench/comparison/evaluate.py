@@ -15,7 +15,7 @@ from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.systems import summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import Record, to_json
@@ -536,10 +536,11 @@ def evaluate_texts(
 
     if tables.is_table(predictions):
         if references is not None:
-            raise OptionError("evaluate_texts", "references", "a table and references", "one")
+            problem, allowed = Phrase("references beside a table"), "none: the table holds them"
+            raise OptionError("evaluate_texts", "references", problem, allowed)
         predictions, references = tables.texts_of_table(predictions, columns, "evaluate_texts")
     elif columns is not None:
-        raise OptionError("evaluate_texts", "columns", columns, "with a table alone")
+        raise OptionError("evaluate_texts", "columns", columns, "None, for lists of texts")
     # a string is a sequence too: each of its letters would be an unknown metric
     if isinstance(metrics, str) or not metrics:
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")

@@ -538,7 +538,7 @@ def choose_measures(
         return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))
     if not shared:
         listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs)
-        raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
+        raise DataError(f"no measure in common: {listed}", allowed="runs scored by one measure")
     return tuple(shared)
 
 
@@ -568,5 +568,5 @@ def find_measure(name: str, shared: Sequence[str], measures: Collection[str] = (
         return measure
     listed = ", ".join(shared) or "none is common"
     if name in measures:
-        raise DataError(f"only one side has '{name}'", allowed=listed)
+        raise DataError(f"only one of the runs has '{name}'", allowed=listed)
     raise OptionError("measure", "", name, listed, nearest(name, shared))

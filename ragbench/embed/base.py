@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option
 from ragbench.signature import fingerprint
@@ -213,7 +213,8 @@ class Checkpoint:
             raise self._model_error(error) from error
 
     def _model_error(self, error: BaseException) -> OptionError:
-        return OptionError(self.owner, "model", f"{self.name} ({_first_line(error)})", ALLOWED)
+        model = Phrase(f"{self.name!r} ({_first_line(error)})")
+        return OptionError(self.owner, "model", model, ALLOWED)
 
     def config(self) -> Any:
         """Return the configuration of the model without reading its weights.
@@ -364,7 +365,7 @@ def read_config(path: Path) -> Any:
     try:
         return load_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError("cannot be read as JSON", file=path) from error
+        raise DataError(f"cannot be read as JSON: {error}", file=path) from error
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device
 from ragbench.embed.batches import Batches
 from ragbench.embed.encoders import token_limit
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,7 +116,8 @@ class TextClassifier:
             problem = f"it lacks the weights {missing[0]}"
         if problem:
             allowed = "a complete model with a fast tokeniser"
-            raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({problem})", allowed)
+            model = Phrase(f"{checkpoint.name!r} ({problem})")
+            raise OptionError(checkpoint.owner, "model", model, allowed)
         self._form, self._decisive = form, list(decisive)
         self._columns = _find_columns(checkpoint, columns, form, model.config)
         self._tokenizer.padding_side = "right"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragbench.embed.base import Checkpoint
 from ragbench.embed.classifier import Labels
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 
 # The classes of an entailment model, in the order of the columns here.
 LABELS = ("entailment", "neutral", "contradiction")
@@ -28,5 +28,6 @@ def label_columns(checkpoint: Checkpoint, labels: Labels) -> list[int]:
     if set(columns) != set(LABELS) or len(columns) < len(labels):
         names = ", ".join(map(str, labels.values()))
         allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
-        raise OptionError(checkpoint.owner, "model", f"{checkpoint.name} ({names})", allowed)
+        model = Phrase(f"{checkpoint.name!r} ({names})")
+        raise OptionError(checkpoint.owner, "model", model, allowed)
     return [columns[label] for label in LABELS]

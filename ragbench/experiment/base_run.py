@@ -168,7 +168,8 @@ def _run_base(
     command += ["--as-base", str(output)]
     code = subprocess.run(command, cwd=folder, env=environment).returncode
     if code not in (EXIT_OK, EXIT_INCOMPLETE):
-        error = DataError(f"the base {name} cannot be run: exit code {code}", file=path)
+        problem = f"the base {name} cannot be run: exit code {code}; its errors stand above"
+        error = DataError(problem, file=path)
         if code > EXIT_UNDECIDED and code in EXIT_MEANINGS:  # as for a full disk: not the config
             error.exit_code = code
         raise error

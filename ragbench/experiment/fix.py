@@ -81,7 +81,7 @@ class RunReader:
             isinstance(block, dict) and all(isinstance(entry, dict) for entry in block.values())
             for block in (config.get(name) or {} for name in ("retrievers", "generators"))
         ):
-            raise DataError("no mapping", file=path, allowed="the config of a run")
+            raise DataError("not a config", file=path, allowed="what ragbench run writes")
         return config
 
     def block(self, *keys: str) -> Mapping[str, Any]:
@@ -128,7 +128,8 @@ class RunReader:
                 f"no system {shown(name)}", file=self.folder, allowed=allowed, nearest=near
             )
         if (ranking := system.ranking_of) is None or ranking not in self.rankings:
-            raise DataError(f"'{name}' has no stored ranking", file=self.folder)
+            problem, ranked = f"'{name}' has no stored ranking", ", ".join(self.rankings) or "none"
+            raise DataError(problem, file=self.folder, allowed=f"a system with one: {ranked}")
         return self.summary.system(ranking) or system
 
     @cached_property

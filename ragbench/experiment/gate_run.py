@@ -78,7 +78,9 @@ def run_gate(
         for decision in [NotWorse(measure=measure).decide_pairs(pairs, method)]
     ]
     if not rows:
-        raise DataError("no system and score in common with the head", file=base.source)
+        problem = "no system and score in common with this checkout"
+        allowed = "a base with a system and a measure of this config"
+        raise DataError(problem, file=base.source, allowed=allowed)
     # the worst first: sure losses, then all others by their mean
     rows.sort(key=lambda row: (row[0].decision.verdict != "fail", row[0].gain))
     gains = np.nan_to_num(rows[0][0].gains)

@@ -315,5 +315,6 @@ def method_of_run(run: ScoredSystems) -> Method:
     values = {key: getattr(comparisons, key) for key in ("confidence", "resamples", "seed")}
     for key, value in values.items():
         if value is None:
-            raise DataError(f"no '{key}'", file=run.folder / COMPARISONS)
+            allowed = "the file as the run wrote it"
+            raise DataError(f"no '{key}'", file=run.folder / COMPARISONS, allowed=allowed)
     return Method(**values, cluster=comparisons.cluster)

@@ -82,7 +82,8 @@ class Certificate(Gate):
             )
         certified = rubrics[self.rubric]
         if KAPPA not in certified.agreement:
-            raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate)
+            allowed = "the file as `ragbench calibrate` wrote it"
+            raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate, allowed=allowed)
         return certified.model, certified.agreement[KAPPA]
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
@@ -95,7 +96,8 @@ class Certificate(Gate):
             DataError: The gate has no file, or it cannot be read or lacks the rubric or its kappa.
         """
         if self.file is None:
-            raise DataError(f"no certificate {self.certificate}")
+            allowed = "the path of a certificate of `ragbench calibrate`"
+            raise DataError(f"no certificate {self.certificate}", allowed=allowed)
         model, kappa = self._read_certificate(self.file)
         scores = [
             system.scores[self.rubric]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
@@ -265,10 +265,8 @@ class ChatEngine:
             # A model of the user may lack `price_share`: a class need not inherit the protocol.
             usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
-            problem = f"a limit, with {request.model!r}, whose price is not known"
-            allowed = (
-                "models of the price table; add this one to a file of prices, or to its `free`"
-            )
+            problem = Phrase(f"a limit, with {request.model!r}, whose price is not known")
+            allowed = "models with a price: `prices` names a file of prices and `free` models"
             raise OptionError("budget", "usd", problem, allowed)
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
 

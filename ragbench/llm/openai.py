@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies_environment
 
-from ragbench.errors import MissingExtra, OptionError
+from ragbench.errors import MissingExtra, OptionError, Phrase
 from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.connections import ReplyIds, watch_connections
@@ -102,7 +102,7 @@ class OpenAIChat(ChatModel):
         _load_network_code()
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
-            problem = "a synchronous client with stream"
+            problem = Phrase("a synchronous client with stream")
             raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
         self._stream, self._replies = stream, ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
@@ -342,7 +342,7 @@ class Address:
             raise OptionError("openai", "base_url", start, allowed) from None
         if "@" in parts.netloc or parts.fragment:
             bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-            problem = f"{bare} with credentials or a fragment"
+            problem = Phrase(f"{bare!r} with credentials or a fragment")
             allowed = "an address alone; the key goes into the variable that api_key_env names"
             raise OptionError("openai", "base_url", problem, allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -375,7 +375,7 @@ def _http_client(keep_alive: bool) -> object:
             event_hooks={"response": [failures.async_bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
-        problem = f"{type(error).__name__}: {mask_addresses(str(error))}"
+        problem = Phrase(f"{type(error).__name__}: {mask_addresses(str(error))}")
         allowed = f"a proxy such as http://host:3128, files that exist: *_PROXY, {_TRUST_NAMES}"
         raise OptionError("openai", "environment", problem, allowed) from None
     if not keep_alive or not watch_connections(client):
@@ -467,9 +467,9 @@ def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, s
     key = os.environ.get(name, "")
     needs_key = address is None or is_azure(address.text)
     if not key and needs_key and not keyless:
-        allowed = "the name of an environment variable that holds the key"
+        allowed = "an environment variable that holds the key: set it, or name another"
         either = f"{allowed}; or base_url, for a server that needs none"
-        problem = f"{name} (not set)"
+        problem = Phrase(f"{name!r}, which is not set")
         raise OptionError("openai", "api_key_env", problem, allowed if address else either)
     return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 

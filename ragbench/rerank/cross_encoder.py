@@ -13,7 +13,7 @@ from ragbench.embed import base as embed
 from ragbench.embed.batches import Batches
 from ragbench.embed.encoders import token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.executors.base import Executor, Task
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
@@ -66,7 +66,9 @@ class PairScorer:
         """
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:  # transformers would draw them at random
-            model_name = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
+            model_name = Phrase(
+                f"{checkpoint.name!r} (without the weights {', '.join(absent[:3])})"
+            )
             raise OptionError(checkpoint.owner, "model", model_name, _ONE_SCORE)
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
@@ -145,7 +147,7 @@ def shared_pair_scorer(
     embed.need_packages(owner, EXTRA, PACKAGES)
     checkpoint = embed.find_checkpoint(owner, model)
     if (labels := checkpoint.config().num_labels) != 1:  # before the weights are read
-        model_name = f"{checkpoint.name} (with {labels} labels)"
+        model_name = Phrase(f"{checkpoint.name!r} (with {labels} labels)")
         raise OptionError(owner, "model", model_name, _ONE_SCORE)
     return _scorer(
         checkpoint, checkpoint.identity, embed.choose_device(owner, device), batch_tokens

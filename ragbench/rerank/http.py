@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from ragbench.adapters.http import RequestOptions, Url
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError, OptionError, Phrase
 from ragbench.registry import Option, shown
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
@@ -90,8 +90,8 @@ class HttpReranker(Reranker):
 def _key(name: str) -> str:
     key = os.environ.get(name, "").strip()
     if not key:
-        allowed = "the name of an environment variable that holds the key"
-        raise OptionError("http", "api_key_env", f"{name} (not set)", allowed)
+        allowed = "an environment variable that holds the key: set it, or name another"
+        raise OptionError("http", "api_key_env", Phrase(f"{name!r}, which is not set"), allowed)
     return key
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments, resampling
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray, IntArray
@@ -191,7 +191,8 @@ def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
         return np.arange(n)
     labels = np.asarray(groups)
     if labels.shape != (n,):
-        raise OptionError("agreement", "groups", f"shape {labels.shape}", f"one for each of {n}")
+        shape, allowed = Phrase(f"shape {labels.shape}"), f"a group for each of {n} items"
+        raise OptionError("agreement", "groups", shape, allowed)
     return np.unique(labels, return_inverse=True)[1].reshape(n).astype(np.int64)
 
 

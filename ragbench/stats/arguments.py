@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.types import FloatArray
 
 # A value this far outside its range, relative to the width of the range, is a rounding error:
@@ -30,16 +30,15 @@ def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
     vector = _vector(owner, option, values)
     lost = int(np.count_nonzero(~np.isfinite(vector)))
     if lost:
-        raise OptionError(
-            owner, option, f"{lost} of {len(vector)} not finite", "finite numbers: drop the others"
-        )
+        problem = Phrase(f"{lost} of {len(vector)} not finite")
+        raise OptionError(owner, option, problem, "finite numbers: drop the others")
     return vector
 
 
 def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
-        raise OptionError(owner, option, f"{vector.ndim} dimensions", "one dimension")
+        raise OptionError(owner, option, Phrase(f"{vector.ndim} dimensions"), "one dimension")
     return vector
 
 
@@ -51,9 +50,11 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
-        raise OptionError(owner, option, f"{table.ndim} dimensions", "two: queries x columns")
+        dimensions = Phrase(f"{table.ndim} dimensions")
+        raise OptionError(owner, option, dimensions, "two: queries x columns")
     if np.isinf(table).any():
-        raise OptionError(owner, option, "an infinity", "finite numbers, or NaN for no value")
+        infinity = Phrase("an infinity")
+        raise OptionError(owner, option, infinity, "finite numbers, or NaN for no value")
     return table
 
 
@@ -65,7 +66,8 @@ def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
     """
     columns = [_vector(owner, "x", x), _vector(owner, "y", y)]
     if len(columns[0]) != len(columns[1]):
-        raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
+        n_ratings = Phrase(f"{len(columns[1])} ratings")
+        raise OptionError(owner, "y", n_ratings, f"{len(columns[0])}, as in x")
     return matrix(owner, "x and y", np.column_stack(columns))
 
 
@@ -184,7 +186,8 @@ def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArr
     """
     labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
-        raise OptionError(owner, "clusters", f"shape {labels.shape}", f"{n} labels, one per query")
+        shape = Phrase(f"shape {labels.shape}")
+        raise OptionError(owner, "clusters", shape, f"{n} labels, one per query")
     distinct, codes = np.unique(labels, return_inverse=True)
     return codes.reshape(-1), len(distinct)
 

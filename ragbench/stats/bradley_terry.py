@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
@@ -92,7 +92,7 @@ def bradley_terry_strengths(
     arguments.within(_OWNER, "outcomes", table[~np.isnan(table)], 0.0, 1.0)
     if len(pairs) != table.shape[1]:
         allowed = f"one per column: {table.shape[1]}"
-        raise OptionError(_OWNER, "pairs", f"{len(pairs)} pairs", allowed)
+        raise OptionError(_OWNER, "pairs", Phrase(f"{len(pairs)} pairs"), allowed)
     for first, second in pairs:
         # a negative number would count from the last system, and give a wrong strength
         if first == second or min(first, second) < 0:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
 from ragbench.stats.agreement import FEWEST, Agreement, Level, mean_agreement
 from ragbench.stats.mean import mean_interval
@@ -164,8 +164,8 @@ def mean_correlation(
     table = arguments.pair_of("mean_correlation", x, y)
     labels: np.ndarray[Any, Any] = np.asarray(groups)
     if labels.shape != (len(table),):
-        allowed = f"one for each of {len(table)}"
-        raise OptionError("mean_correlation", "groups", f"shape {labels.shape}", allowed)
+        shape, allowed = Phrase(f"shape {labels.shape}"), f"a group for each of {len(table)} rows"
+        raise OptionError("mean_correlation", "groups", shape, allowed)
     both = np.isfinite(table).all(axis=1)
     _, codes, sizes = np.unique(labels[both], return_inverse=True, return_counts=True)
     rows = table[both][np.argsort(codes.reshape(-1), kind="stable")]

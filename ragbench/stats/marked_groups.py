@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
 from ragbench.types import FloatArray, IntArray
 
@@ -74,7 +74,8 @@ def overrepresentation(
     is_marked = np.asarray(marked, dtype=np.bool_)
     table = arguments.matrix(owner, "members", members) != 0
     if is_marked.shape != table.shape[:1]:
-        raise OptionError(owner, "members", len(table), f"{is_marked.size} rows, one per item")
+        rows = Phrase(f"{len(table)} rows")
+        raise OptionError(owner, "members", rows, f"{is_marked.size}, one per item of marked")
     arguments.resampling(owner, resamples, seed)
     (n, m), n_marked = table.shape, int(is_marked.sum())
     # The tail depends only on the size of a group, and few sizes occur: one row serves many groups.

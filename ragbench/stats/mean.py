@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments, resampling
 from ragbench.stats.arguments import cluster_codes, cluster_units
 from ragbench.stats.student import t_quantile
@@ -312,11 +312,11 @@ def ppi_mean(
     if not random:
         raise OptionError(owner, "random", random, "labels of items that were drawn at random")
     if len(y) < FEWEST_LABELS:
-        raise OptionError(owner, "labels", len(y), f"{FEWEST_LABELS} labels or more")
+        raise OptionError(owner, "labels", Phrase(f"{len(y)} labels"), f"{FEWEST_LABELS} or more")
     if len(f) != len(y):
-        raise OptionError(owner, "judged", len(f), f"{len(y)} scores, one for each label")
+        raise OptionError(owner, "judged", Phrase(f"{len(f)} scores"), f"{len(y)}, one per label")
     if len(other) < 2:
-        raise OptionError(owner, "unlabelled", len(other), "two scores or more")
+        raise OptionError(owner, "unlabelled", Phrase(f"{len(other)} scores"), "two or more")
     n, n_other = len(y), len(other)
 
     alone = mean_interval(y, range=range, confidence=confidence)
@@ -414,7 +414,7 @@ def ppi_difference(
         b = arguments.sample("ppi_difference", option, system)
         a = arguments.sample("ppi_difference", option, baseline)
         if len(a) != len(b):
-            sizes = f"{len(b)} for the system, {len(a)} for the baseline"
+            sizes = Phrase(f"{len(b)} queries of the system, {len(a)} of the baseline")
             raise OptionError("ppi_difference", option, sizes, "the same queries for both")
         pairs.append(b - a)
     width = range[1] - range[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
 from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean
 from ragbench.stats.student import t_quantile
@@ -170,7 +170,8 @@ def stratified_ppi_difference(
     owner = "stratified_ppi_difference"
     sides = [_Side.of(owner, *arrays, range) for arrays in zip(labels, judged, strata, strict=True)]
     if len(sides[0].judged) != len(sides[1].judged):
-        sizes = f"{len(sides[0].judged)} for the system, {len(sides[1].judged)} for the baseline"
+        n_ours, n_theirs = (len(side.judged) for side in sides)
+        sizes = Phrase(f"{n_ours} queries of the system, {n_theirs} of the baseline")
         raise OptionError(owner, "judged", sizes, "the same queries for both")
     width = range[1] - range[0]
     return _corrected(sides, (-width, width), confidence)
@@ -224,19 +225,19 @@ class _Side:
         y, f = np.asarray(labels, dtype=np.float64), arguments.sample(owner, "judged", judged)
         h = np.asarray(strata)
         if not y.shape == f.shape == h.shape:
-            sizes = f"{y.size} labels, {f.size} scores, {h.size} strata"
+            sizes = Phrase(f"{y.size} labels, {f.size} scores, {h.size} strata")
             raise OptionError(owner, "labels", sizes, "one of each for every item")
         is_labelled = ~np.isnan(y)
         n = int(is_labelled.sum())
         if n < FEWEST_LABELS:
-            raise OptionError(owner, "labels", n, f"{FEWEST_LABELS} labels or more")
+            raise OptionError(owner, "labels", Phrase(f"{n} labels"), f"{FEWEST_LABELS} or more")
         arguments.within(owner, "labels", y[is_labelled], *ends)
         parts = []
         for stratum in np.unique(h):
             items = np.flatnonzero(h == stratum)
             chosen = items[is_labelled[items]]
             if len(chosen) < min(2, len(items)):
-                value = f"{len(chosen)} in stratum {stratum}"
+                value = Phrase(f"{len(chosen)} in stratum {stratum}")
                 raise OptionError(owner, "labels", value, "two or more in every stratum")
             parts.append(_Stratum(items, chosen, len(items) / len(chosen)))
         return cls(y, f, parts)

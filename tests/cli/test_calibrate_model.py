@@ -162,7 +162,7 @@ def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repositor
     rubric.write_text(rubric.read_text(encoding="utf-8").replace("twice", "thrice"), "utf-8")
     code, _, problem = calibrate("--draw", 5, of=own)
     assert code == 2
-    assert "rubric 'faithfulness' is not the one that the judge applied: " in problem
+    assert "rubric 'faithfulness' has changed since the judge applied it" in problem
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_a_damaged_config_is_named(tmp_path, text):
     with pytest.raises(rb.DataError) as error:
         RunReader(tmp_path).block("retrievers")
 
-    problem = "cannot be read: No such file or directory" if text is None else "no mapping"
+    problem = "cannot be read: No such file or directory" if text is None else "not a config"
     assert str(error.value).startswith(f"{path}: {problem}")
 
 

@@ -62,7 +62,7 @@ def test_a_missing_key_ends_each_command_unless_the_judge_is_left_out(ragbench, 
     done, without = ragbench(command), ragbench(command, "--no-judge")
 
     assert done.returncode == 2
-    place = "exp.yaml:4:3: metrics.judge.api_key_env: found 'OPENAI_API_KEY (not set)'"
+    place = "exp.yaml:4:3: metrics.judge.api_key_env: found 'OPENAI_API_KEY', which is not set"
     assert place in done.stderr
     assert "`when: available` in its block, or --no-judge" in done.stderr
     assert without.returncode == 0, without.stderr

@@ -114,6 +114,6 @@ def test_missing_keys_are_named_together(ragbench, command):
     done = ragbench(command, key="", generators=gpt, metrics={"judge": JUDGE})
 
     assert done.returncode == 2
-    assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY (not set)'" in done.stderr
-    assert "metrics.judge.api_key_env: found 'OPENAI_API_KEY (not set)'" in done.stderr
+    assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY', which is not set" in done.stderr
+    assert "metrics.judge.api_key_env: found 'OPENAI_API_KEY', which is not set" in done.stderr
     assert "2 errors in exp.yaml; nothing was run" in done.stderr

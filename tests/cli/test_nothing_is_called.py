@@ -176,12 +176,12 @@ KEYLESS = "metrics: {judge: {type: openai, model: m, rubrics: [fluency]}"
 @pytest.mark.parametrize(
     ("name", "systems", "package", "message"),
     [
-        ("load", f"{ANSWERING}{KEYLESS}}}", None, "found 'OPENAI_API_KEY (not set)'"),
+        ("load", f"{ANSWERING}{KEYLESS}}}", None, "found 'OPENAI_API_KEY', which is not set"),
         (
             "load",
             f"retrievers: {{b: {{type: bm25}}}}\n{KEYLESS}, retrieval: {{fill: {{}}}}}}",
             None,
-            "found 'OPENAI_API_KEY (not set)'",
+            "found 'OPENAI_API_KEY', which is not set",
         ),
         ("load", DENSE, "sentence_transformers", "'dense' needs sentence-transformers"),
         (

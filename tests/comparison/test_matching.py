@@ -136,7 +136,7 @@ def test_measures_that_do_not_meet():
     base = source("a", system("s", column([1]), column([1], "map")))
     run = source("b", system("s", column([1])))
 
-    with pytest.raises(DataError, match="only one side has 'map'; allowed: mrr"):
+    with pytest.raises(DataError, match="only one of the runs has 'map'; allowed: mrr"):
         match_sources(base, [run], measures=["map"])
     with pytest.raises(OptionError, match="found 'mmr', allowed: mrr; did you mean 'mrr'"):
         match_sources(base, [run], measures=["mmr"])

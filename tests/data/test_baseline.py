@@ -110,9 +110,13 @@ def test_a_file_of_scores_alone_does_not_say_what_its_queries_were(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (', "aaaaaaaaaaaa"', "", r"fingerprints of 'q1'; allowed: .* question, judgements"),
-        ('"answers"]', '"answer"]', r"fingerprints of question, answer; allowed: "),
-        ('"answers"]', '"question"]', r"fingerprints of question, question; allowed: "),
+        (
+            ', "aaaaaaaaaaaa"',
+            "",
+            r"fingerprints with the cells of query 'q1'; allowed: .* question, judgements",
+        ),
+        ('"answers"]', '"answer"]', r"with the parts question, answer; allowed: "),
+        ('"answers"]', '"question"]', r"with the parts question, question; allowed: "),
         ('"q1": ["1', '"q2": ["1', r"query_fingerprints: the queries are not those of the scores"),
     ],
 )

@@ -77,5 +77,5 @@ def test_who_wants_one_answer_refuses_several(write):
     path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in (0, 1)])
 
     assert len(read_samples(path)) == 2
-    with pytest.raises(DataError, match="2 answers to one query; allowed: one; a generator"):
+    with pytest.raises(DataError, match="2 answers to query 'q'; allowed: one; a generator"):
         read_predictions(path)

@@ -55,9 +55,9 @@ def test_a_run_folder_without_them_is_not_whole(tmp_path):
     [
         ("", "columns: ; allowed: query_id first"),
         ("query,question\n", "columns: query, question; allowed: query_id first"),
-        ("query_id,questoin\n", "fingerprints of questoin; allowed: .* each part once"),
-        ("query_id,question,question\n", "fingerprints of question, question; allowed: "),
-        ("query_id,question\nq1\n", "fingerprints of 'q1'; allowed: a cell for each part"),
+        ("query_id,questoin\n", "with the parts questoin; allowed: .* each part once"),
+        ("query_id,question,question\n", "with the parts question, question; allowed: "),
+        ("query_id,question\nq1\n", "cells of query 'q1'; allowed: a cell for each part"),
         ('query_id,question\n"q1,12\n', "not CSV: unexpected end of data"),
     ],
 )

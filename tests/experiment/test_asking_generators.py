@@ -115,7 +115,7 @@ def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, t
     path.write_text(yaml.safe_dump(config))
     for command in ("plan", "validate"):
         error = CliRunner().invoke(group, [command, str(path)]).exception
-        assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY (not set)'" in str(error)
+        assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY', which is not set" in str(error)
         assert error.exit_code == 2
 
 

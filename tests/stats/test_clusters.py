@@ -144,7 +144,7 @@ def test_equal_differences_have_no_spread_but_a_width(method):
 
 
 def test_labels_are_one_per_query():
-    with pytest.raises(OptionError, match=r"clusters: found 'shape \(2,\)', allowed: 3 labels"):
+    with pytest.raises(OptionError, match=r"clusters: found shape \(2,\), allowed: 3 labels"):
         cluster_sums([[0.1]] * 3, ["a", "b"])
     with pytest.raises(OptionError, match=r"difference_interval: clusters: .*: 1 labels"):
         difference_interval([0.1], clusters=[["a"]])

@@ -251,7 +251,7 @@ def test_effect_size_needs_spread(d):
 @pytest.mark.parametrize(
     ("d", "options", "message"),
     [
-        ([0.5, np.nan], {}, "differences: found '1 of 2 not finite', allowed: finite numbers"),
+        ([0.5, np.nan], {}, "differences: found 1 of 2 not finite, allowed: finite numbers"),
         ([1.5], {}, "differences: found 1.5, allowed: numbers from -1 to 1"),
         ([-4.1], {"range": (1, 5)}, "differences: found -4.1, allowed: numbers from -4 to 4"),
         ([0.5], {"range": (1, 0)}, r"range: found \(1, 0\), allowed: two numbers"),

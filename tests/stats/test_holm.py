@@ -99,7 +99,7 @@ def test_with_the_fewest_resamples_holm_can_just_reject(n, alpha):
     ("call", "message"),
     [
         (lambda: holm_p_values([0.1, 1.1]), "holm_p_values: p_values: found 1.1, allowed: numbers"),
-        (lambda: holm_p_values([[0.1]]), "holm_p_values: p_values: found '2 dimensions'"),
+        (lambda: holm_p_values([[0.1]]), "holm_p_values: p_values: found 2 dimensions"),
         (lambda: benjamini_hochberg_p_values([-1.0]), "benjamini_hochberg_p_values: p_values"),
         (lambda: resamples_needed(0), "resamples_needed: n_comparisons: found 0, allowed: an int"),
         (lambda: resamples_needed(3, alpha=5), "resamples_needed: alpha: found 5, allowed"),

@@ -275,11 +275,11 @@ def test_memory_grows_with_systems_not_with_their_pairs():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: max_t_p_values([0.1]), "max_t_p_values: differences: found '1 dimensions'"),
-        (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences: found 'an infinity'"),
+        (lambda: max_t_p_values([0.1]), "max_t_p_values: differences: found 1 dimensions"),
+        (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences: found an infinity"),
         (lambda: max_t_p_values([[1.0]], resamples=0), "resamples: found 0, allowed"),
         (lambda: max_t_p_values([[1.0]], seed=-1), "seed: found -1, allowed"),
-        (lambda: SystemPairs([1.0]), "SystemPairs: values: found '1 dimensions'"),
+        (lambda: SystemPairs([1.0]), "SystemPairs: values: found 1 dimensions"),
         (lambda: tied_with_best([[1.0]], alpha=0), "tied_with_best: alpha: found 0, allowed"),
     ],
 )

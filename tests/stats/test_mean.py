@@ -196,7 +196,7 @@ def test_covers_as_often_as_it_says(draw, mean, least):
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        ([0.5, np.nan], {}, "values: found '1 of 2 not finite', allowed: finite numbers"),
+        ([0.5, np.nan], {}, "values: found 1 of 2 not finite, allowed: finite numbers"),
         ([0.5, 1.01], {}, "values: found 1.01, allowed: numbers from 0 to 1"),
         ([-0.1], {"range": UNBOUNDED}, "values: found -0.1, allowed: numbers from 0 to inf"),
         ([0.5], {"range": (1.0, 1.0)}, r"range: found \(1.0, 1.0\), allowed: two numbers"),

@@ -156,10 +156,10 @@ def test_the_difference_is_the_mean_of_differences():
     ("change", "message"),
     [
         ({"random": False}, "random: found False, allowed: labels of items that were drawn at ra"),
-        ({"labels": LABELS[1:]}, "labels: found 19, allowed: 20 labels or more"),
-        ({"judged": JUDGED[1:]}, "judged: found 19, allowed: 20 scores"),
-        ({"unlabelled": [0.5]}, "unlabelled: found 1, allowed: two scores or more"),
-        ({"labels": [*LABELS[1:], np.nan]}, "labels: found '1 of 20 not finite'"),
+        ({"labels": LABELS[1:]}, "labels: found 19 labels, allowed: 20 or more"),
+        ({"judged": JUDGED[1:]}, "judged: found 19 scores, allowed: 20"),
+        ({"unlabelled": [0.5]}, "unlabelled: found 1 scores, allowed: two or more"),
+        ({"labels": [*LABELS[1:], np.nan]}, "labels: found 1 of 20 not finite"),
         ({"confidence": 95}, "confidence: found 95"),
     ],
 )
@@ -170,5 +170,7 @@ def test_refusals(change, message):
 
 
 def test_the_difference_needs_the_same_queries():
-    with pytest.raises(OptionError, match="labels: found '20 for the system, 1 for the baseline'"):
+    with pytest.raises(
+        OptionError, match="labels: found 20 queries of the system, 1 of the baseline"
+    ):
         ppi_difference((LABELS, [1.0]), (JUDGED, JUDGED), (JUDGED, JUDGED), random=True)

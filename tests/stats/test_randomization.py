@@ -155,8 +155,8 @@ def test_arguments_are_not_modified():
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        ([0.1], {}, "differences: found '1 dimensions', allowed: two"),
-        ([[np.inf]], {}, "differences: found 'an infinity', allowed: finite numbers, or NaN"),
+        ([0.1], {}, "differences: found 1 dimensions, allowed: two"),
+        ([[np.inf]], {}, "differences: found an infinity, allowed: finite numbers, or NaN"),
         ([[0.1]], {"resamples": 0}, "resamples: found 0, allowed: an integer >= 1"),
         ([[0.1]], {"seed": -1}, "seed: found -1, allowed: an integer >= 0"),
     ],

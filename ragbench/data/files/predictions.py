@@ -39,7 +39,8 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
     first, *more = read_samples(path)
     if more:
         allowed = "one; a generator of type predictions reads several, as its `samples`"
-        raise DataError(f"{1 + len(more)} answers to one query", file=path, allowed=allowed)
+        problem = f"{1 + len(more)} answers to query '{next(iter(more[-1]))}'"
+        raise DataError(problem, file=path, allowed=allowed)
     return first
 
 

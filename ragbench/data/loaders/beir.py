@@ -68,7 +68,9 @@ class Beir(base.Located):
         if (file := find_file(self._path, "queries.jsonl")) is None:
             # the message lists the folder, so that a file under another name is seen
             present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
-            raise DataError(f"no queries.jsonl (the folder has {present})", file=self._path)
+            problem = f"no queries.jsonl (the folder has {present})"
+            allowed = "a folder of BEIR: queries.jsonl, corpus.jsonl, qrels/"
+            raise DataError(problem, file=self._path, allowed=allowed)
         queries = read_queries(file)
         corpus = find_file(self._path, "corpus.jsonl")
         # no corpus is enough for stored rankings, which have ids alone

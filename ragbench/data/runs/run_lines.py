@@ -400,9 +400,9 @@ def checked_fingerprints(
     """
     wrong = [query for query, row in table.items() if len(row) != len(parts)]
     if wrong or len({*parts} & {*PARTS}) < len(parts):
-        place = f"'{wrong[0]}'" if wrong else ", ".join(parts)
-        allowed = f"a cell for each part; each part once: {', '.join(PARTS)}"
-        raise DataError(f"fingerprints of {place}", file=file, allowed=allowed)
+        place = f"cells of query '{wrong[0]}'" if wrong else f"parts {', '.join(parts)}"
+        allowed = f"a cell for each part, and each part once, of {', '.join(PARTS)}"
+        raise DataError(f"fingerprints with the {place}", file=file, allowed=allowed)
     return {
         part: {query: cell for query, row in table.items() if (cell := row[place])}
         for place, part in enumerate(parts)

@@ -164,7 +164,8 @@ class _ScoreReader:
         values, codes = [], []
         for query, row in rows.items():
             if name not in row:
-                raise DataError(f"no column '{name}'", file=self._file)
+                allowed = "the file as the run wrote it: summary.json has this score"
+                raise DataError(f"no column '{name}'", file=self._file, allowed=allowed)
             scored, key = row[name] is not None, (system.name, name, query)
             values.append(row[name])
             codes.append(Cause.SCORED if scored else self._causes.get(key))

@@ -135,7 +135,8 @@ def corrected_judgements(graded: Sequence[GradedLabel], qrels: Qrels | None) -> 
         DataError: The judgements have subtopics, which a sheet does not grade.
     """
     if qrels is not None and qrels.subtopics is not None:
-        raise DataError("judgements with subtopics cannot be corrected by a sheet", record="qrels")
+        problem = "judgements with subtopics cannot be corrected by a sheet"
+        raise DataError(problem, record="qrels", allowed="--reviewed without -o")
     rows = {} if qrels is None else {q: {**grades} for q, grades in qrels.by_query.items()}
     for label in graded:
         rows.setdefault(label.query_id, {})[label.document_id] = label.grade

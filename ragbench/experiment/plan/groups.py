@@ -191,7 +191,8 @@ def slicings(
         elif field == "answerable" and relevant is None and not answers:
             lacks = "relevance judgements or gold answers, and the data set has neither"
         if lacks:
-            raise DataError(f"{field} needs {lacks}", file=config.path, record=place)
+            allowed, problem = "slices without it", f"{field} needs {lacks}"
+            raise DataError(problem, file=config.path, record=place, allowed=allowed)
         if field == "query_length":
             slices.append(thirds_of(field, [len(query.text.split()) for query in queries], "words"))
         elif field == "relevant":
@@ -319,7 +320,8 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
         for query, label, other_label in zip(ids, labels, other_labels, strict=True):
             if label != other_label:
                 difference = f"is {label!r} in {first} and {other_label!r} in {other}"
-                raise DataError(f"{path} of query {query!r} {difference}")
+                allowed = "runs of one data set, or --cluster with another key"
+                raise DataError(f"{path} of query {query!r} {difference}", allowed=allowed)
     return labels
 
 
