@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ragbench.data.files.fields import TEXT_KEYS, parse_cell
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
@@ -24,9 +23,6 @@ from ragbench.records.codec import kind
 from ragbench.registry import shown
 from ragbench.types import Document
 from ragbench.types.documents import documents_by_id
-
-if TYPE_CHECKING:
-    from ragbench.types.rows import IntArray
 
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
@@ -72,31 +68,13 @@ class DocumentNames:
         self._is_folder = bool(folder)
 
     @cached_property
-    def _other_names(self) -> tuple[IntArray, IntArray]:
-        """(hashes of all other names, ascending; row from 0 of the document of each).
-
-        Hashes in arrays: a dict of names would take as much memory as the ids of a large corpus.
-        """
-        import numpy as np
-
-        hashes, rows = array("q"), array("q")
-        for row, document in enumerate(self._documents):
+    def _other_names(self) -> Mapping[str, list[str]]:
+        """Normalised other name -> ids of the documents that have it."""
+        ids: dict[str, list[str]] = {}
+        for document in self._documents:
             for name in {_normalize(name) for name in _alternative_names(document)}:
-                hashes.append(hash(name))
-                rows.append(row)
-        order = np.argsort(hashes, kind="stable")
-        return np.array(hashes, np.int64)[order], np.array(rows, np.int64)[order]
-
-    def _with_other_name(self, name: str) -> list[str]:
-        """Return the sorted ids of the documents with another name.
-
-        `name` is normalised already. No document gives [].
-        """
-        (hashes, rows), key = self._other_names, hash(name)
-        span = slice(hashes.searchsorted(key, "left"), hashes.searchsorted(key, "right"))
-        # names with the same hash may differ
-        documents = (self._documents[row] for row in rows[span].tolist())
-        return sorted({d.id for d in documents if name in map(_normalize, _alternative_names(d))})
+                ids.setdefault(name, []).append(document.id)
+        return ids
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and len(self.resolve(name)) == 1
@@ -116,8 +94,8 @@ class DocumentNames:
         for candidate in (inner, path, name, *self._inner_paths(name)):
             if encode_spaces(candidate) in self.ids:
                 return [encode_spaces(candidate)]
-            if ids := self._with_other_name(_normalize(candidate)):
-                return ids
+            if ids := self._other_names.get(_normalize(candidate)):
+                return sorted(set(ids))
         return []
 
     def _inner_paths(self, name: str) -> Iterable[str]:
