@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _WIDEST = 72
 _ROWS = 2
 _SCORES = ("measures", "metrics", "judged")
-# Columns of a line of the schema.
-_WIDTH = 100
 
 
 @output.command(name="init")
@@ -249,27 +247,10 @@ def schema(file: str, target: Path | None) -> None:
     from ragbench.files import write_file
     from ragbench.records.json_schema import summary_schema
 
-    text = _format_json(config_schema() if file == "config" else summary_schema()) + "\n"
+    content = config_schema() if file == "config" else summary_schema()
+    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
     if target is None:
         output.write_json(text)
         return
     write_file(target, text)
     output.echo(f"wrote {target}", err=True)
-
-
-def _format_json(value: Any, indent: str = "") -> str:
-    """Format a value as JSON with one line per small object, a third of the size of `indent=2`.
-
-    There is no line end behind it; `indent` is that of the lines behind the first one.
-    """
-    line = json.dumps(value, ensure_ascii=False)
-    if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
-        return line
-    inner = indent + "  "
-    if isinstance(value, list):
-        parts = [inner + _format_json(part, inner) for part in value]
-        return "[\n" + ",\n".join(parts) + f"\n{indent}]"
-    parts = [
-        f"{inner}{json.dumps(key)}: {_format_json(part, inner)}" for key, part in value.items()
-    ]
-    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"

@@ -181,7 +181,7 @@ def _types(family: Family) -> list[Schema]:
 
 
 def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bool) -> Schema:
-    """Return the schema with its required keys, each of which may stand in a sweep instead.
+    """Return the schema with its required keys; with a sweep, which may have them, only the type.
 
     Args:
         schema: Schema of a type, without required keys; its properties receive `sweep`.
@@ -206,16 +206,9 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
         "properties": axes,
         "additionalProperties": False,
     }
-    either = [
-        {
-            "anyOf": [
-                {"required": [key]},
-                {"required": ["sweep"], "properties": {"sweep": {"required": [key]}}},
-            ]
-        }
-        for key in required
-    ]
-    return {**schema, "required": ["type"], **({"allOf": either} if either else {})}
+    # a sweep may have a required key; `validate` looks whether it has
+    without_sweep = {"if": {"required": ["sweep"]}, "else": {"required": required}}
+    return {**schema, "required": ["type"], **without_sweep}
 
 
 def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:

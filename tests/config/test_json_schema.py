@@ -133,7 +133,7 @@ WRONG_COMPONENTS = [
     {"retrievers": {"a": {"type": "dense", "model": "m", "timeout": 0}}},
     {"retrievers": {"a": {"type": "http", "url": "u", "timeout": None}}},
     {"retrievers": {"a": {"type": "dense", "sweep": {"model": ["a"], "chunk.size": [0]}}}},
-    {"retrievers": {"a": {"type": "run_file", "sweep": {"timeout": [1]}}}},
+    {"retrievers": {"a": {"type": "run_file", "timeout": 1}}},
     {"apps": {"a": {"type": "http", "url": "u", "retries": -1}}},
     {"metrics": {"judge": {"type": "openai", "timeout": 0}}},
 ]
