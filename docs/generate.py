@@ -153,12 +153,11 @@ def _commands() -> list[str]:
 
 
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The entries that are built; those that differ in nothing but their name together."""
+    """The entries; those that differ in nothing but their name together."""
     shared: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
-        if entry["built"]:
-            rest = {key: value for key, value in entry.items() if key != "name"}
-            shared.setdefault(str(rest), []).append(entry)
+        rest = {key: value for key, value in entry.items() if key != "name"}
+        shared.setdefault(str(rest), []).append(entry)
     return list(shared.values())
 
 

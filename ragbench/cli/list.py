@@ -6,8 +6,7 @@ import importlib
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
@@ -38,34 +37,9 @@ _PRESET_FACTS = {
 _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 
 
-@dataclass(frozen=True)
-class ListEntry:
-    """Component, measure, metric or rubric that a config can name, as `ragbench list` shows it.
-
-    `to_dict` returns it as a JSON object.
-
-    Attributes:
-        options: Options of the component as JSON objects; empty for a rubric.
-        group: Heading of a measure in the list; None for other kinds.
-        facts: Further JSON keys of metrics and rubrics.
-        name: Name in a config.
-        help: What it is, in a sentence; for a broken package its error.
-    """
-
-    name: str
-    help: str
-    options: Sequence[Mapping[str, Any]] = ()
-    group: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry as a JSON object; `built` is always true, for scripts that read it.
-
-        Keys are `name`, `help`, `built`, `options`, `group` for a measure, and those of `facts`.
-        """
-        group = {} if self.group is None else {"group": self.group}
-        content = {"name": self.name, "help": self.help, "built": True, "options": self.options}
-        return {**group, **content, **self.facts}
+# Component, measure, metric or rubric as `--json` shows it: `group` for a measure, then `name` in a
+# config, `help` (a sentence, or the error of a broken package), `options` and keys of its kind
+_Entry = dict[str, Any]
 
 
 @click.command(name="list", cls=DocumentedCommand)
@@ -90,13 +64,12 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
     kinds = [kind] if kind else list(_FAMILIES)
     catalog = {k: _list_rubrics() if k == "rubrics" else _list_components(k) for k in kinds}
     if as_json:
-        content = {k: [entry.to_dict() for entry in entries] for k, entries in catalog.items()}
-        write_json(json.dumps(content, indent=2, ensure_ascii=False))
+        write_json(json.dumps(catalog, indent=2, ensure_ascii=False))
         return
     if kind is None:
         for name, entries in catalog.items():
             echo(f"{name} ({len(entries)})", bold=True)
-            names = ", ".join(entry.name for entry in entries)
+            names = ", ".join(entry["name"] for entry in entries)
             echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
         echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
         return
@@ -104,8 +77,8 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
         echo(name, bold=True)
         group = None
         for names, entry in _group_entries(entries):
-            if entry.group != group:
-                group = entry.group
+            if entry.get("group") != group:
+                group = entry["group"]
                 echo(f" {group}", bold=True)
             _print_entry(names, entry)
         if name == "judges":
@@ -184,22 +157,22 @@ def _print_prompts(name: str, as_json: bool) -> None:
             echo(text if isinstance(text, str) else json.dumps(text, indent=2))
 
 
-def _group_entries(entries: Sequence[ListEntry]) -> list[tuple[str, ListEntry]]:
+def _group_entries(entries: Sequence[_Entry]) -> list[tuple[str, _Entry]]:
     """Join entries that differ in their names only; return (joined names, one of the entries).
 
     In the order of their first names; entries without options are not joined.
     """
-    groups: dict[str, list[ListEntry]] = {}
+    groups: dict[str, list[_Entry]] = {}
     for entry in entries:
-        key = str(replace(entry, name="")) if entry.options else entry.name
+        key = str({**entry, "name": ""}) if entry["options"] else entry["name"]
         groups.setdefault(key, []).append(entry)
-    return [(", ".join(entry.name for entry in group), group[0]) for group in groups.values()]
+    return [(", ".join(entry["name"] for entry in group), group[0]) for group in groups.values()]
 
 
-def _print_entry(names: str, entry: ListEntry) -> None:
+def _print_entry(names: str, entry: _Entry) -> None:
     """Print the names and help of an entry, and a line per option."""
-    echo(_wrap(f"  {names}  {entry.help}", "    "))
-    for option in entry.options:
+    echo(_wrap(f"  {names}  {entry['help']}", "    "))
+    for option in entry["options"]:
         value = option["default"]
         text = value if isinstance(value, str) else json.dumps(value)
         default = "required" if option["required"] else f"default {text}"
@@ -212,7 +185,7 @@ def _wrap(line: str, indent: str) -> str:
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _list_components(kind: str) -> list[ListEntry]:
+def _list_components(kind: str) -> list[_Entry]:
     """List the members of a family, such as `measures`, which are sorted by their groups.
 
     A member whose package is broken has the error as its help. The order, for measures within a
@@ -227,23 +200,26 @@ def _list_components(kind: str) -> list[ListEntry]:
 
     module, _, name = _FAMILIES[kind].partition(":")
     family: Family = getattr(importlib.import_module(module), name)
-    entries, fallback = [], "others" if kind == "measures" else None
+    entries = list[_Entry]()
+    fallback = {"group": "others"} if kind == "measures" else {}
     for name in family.names():
         try:
             component = family.load(name)
         except DataError as error:  # an entry point of an installed package that fails to load
-            entries.append(ListEntry(name, str(error), group=fallback))
+            entries.append({**fallback, "name": name, "help": str(error), "options": []})
             continue
         summary, spec = summary_line(component), spec_of(component)
         if spec is not None and spec.reads != "grades":
             summary += f" (needs {spec.needs})"
-        group = fallback if spec is None else spec.group
+        group = fallback if spec is None else {"group": spec.group}
         needs_k = spec is not None and spec.cutoff == "required"
         options = _describe_options(component, k_is_required=needs_k)
         facts = _further_facts(kind, name, component)
-        entries.append(ListEntry(name, summary, options, group, facts))
-    groups = get_args(Group)
-    return sorted(entries, key=lambda e: groups.index(e.group)) if kind == "measures" else entries
+        entries.append({**group, "name": name, "help": summary, "options": options, **facts})
+    if kind == "measures":
+        groups = get_args(Group)
+        entries.sort(key=lambda entry: groups.index(entry["group"]))
+    return entries
 
 
 def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
@@ -272,10 +248,10 @@ def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
     }
 
 
-def _list_rubrics() -> list[ListEntry]:
+def _list_rubrics() -> list[_Entry]:
     """Return an entry for each built-in rubric, sorted by name.
 
-    Its facts are `asks`, `needs`, `method`, `direction`, `judges` (those that apply it),
+    Further keys are `asks`, `needs`, `method`, `direction`, `judges` (those that apply it),
     `measures`, `limits` and `source`.
     """
     from ragbench.score.judge import JUDGES
@@ -294,7 +270,7 @@ def _list_rubrics() -> list[ListEntry]:
         )
         facts = {fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS}
         facts |= {"judges": judges, **description._asdict()}
-        entries.append(ListEntry(name, sentence, facts=facts))
+        entries.append({"name": name, "help": sentence, "options": [], **facts})
     return entries
 
 
