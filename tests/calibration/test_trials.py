@@ -68,8 +68,8 @@ def test_summeval(lent_data, tmp_path):
     tables, found = _calibrate(run, labels, *options)
 
     judge, people = _sides(run, labels, "consistency")
-    assert found["labels"]["n"] == len(judge) == 1600
-    assert found["labels"]["queries"] == 100
+    assert found["labels"]["n"] == len(judge) == 400
+    assert found["labels"]["queries"] == 25
     _check(found, judge, people, [1, 2, 3, 4, 5])
     for line in (
         "Spearman's rho ",
@@ -87,7 +87,7 @@ def test_ragtruth(lent_data, tmp_path):
     _, found = _calibrate(run, labels)
 
     judge, people = _sides(run, labels, "label")
-    assert found["labels"]["n"] == len(judge) == 829
-    assert int((people == 0).sum()) == 160
+    assert found["labels"]["n"] == len(judge) == 277
+    assert int((people == 0).sum()) == 63
     _check(found, judge, people, [0, 1])
     assert found["agreement"]["auc"]["interval"][0] > 0.6, "far better than chance"
