@@ -239,7 +239,7 @@ def render_latex(comparison: records.ComparedRuns) -> str:
     """Return the scores as LaTeX tables with booktabs rules, of at most 3 measures each.
 
     Superscript letters are the systems that a value is significantly better than; the best value of
-    a measure is bold. Without tables it is the comment on booktabs alone.
+    a measure is bold. Without tables it is the comment on booktabs alone, without a line end.
     """
     caption = [f"{describe_subject(comparison)}."]
     signs = (SIGNS["tied"], _LETTERS)

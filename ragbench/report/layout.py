@@ -291,7 +291,10 @@ def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
-    """Yield (measure, signature), or if the signatures of a measure differ (`map of a, b`, ...)."""
+    """Yield (measure, signature), or if the signatures of a measure differ (`map of a, b`, ...).
+
+    Scores with an empty signature are left out.
+    """
     owners: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():

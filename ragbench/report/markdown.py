@@ -170,8 +170,9 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
 def share_table(systems: Sequence[SystemSummary]) -> list[str]:
     """Return the lines of a Markdown table: queries of each cause, with shares and intervals.
 
-    A cause that no system has is left out; a system without it has 0. Without any cause the table
-    has the names of the systems alone, without systems only its head and rule.
+    The numbers are those of `cause_shares`: a system with `causes` alone has 0 everywhere. A cause
+    that no system has is left out; a system without it has 0. Without any cause the table has the
+    names of the systems alone, without systems only its head and rule.
     """
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
     rows = []

@@ -125,7 +125,10 @@ def _preferences(chapters: Sequence[Chapter], color: bool) -> list[str]:
 
 
 def _first_table(section: Section, width: int, color: bool) -> tuple[list[str], int]:
-    """Return the table of a section's measures that fit the width, and the number of the others."""
+    """Return the table of a section's measures that fit the width, and the number of the others.
+
+    The first measure is in the table even if it does not fit.
+    """
     n, measures = len(section.measures), section.measures
     lines = score_tables(section, section.title, width, color)
     while "" in lines:  # an empty line begins a further table

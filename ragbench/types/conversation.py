@@ -196,6 +196,7 @@ def read_turns(
 ) -> tuple[Turn, ...]:
     """Return the turns of a list of messages or of exchanges; an empty list has none.
 
+    Roles are in lower case, as `user`, `human` or `assistant`; a missing content is an empty text.
     Consecutive messages of one speaker are one turn; a `Turn` in the list begins a new one. The
     output of a tool joins its call in the last turn if that is of the assistant, and else begins a
     turn of the assistant. An exchange without an answer or calls gives the turn of the user alone.

@@ -393,7 +393,8 @@ class ChatReader:
 def read_calls(entry: Entry, column: str) -> tuple[ToolCall, ...] | None:
     """Return the tool calls in a column.
 
-    None where it is missing, null or an empty cell, () for an empty list.
+    None where it is missing, null or, in CSV, an empty cell; () for an empty list. A text is the
+    name of a tool.
 
     Raises:
         DataError: The column holds something else, or a cell in brackets cannot be parsed.

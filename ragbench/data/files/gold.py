@@ -174,7 +174,8 @@ class GoldIds:
 
         Args:
             entry: The row; an empty cell gives an empty list.
-            column: Column with the ids: an id, a list in any usual notation, or {id: grade}.
+            column: Column with the ids: an id, a list in any usual notation, or {id: grade}. In a
+                text, a comma separates names of the corpus alone, or any ids in a table of ids.
 
         Raises:
             DataError: The cell has another form, a name fits several documents, an id is no id or
@@ -199,7 +200,7 @@ class GoldIds:
         Args:
             entry: The row.
             column: Column with the grades: one for each gold id, in their order, or an object {id:
-                grade}. An empty cell leaves the grades of `gold`, or 1.
+                grade}. An empty cell, null or a blank text, leaves the grades of `gold`, or 1.
             gold: The gold documents of the row, as `read` returns them.
 
         Raises:
