@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.config.tree import MAX_DEPTH, Report
@@ -142,6 +142,7 @@ def test_agrees_with_pyyaml(value, flow):
     assert tree.plain() == value
 
 
+@settings(max_examples=30)
 @given(values)
 def test_positions_point_at_what_is_written(value):
     text = yaml.safe_dump({"x": value}, allow_unicode=True)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.config.tree import ScalarError, resolve
@@ -61,6 +61,7 @@ def test_endless_digits_are_refused():
         resolve("9" * 5000)
 
 
+@settings(max_examples=30)
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
 def test_what_python_writes_reads_back(number):
     if len(str(number)) < 300:

@@ -5,7 +5,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.runs.run_scores import format_baseline, read_baseline, write_baseline
@@ -56,6 +56,7 @@ def cells_of(scores):
     }
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(IDS, CELLS), min_size=1, unique_by=lambda pair: pair[0]), st.randoms())
 def test_reads_back_what_was_written_in_any_order(pairs, random):
     shuffled = random.sample(pairs, len(pairs))
@@ -67,6 +68,7 @@ def test_reads_back_what_was_written_in_any_order(pairs, random):
     assert json.loads(text)["schema"] == SCHEMA
 
 
+@settings(max_examples=30)
 @given(st.lists(CELLS, min_size=1))
 def test_round_trip(tmp_path_factory, cells):
     path = tmp_path_factory.getbasetemp() / "made" / "folder" / "main.json"

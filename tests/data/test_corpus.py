@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.collection import corpus_notes, read_corpus, read_documents
@@ -98,6 +98,7 @@ def test_folders_and_files_that_are_no_corpus(write, tmp_path, problem):
     )
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_encoded_names_survive_a_split(name):
     encoded = encode_spaces(name)

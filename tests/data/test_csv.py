@@ -78,6 +78,7 @@ def test_signs_and_blanks_before_a_formula_do_not_wake_it(start, sign):
     assert original(inert(text)) == text
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         HOSTILE,
@@ -136,7 +137,7 @@ def test_fingerprints_and_causes_read_back_exactly(file, queries):
 NUMBERS = st.sampled_from([0.0, -0.0, 0.5, 1e-7, 1e300]) | st.floats()
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(HOSTILE, HOSTILE, NUMBERS, NUMBERS), max_size=9),
     st.lists(HOSTILE, max_size=3),

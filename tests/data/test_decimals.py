@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.trec_text import read_decimals, read_integers, read_number
@@ -35,6 +35,7 @@ def is_number(text):
     return read_number(text.encode()) is not None
 
 
+@settings(max_examples=30)
 @given(st.lists(written.filter(is_number), max_size=20))
 @example(["1e-45", "-0.0", "1e38", "1e400", "inf", "-inf", ".5", "5.", "0.1", "00.10", "-.5"])
 @example(["9007199254740993", "9007199254740992.5", "99999999.9999999999", "0.1234567890123456789"])

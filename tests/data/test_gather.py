@@ -15,7 +15,9 @@ from ragbench.errors import DataError
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run
 
-in_peace = settings(deadline=None)  # other processes may keep the disk and the cores busy
+in_peace = settings(
+    max_examples=40, deadline=None
+)  # other processes may keep the disk and the cores busy
 
 LINES = (
     b"q1 Q0 d1 1 2.5 tag\n", b"q1 Q0 d2 2 -0.0 tag\n", b"q1 Q0 d1 3 7 tag\n", b"q2 Q0 d1 1 0 tag\n",

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.gold import DocumentNames, QuotedPassages
@@ -256,6 +256,7 @@ def test_quotes_that_all_are_lost_are_an_error(load, problem):
     )
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_any_part_of_a_document_is_placed_there(data):
     words = st.lists(st.sampled_from(["io", "venus", "moon", "a", "漢字", "x1"]), min_size=1)

@@ -1,7 +1,7 @@
 """Fingerprints of queries in files: read back as they were written, and strictly."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.runs.run_lines import (
@@ -16,6 +16,7 @@ IDS = st.text('abé,"\n\udc80 ', min_size=1, max_size=4)
 PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.sampled_from(["question", "judgements", "subtopics", "answers"]),

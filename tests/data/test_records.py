@@ -36,7 +36,7 @@ def as_csv(table):
     return stream.getvalue().encode()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(tables, st.randoms(use_true_random=False))
 def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
     folder = tmp_path_factory.getbasetemp()

@@ -82,6 +82,7 @@ def test_pytrec_eval_reads_what_we_write(run):
     assert read(text).to_dict() == run
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         plain_ids,

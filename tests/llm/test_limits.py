@@ -209,7 +209,7 @@ def test_bad_limits(options, message):
         Limits(**options)
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 9))
 def test_a_window_loses_nothing(delays, size):
     under_way, most = 0, 0

@@ -6,7 +6,7 @@ import time
 
 import jsonschema
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.llm import CallFailure, ChatReply, Unreadable, ask_structured
@@ -145,6 +145,7 @@ def test_any_value_comes_back(value):
     assert read_json(json.dumps(value), {}) == value
 
 
+@settings(max_examples=30)
 @given(containers, prose, prose, st.booleans(), st.sampled_from([None, 2]))
 def test_any_value_comes_back_out_of_prose(value, before, after, fenced, indent):
     written = json.dumps(value, indent=indent)
@@ -160,6 +161,7 @@ def test_prose_may_begin_with_the_word_for_no_number(word):
         read_json(f'{{"level": {word}}}', {})
 
 
+@settings(max_examples=30)
 @given(containers, prose)
 def test_python_notation_is_read_alike(value, before):
     """`repr` writes True, None, single quotes; its strings may need escapes that JSON lacks."""
@@ -191,6 +193,7 @@ def test_no_near_json_raises_anything_else(text):
     json.dumps(value, allow_nan=False).encode()
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["score", "reasoning"]), values, min_size=1), st.data())
 def test_a_cut_never_changes_a_number(value, data):
     """Whatever a reply that is cut off is read as, its numbers are those of the whole."""

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
@@ -67,6 +67,7 @@ def strictly(value):
     return (isinstance(value, bool), value)
 
 
+@settings(max_examples=30)
 @given(requests, requests)
 def test_keys_are_equal_if_and_only_if_requests_are(one, other):
     same = strictly(one.to_dict()) == strictly(other.to_dict())
@@ -74,6 +75,7 @@ def test_keys_are_equal_if_and_only_if_requests_are(one, other):
     assert (request_key(SERVER, one) == request_key(SERVER, other)) is same
 
 
+@settings(max_examples=30)
 @given(requests, st.randoms())
 def test_the_order_of_keys_does_not_count(request, rng):
     def shuffled(value):
@@ -88,6 +90,7 @@ def test_the_order_of_keys_does_not_count(request, rng):
     assert request_key(SERVER, request) == request_key(SERVER, other)
 
 
+@settings(max_examples=30)
 @given(requests, st.sampled_from([f.name for f in fields(ChatRequest)]))
 def test_every_field_is_in_the_key(request, name):
     """A field that is added later and forgotten in `to_dict` turns this red."""

@@ -4,7 +4,7 @@ import asyncio
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
@@ -242,6 +242,7 @@ def test_bad_budgets(options):
         Budget(**options)
 
 
+@settings(max_examples=30)
 @given(
     st.integers(0, 200),
     st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), max_size=30),

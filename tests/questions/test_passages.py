@@ -1,6 +1,6 @@
 """The draw of passages."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.questions.base import draw_passages
@@ -16,6 +16,7 @@ def corpus(sizes):
     ]
 
 
+@settings(max_examples=30)
 @given(lengths, st.sampled_from("abc"))
 def test_passages_are_spread_over_the_documents(sizes, seed):
     documents = corpus(sizes)

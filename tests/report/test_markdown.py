@@ -97,13 +97,14 @@ def test_a_start_that_would_be_structure_is_text(start):
 
 
 @pytest.mark.costly
+@settings(max_examples=30)
 @given(st.from_regex(r"\A[a-z0-9]+(?:_[a-z0-9]+)*@[0-9]+\Z"))
 def test_ordinary_names_stay_readable_in_the_source(name):
     assert escape(name) == name
 
 
 @pytest.mark.costly
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
     summary, comparisons = case

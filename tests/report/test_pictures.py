@@ -56,7 +56,7 @@ def test_bars_share_an_axis_that_fits():
 HUGE = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=200)
+@settings(max_examples=30)
 @given(st.lists(HUGE, min_size=1, max_size=9))
 def test_a_scale_keeps_every_value_on_it(values):
     scale = Scale.fit(values, 10, 110)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import AdapterError
@@ -22,6 +22,7 @@ def problems(draw):
     return relevance, alike, draw(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
 
 
+@settings(max_examples=30)
 @given(problems(), st.integers(1, 8))
 def test_equals_a_plain_double_loop(problem, top_k):
     relevance, alike, weight = problem
@@ -40,6 +41,7 @@ def test_equals_a_plain_double_loop(problem, top_k):
     assert marginal_relevance(relevance, alike.__getitem__, weight, top_k) == taken
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=8),
     st.sampled_from([0.3, 0.5, 0.9, 1.0]),

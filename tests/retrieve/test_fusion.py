@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import AdapterError, OptionError
@@ -92,6 +92,7 @@ def test_hand_worked(options, expected):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
+@settings(max_examples=30)
 @given(st.lists(rankings(), min_size=2, max_size=4), st.sampled_from(METHODS), st.integers(1, 8))
 def test_any_rankings(ranked, options, top_k):
     """Falling scores, ties by id descending, every document once, and a cut that is a head."""

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.trec_files import read_run
@@ -26,6 +26,7 @@ def test_order_is_that_of_the_scores_and_missing_queries_are_known(tmp_path):
     assert retriever.query_ids == {"q1"}
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.sampled_from("abc"),

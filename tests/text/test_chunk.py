@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import AdapterError, DataError, OptionError
@@ -45,6 +45,7 @@ def test_scripts_without_spaces_are_cut_between_letters():
     assert [chunk.text for chunk in cut("東京都は、首都。", size=4)] == ["東京都は、", "首都。"]
 
 
+@settings(max_examples=30)
 @given(
     TEXTS, st.sampled_from(["words", "sentences", "tokens"]), st.integers(1, 5), st.integers(0, 4)
 )

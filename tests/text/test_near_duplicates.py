@@ -1,7 +1,7 @@
 """Near duplicates: pairs worked by hand, and every pair that a comparison of all texts gives."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -44,6 +44,7 @@ def test_the_index_misses_no_pair_and_adds_none(texts, threshold):
     assert near_duplicates(texts, threshold) == _all_pairs(texts, threshold)
 
 
+@settings(max_examples=30)
 @given(_TEXTS, _THRESHOLDS, st.data())
 def test_rows_select_the_pairs_that_have_one_of_them(texts, threshold, data):
     rows = data.draw(st.sets(st.integers(0, max(len(texts) - 1, 0)), max_size=len(texts)))
@@ -86,6 +87,7 @@ def test_of_words_without_a_meaning_those_with_few_words_in_addition_ask_the_sam
     assert same_questions(questions, "none") == expected
 
 
+@settings(max_examples=30)
 @given(_QUESTIONS)
 def test_the_index_finds_the_pairs_that_a_comparison_of_two_questions_finds(questions):
     expected = [

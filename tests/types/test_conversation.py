@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.types import ToolCall, Turn
@@ -208,6 +208,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(JSON)
 def test_any_json_is_read_or_refused(value):
     for read in (read_turns, read_tool_calls):

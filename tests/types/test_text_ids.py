@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.types import Run
@@ -13,6 +13,7 @@ ids = st.lists(st.text(max_size=20).filter(lambda text: "\n" not in text), max_s
 bounds = st.none() | st.integers(-9, 9)
 
 
+@settings(max_examples=30)
 @given(ids, ids, bounds, bounds, st.sampled_from([None, 1, 2, -1]))
 def test_reads_like_a_list(one, other, start, stop, step):
     found = TextIds.joined([TextIds.of(ByteIds.of(one)), TextIds.of(ByteIds.of(other))])

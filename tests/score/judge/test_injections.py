@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.score.judge.base import JudgedItem
@@ -141,6 +141,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
+@settings(max_examples=30)
 @given(st.one_of(st.text(), st.lists(FRAGMENTS, max_size=6).map("".join)))
 def test_any_text_stays_inside_its_fence(text):
     places = ("rated answer", "claim", "source", "query", "passage of several", "claim on passages")

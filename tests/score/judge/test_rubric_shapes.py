@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("rubrics")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     base=st.sampled_from([RUBRIC, PAIR]),
     at=st.sampled_from(

@@ -45,7 +45,7 @@ def values_of_both(qrels, run, **rules):
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(qrels_and_run())
 def test_values_and_queries_left_out_are_trec_evals(case):
     for column, theirs in values_of_both(*case, trec_eval=9):
@@ -53,7 +53,7 @@ def test_values_and_queries_left_out_are_trec_evals(case):
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(qrels_and_run())
 def test_doubles_change_nothing_where_floats_are_exact(case):
     for column, theirs in values_of_both(*case, trec_eval=10):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
@@ -12,6 +12,7 @@ from ragbench.score.retrieval.ranking import rank
 from tests.strategies import qrels_and_run
 
 
+@settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from([1, 3, 10]))
 def test_agrees_with_trec_eval(case, k):
     """Ties, misses, empty rankings and unjudged documents included."""
@@ -43,6 +44,7 @@ def test_hand_worked(ranking, relevant, expected):
     assert average_precision(ranked) == pytest.approx([expected])
 
 
+@settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from([1, 2, 5, 100]))
 def test_divide_min_is_map_cut_times_r_over_the_smaller(case, k):
     """trec_eval's `map_cut` divides by all R relevant documents; this one by min(k, R)."""
@@ -72,6 +74,7 @@ def test_divide_min_needs_a_cut_off():
         average_precision(rank({"q": {"d": 1}}, {}), divide="min")
 
 
+@settings(max_examples=30)
 @given(qrels_and_run())
 def test_a_worse_tail_changes_nothing(case):
     qrels, run = case

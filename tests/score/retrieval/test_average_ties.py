@@ -77,6 +77,7 @@ def test_is_the_mean_over_all_orders(name, judged, hits):
     assert found == pytest.approx(measure.score(every).mean(), abs=1e-12, nan_ok=True)
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=2, max_size=30),
     st.sampled_from([1, 3, 10, 50]),

@@ -1,7 +1,7 @@
 """Ranking in blocks gives what ranking the whole does, and how blocks are cut."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.score.retrieval.ranking import BlockRanker, rank
@@ -22,6 +22,7 @@ def as_block(run):
     )
 
 
+@settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from(["docid", "stable"]), st.sampled_from([9, 10]))
 def test_blocks_are_ranked_as_the_whole(case, ties, trec_eval):
     qrels, run = case

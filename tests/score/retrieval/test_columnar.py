@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
@@ -10,6 +10,7 @@ from ragbench.types import Qrels, Run, ScoredDocument
 from tests.strategies import qrels_and_run
 
 
+@settings(max_examples=30)
 @given(qrels_and_run())
 def test_dictionaries_go_in_and_out(case):
     qrels, run = case
@@ -77,6 +78,7 @@ def test_columns_cannot_be_changed():
             column[0] = 5
 
 
+@settings(max_examples=30)
 @given(qrels_and_run(), st.randoms())
 def test_fingerprint_is_of_the_content_not_of_the_order(case, random):
     qrels, _ = case

@@ -34,7 +34,7 @@ WITHOUT_A_TOP = {"err", "infap", "rbp"}
 NAMES = [form for name in MEASURES.table for form in forms(name)]
 every_measure = pytest.mark.parametrize("name", NAMES)
 # To make a case takes longer than to score it: every measure scores each of them.
-some_cases = settings(max_examples=min(30, settings.default.max_examples))
+some_cases = settings(max_examples=min(15, settings.default.max_examples))
 
 
 parsed = functools.cache(parse_measure)

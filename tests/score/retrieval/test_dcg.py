@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import dcg_score, ndcg_score
 
@@ -23,6 +23,7 @@ grades_of_lists = st.lists(st.integers(0, 5), min_size=2, max_size=12).filter(an
 
 
 @pytest.mark.costly
+@settings(max_examples=30)
 @given(grades_of_lists, st.sampled_from([1, 3, 20]))
 def test_agrees_with_scikit_learn(grades, k):
     ranked, order = ranked_grades(grades), -np.arange(len(grades), dtype=float)
@@ -31,6 +32,7 @@ def test_agrees_with_scikit_learn(grades, k):
     assert ndcg(ranked, k=k) == pytest.approx([ndcg_score([grades], [order], k=k)], abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(grades_of_lists)
 def test_exponential_gain_is_linear_gain_of_transformed_grades(grades):
     transformed, order = [2**grade - 1 for grade in grades], -np.arange(len(grades), dtype=float)

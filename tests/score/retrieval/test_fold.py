@@ -2,7 +2,7 @@
 
 import pytest
 import pytrec_eval
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.score.retrieval.passage_matching import before_last, fold
@@ -67,6 +67,7 @@ def test_what_the_run_says_of_itself_is_kept():
     assert (after.name, after.duplicates, after.substituted) == ("mine", {"q": 1}, 1)
 
 
+@settings(max_examples=30)
 @given(runs, qrels)
 def test_scores_are_those_of_the_folded_run_by_pytrec_eval(run, judged):
     plainly = {
@@ -89,6 +90,7 @@ def test_scores_are_those_of_the_folded_run_by_pytrec_eval(run, judged):
             assert value == pytest.approx(expected, abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(runs)
 def test_each_document_once_at_the_place_of_its_best_passage(run):
     after = folded(run)

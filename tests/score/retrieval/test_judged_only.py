@@ -23,6 +23,7 @@ def cleaned(qrels, run):
     }
 
 
+@settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from(["docid", "stable", "average"]))
 def test_is_a_run_without_them(case, ties):
     qrels, run = case
@@ -83,6 +84,7 @@ def test_relevance_strings(grades, length, expected):
     assert found == [expected, "-"]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=9), max_size=6))
 def test_running_sums_start_anew_in_each_query(queries):
     starts = np.cumsum([0, *map(len, queries)])

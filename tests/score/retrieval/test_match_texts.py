@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.score.retrieval.passage_matching import GoldPassages, PassageWords, credit
@@ -93,6 +93,7 @@ texts = st.lists(st.sampled_from(["no", "know", "the", "a.", "B", "c,"]), max_si
 golds = st.dictionaries(st.sampled_from("ghij"), texts, max_size=4)
 
 
+@settings(max_examples=30)
 @given(golds, st.lists(texts, max_size=6), st.sampled_from([0.3, 0.5, 0.8, 1.0]))
 def test_agrees_with_every_pair_compared(gold, passages, overlap):
     def matches(passage, text):
@@ -114,6 +115,7 @@ def test_agrees_with_every_pair_compared(gold, passages, overlap):
     assert credited(gold, passages, grades, overlap) == expected
 
 
+@settings(max_examples=30)
 @given(golds, st.lists(texts, max_size=6))
 def test_each_gold_passage_is_credited_at_most_once(gold, passages):
     given_to = [name for name in credited(gold, passages) if name is not None]

@@ -36,6 +36,7 @@ def plain_ranks(qrels, run, stable, singles):
     return rows
 
 
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(-2, 3) | st.integers(-(2**31), 2**31 - 1), max_size=6)))
 def test_the_ideal_order_is_that_of_the_grades(queries):
     """Few grades are counted, others sorted."""
@@ -46,7 +47,7 @@ def test_the_ideal_order_is_that_of_the_grades(queries):
     assert ideal_order(grades, starts).tolist() == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     qrels_and_run(),
     st.sampled_from(["docid", "stable"]),

@@ -59,6 +59,7 @@ def test_equal_to_the_kernel(name, case):
         assert isinstance(value, float)
 
 
+@settings(max_examples=30)
 @given(judged_list())
 def test_relevant_ids_are_grades_of_one(case):
     retrieved, judged = case

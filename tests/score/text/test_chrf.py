@@ -32,7 +32,7 @@ def oracle(prediction, references, **options):
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=3), OPTIONS)
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_equals_sacrebleu(prediction, references, options):
     assert chrf(prediction, references, **options) == oracle(prediction, references, **options)
 
@@ -41,7 +41,7 @@ def test_equals_sacrebleu(prediction, references, options):
     st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), max_size=6),
     OPTIONS,
 )
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_many_rows_equal_sacrebleu(rows, options):
     written = ",".join(f"{name}={str(value).lower()}" for name, value in options.items())
     names = [f"chrf({written})", f"chrf++({written})"]

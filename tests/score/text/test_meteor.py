@@ -36,7 +36,7 @@ weights = st.fixed_dictionaries(
     rows=st.lists(st.tuples(either, st.lists(either, min_size=1, max_size=3)), max_size=5),
     options=weights,
 )
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_equals_nltk(rows, options):
     written = ",".join(f"{name}={value}" for name, value in options.items())
     columns = score_texts([p for p, _ in rows], [r for _, r in rows], [f"meteor({written})"])

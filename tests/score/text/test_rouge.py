@@ -24,7 +24,7 @@ def as_tuples(scores):
 
 
 @given(texts, texts, st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_equals_rouge_score(prediction, reference, stemmer):
     theirs = SCORERS[stemmer].score(reference, prediction)
     with warnings.catch_warnings():
@@ -34,12 +34,13 @@ def test_equals_rouge_score(prediction, reference, stemmer):
 
 
 @given(latin_texts, st.lists(latin_texts, min_size=1, max_size=3), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_equals_rouge_score_on_latin_texts(prediction, references, stemmer):
     theirs = SCORERS[stemmer].score_multi(references, prediction)
     assert as_tuples(rouge(prediction, references, TYPES, stemmer=stemmer)) == as_tuples(theirs)
 
 
+@settings(max_examples=30)
 @given(texts, st.lists(texts, min_size=1, max_size=4))
 def test_of_several_references_the_best_counts(prediction, references):
     theirs = SCORERS[False].score_multi(references, prediction)

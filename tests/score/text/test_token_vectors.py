@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -38,6 +38,7 @@ def by_definition(prediction, reference):
     return side(prediction, reference), side(reference, prediction)
 
 
+@settings(max_examples=30)
 @given(texts(), texts())
 def test_agrees_with_the_definition(prediction, reference):
     found = match(prediction, reference)
@@ -47,6 +48,7 @@ def test_agrees_with_the_definition(prediction, reference):
     assert -1 <= found.recall <= 1
 
 
+@settings(max_examples=30)
 @given(texts(), texts())
 def test_swapping_the_texts_swaps_precision_and_recall(prediction, reference):
     there, back = match(prediction, reference), match(reference, prediction)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -145,6 +145,7 @@ CALLS = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(CALLS, CALLS)
 def test_all_lie_between_0_and_1_and_equal_lists_are_right(made, gold):
     for function in (rb.tool_call_accuracy, rb.tool_call_correctness):
