@@ -82,8 +82,12 @@ def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path, warm)
     assert any(line.startswith("write: 1 run folder in ") for line in said)
 
 
-def test_quiet_leaves_only_the_result(repository, warm_cache, tmp_path):
-    done = ragbench("run", repository / QUICKSTART, "--quiet", "--no-judge", cwd=tmp_path)
+FEW = ("--limit", "4", "--set", "statistics.resamples=100")
+"""What makes a run of the quickstart quick, where its numbers are not looked at."""
+
+
+def test_quiet_leaves_only_the_result(repository, tmp_path):
+    done = ragbench("run", repository / QUICKSTART, "--quiet", "--no-judge", *FEW, cwd=tmp_path)
 
     assert done.returncode == 0
     assert done.stderr == ""
@@ -98,7 +102,7 @@ def test_quiet_and_verbose_exclude_each_other(tmp_path):
 
 
 def test_json_is_the_summary(repository, tmp_path):
-    done = ragbench("run", repository / QUICKSTART, "--json", "--only", "bm25", cwd=tmp_path)
+    done = ragbench("run", repository / QUICKSTART, "--json", *FEW, cwd=tmp_path)
 
     summary = json.loads(done.stdout)
     assert summary["schema"] == "ragbench.summary/1"
@@ -116,10 +120,10 @@ def test_json_is_the_summary(repository, tmp_path):
         ["CONFIG", "--only", "bm25", "exact", "--no-judge"],
     ],
 )
-def test_only_takes_several_names(repository, warm_cache, tmp_path, arguments):
+def test_only_takes_several_names(repository, tmp_path, arguments):
     arguments = [repository / QUICKSTART if a == "CONFIG" else a for a in arguments]
 
-    done = ragbench("run", *arguments, "--set", "generators={}", cwd=tmp_path)
+    done = ragbench("run", *arguments, "--set", "generators={}", *FEW, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "runs/quickstart/latest/summary.json").read_text())
@@ -178,7 +182,7 @@ def test_failed_items_exit_3(repository, tmp_path):
 
 
 @pytest.mark.usefixtures("signals_as_usual")
-def test_ctrl_c_waits_for_no_call(repository, tmp_path):
+def test_ctrl_c_waits_for_no_call(repository, tmp_path, warm):
     (tmp_path / "slow.py").write_text(
         "import pathlib, time\n"
         "def search(question, top_k):\n"
@@ -189,19 +193,13 @@ def test_ctrl_c_waits_for_no_call(repository, tmp_path):
         f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
         "retrievers: {slow: {type: 'python:slow:search', concurrency: 4}}\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragbench", "run", "c.yaml"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = warm.start("run", "c.yaml", cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-    os.kill(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=300)  # far less than the calls would take
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate()
 
     assert process.returncode == 130
     assert "interrupted" in stderr
@@ -307,8 +305,9 @@ def test_a_full_device_is_said(repository, tmp_path):
     assert "cannot write the result: No space left on device" in done.stderr
 
 
-def test_a_closed_stdout_is_said_and_the_folder_is_written(repository, warm_cache, tmp_path):
-    command = f"{sys.executable} -m ragbench run {repository / QUICKSTART} --only bm25 --quiet >&-"
+def test_a_closed_stdout_is_said_and_the_folder_is_written(repository, tmp_path):
+    options = f"--only bm25 --quiet {' '.join(FEW)}"
+    command = f"{sys.executable} -m ragbench run {repository / QUICKSTART} {options} >&-"
 
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False

@@ -133,16 +133,9 @@ def test_it_borrows_a_bm25_and_nothing_else(tmp_path):
         rm3.combine([Query("q", "x")], [[[]]], 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        pytest.param("scifact", 0.652, id="scifact: the titles say it, feedback harms"),
-        pytest.param("cranfield", 0.409, id="cranfield: feedback helps"),
-    ],
-)
-def test_keeps_its_figure(collection, indexed, name, expected):
-    """nDCG@10 as measured by trec_eval's code; BM25 alone has 0.675 and 0.376."""
-    data, bm25 = collection(name), indexed(name)
+def test_keeps_its_figure(collection, indexed):
+    """nDCG@10 on Cranfield as measured by trec_eval's code; BM25 alone has 0.376."""
+    data, bm25 = collection("cranfield"), indexed("cranfield")
     rm3 = RM3(retriever="bm25")
     rm3.borrow([bm25])
     found = rm3.combine(data.queries, [bm25.retrieve(data.queries, rm3.depth)], 10)
@@ -154,7 +147,7 @@ def test_keeps_its_figure(collection, indexed, name, expected):
     scores = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10"}).evaluate(run)
 
     mean = sum(score["ndcg_cut_10"] for score in scores.values()) / len(qrels)
-    assert mean == pytest.approx(expected, abs=0.005)
+    assert mean == pytest.approx(0.409, abs=0.005)
 
 
 @pytest.fixture(scope="module")
