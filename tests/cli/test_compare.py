@@ -15,6 +15,7 @@ from scipy import stats as scipy_stats
 
 import ragbench as rb
 from tests.commands import run_command
+from tests.experiment.moons import write_moons
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -252,7 +253,7 @@ def test_what_depends_on_something_else_is_refused(runs, qrels):
 
 def test_a_sample_is_compared_on_the_common_queries_only_when_asked(runs, repository):
     config = repository / "configs" / "quickstart.yaml"
-    sample = ("--limit", "20", "--set", "name=sample", "--no-judge")
+    sample = ("--limit", "20", "--set", "name=sample", "--no-judge", *QUICK)
     ragbench("run", config, "--quiet", *sample, cwd=runs)
     call = ("compare", "baselines/main.json", "runs/sample", "-m", "ndcg@10")
 
@@ -267,21 +268,25 @@ def test_a_sample_is_compared_on_the_common_queries_only_when_asked(runs, reposi
     assert {made["n_changed"] for made in family["comparisons"]} == {0}
 
 
-def test_two_collections_that_number_their_queries_are_not_compared(tmp_path, lent_data):
-    for name in ("cranfield", "cacm"):
+def test_two_collections_that_number_their_queries_are_not_compared(tmp_path):
+    for name in ("moons", "other"):
+        folder = write_moons(tmp_path / name)
         (tmp_path / f"{name}.yaml").write_text(
-            f"dataset: {{type: beir, path: {lent_data / name}, split: test}}\n"
+            f"dataset: {{type: beir, path: {folder}, split: test}}\n"
             "retrievers: {bm25: {type: bm25}}\n"
             "metrics: {retrieval: {measures: [ndcg@10], top_k: 10}}\n"
         )
+        if name == "other":
+            asked = folder / "queries.jsonl"
+            asked.write_text(asked.read_text().replace("?", " of all?"))
         ragbench("run", f"{name}.yaml", "--quiet", cwd=tmp_path)
-    ragbench("baseline", "runs/cranfield", "-o", "cranfield.json", cwd=tmp_path)
+    ragbench("baseline", "runs/moons", "-o", "moons.json", cwd=tmp_path)
 
-    for base in ("runs/cranfield", "cranfield.json"):
+    for base in ("runs/moons", "moons.json"):
         for option in ((), ("--intersect",)):
-            _, err = ragbench("compare", base, "runs/cacm", *option, cwd=tmp_path, code=2)
+            _, err = ragbench("compare", base, "runs/other", *option, cwd=tmp_path, code=2)
 
-            named = f"question text differs in 52 of 52 common queries of {base} and runs/cacm: 1, "
+            named = f"question text differs in 5 of 5 common queries of {base} and runs/other: q1, "
             assert named in err
             assert "--intersect" not in err
             reason = "queries of the same id are not the same in these sources\n"

@@ -60,7 +60,7 @@ def test_the_stored_scores_and_questions_are_those_of_the_example(tmp_path):
                 "embeddings": {"type": "run_file", "path": str(example / "runs/minilm.trec")},
             },
             "metrics": {"retrieval": {"measures": ["ndcg@10"]}},
-            "statistics": {"baseline": "main"},
+            "statistics": {"baseline": "main", "resamples": 100},
         },
         retrievers={"off-by-one": OffByOne()},
     )

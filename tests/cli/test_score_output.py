@@ -154,25 +154,25 @@ OF_RUN_FOLDERS = ["ragbench.data.runs.run_folder", "ragbench.report.sections"]
 """With the records that they read they would be a sixth of a small command."""
 
 
-@pytest.mark.parametrize(
-    ("form", "unloaded"), [("trec", OF_RUN_FOLDERS), ("json", OF_RUN_FOLDERS), ("csv", [])]
-)
-def test_loads_numpy_and_click_alone(form, unloaded):
+def test_loads_numpy_and_click_alone():
+    forms = {"trec": OF_RUN_FOLDERS, "json": OF_RUN_FOLDERS, "csv": []}
     code = (
         "import sys; from ragbench.cli import main\n"
-        f"sys.argv = ['ragbench', 'score', 'qrels', 'a.run', '--format', '{form}']\n"
-        "try: main()\n"
-        f"except SystemExit: print(*[m for m in {[*HEAVY, *unloaded]} if m in sys.modules],"
-        " file=sys.stderr)"
+        f"for form, unloaded in {forms}.items():\n"
+        "  sys.argv = ['ragbench', 'score', 'qrels', 'a.run', '--format', form]\n"
+        "  try: main()\n"
+        f"  except SystemExit: print(form, *[m for m in [*{[*HEAVY]}, *unloaded]"
+        " if m in sys.modules], file=sys.stderr)"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stderr.splitlines()[-1].split() == ["numpy", "click"]
+    lines = [line for line in done.stderr.splitlines() if line.startswith((*forms,))]
+    assert lines == [f"{form} numpy click" for form in forms]
 
 
 def test_a_reader_that_goes_away_is_no_error(runs):
-    queries = {f"q{n}": {"d": 1.0} for n in range(20_000)}
+    queries = {f"q{n}": {"d": 1.0} for n in range(5_000)}
     write_qrels(runs / "q", {query: {"d": 1} for query in queries})
     write_trec(runs / "r", queries)
     command = f"{sys.executable} -m ragbench score q r -q -m map -m mrr --format trec | head -1"
