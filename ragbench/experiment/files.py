@@ -47,6 +47,7 @@ from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
+    AnswerRow,
     FailedPrediction,
     Manifest,
     Passage,
@@ -304,7 +305,7 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
             )
 
 
-def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
+def _predictions(plan: Plan, answers: Answers) -> Iterator[AnswerRow]:
     """Yield the answers and failures, query by query; several answers to a query are numbered.
 
     Numbers are from 0; a query with one answer has none. Latencies are rounded to 0.001 ms.

@@ -230,6 +230,10 @@ class FailedPrediction(Record):
     detail: Prose
 
 
+# A line of `predictions/*.jsonl`.
+AnswerRow = PredictionRow | FailedPrediction
+
+
 class PromptForm(Record):
     """A line of `prompts.jsonl`: the words of prompts that differ in the judged texts alone.
 

@@ -8,9 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
-from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES
-from ragbench.records.manifest import Passage, TextRow, VerdictRow
+from ragbench.records.manifest import (
+    AnswerRow,
+    FailedPrediction,
+    Passage,
+    PredictionRow,
+    TextRow,
+    VerdictRow,
+)
 from ragbench.report.text import MISSING, cause_words, draw, significant
 from ragbench.types import JudgedClaim
 from ragbench.types.display import printable
@@ -136,7 +142,7 @@ class _QueryText:
             yield from self.verdict(verdict)
         if self.prompts is not None:
             for answer in system.answers:
-                if answer.prediction is not None and answer.prediction.prompt is not None:
+                if isinstance(answer, PredictionRow) and answer.prompt is not None:
                     yield f"{_INDENT}prompt of the answer"
                     yield from _prompt_lines(generator_prompt(answer))
         for verdict in system.verdicts:
@@ -147,13 +153,14 @@ class _QueryText:
 
         A ranking that several systems share is printed once; after that a line names it.
         """
-        if system.ranking_of is None or not system.ranking:
+        source = system.summary.ranking_of
+        if source is None or not system.ranking:
             return
         # a generator has the ranking of its retriever
-        if system.ranking_of in self.printed:
-            yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
+        if source in self.printed:
+            yield f"{_INDENT}ranking: as {printable(source)}"
             return
-        self.printed.add(system.ranking_of)
+        self.printed.add(source)
         # relevant documents below the first hits show how deep they were ranked
         hits = [h for h in system.ranking if h.rank <= self.hits or (h.grade or 0) > 0]
         rows = [("rank", "score", "grade", "document")]
@@ -170,23 +177,22 @@ class _QueryText:
         if system.ranking_ms is not None:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
-    def answer(self, answer: AnswerView) -> Iterator[str]:
+    def answer(self, answer: AnswerRow) -> Iterator[str]:
         """Yield the passages, then an answer with latency and cost, or the cause of a missing one.
 
         Unknown parts have no line.
         """
         number = "" if answer.sample is None else f" {answer.sample + 1}"
-        if answer.passages is not None:
-            names = ", ".join(passage.id for passage in answer.passages) or "nothing"
+        if answer.contexts is not None:
+            names = ", ".join(passage.id for passage in answer.contexts) or "nothing"
             yield from self.wrapped(names, f"read{number}: ")
-        if answer.answer is None:
+        if isinstance(answer, FailedPrediction):
             yield from self.wrapped(f"{answer.cause} {answer.detail}", f"no answer{number}: ")
             return
         yield from self.wrapped(answer.answer or "(empty)", f"answer{number}: ")
-        row, facts = answer.prediction, []
-        if row is not None and row.latency_ms is not None:
-            facts.append(f"{significant(row.latency_ms)} ms")
-        usage = None if row is None else row.usage
+        facts, usage = [], answer.usage
+        if answer.latency_ms is not None:
+            facts.append(f"{significant(answer.latency_ms)} ms")
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
         if usage is not None and usage.usd:
@@ -199,7 +205,7 @@ class _QueryText:
 
         Only verdicts on the first of several answers count. Nothing without claims.
         """
-        read = next((a.passages for a in system.answers if a.passages is not None), None) or ()
+        read = next((a.contexts for a in system.answers if a.contexts is not None), ())
         claims: dict[tuple[str, str], JudgedClaim] = {}
         for row in (row for v in system.verdicts if not v.sample for row in v.claims):
             first = claims.get((row.whose, row.text), row)
@@ -262,20 +268,19 @@ def _prompt_lines(text: str) -> Iterator[str]:
     return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
 
 
-def generator_prompt(answer: AnswerView) -> str:
+def generator_prompt(answer: PredictionRow) -> str:
     """Return the prompt of an answer with its passages filled in; empty if it is not stored.
 
     A passage without a stored text stays a placeholder: `[[passage 1]]`. Numbers are from 1.
     """
-    texts = [passage.text for passage in answer.passages or ()]
+    texts = [passage.text for passage in answer.contexts or ()]
 
     def passage_text(placeholder: re.Match[str]) -> str:
         number = int(placeholder[1])
         text = texts[number - 1] if number <= len(texts) else None
         return placeholder[0] if text is None else text
 
-    prompt = (answer.prediction and answer.prediction.prompt) or ""
-    return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, prompt)
+    return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, answer.prompt or "")
 
 
 def prompts_sent(
@@ -303,7 +308,7 @@ def prompts_sent(
     if verdict.document_id is not None:
         passages = [_full_text(views.passage(view.id, verdict.document_id))]
     else:
-        passages = [_full_text(p) for answer in answers for p in (answer and answer.passages) or ()]
+        passages = [_full_text(p) for answer in answers for p in (answer and answer.contexts) or ()]
     if verdict.other is not None:
         passages = list(dict.fromkeys(passages))  # passages of both answers count once
     texts = {"question": view.question}

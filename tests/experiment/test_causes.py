@@ -191,7 +191,7 @@ def test_a_query_as_the_run_folder_knows_it(config):
     expected = [line.split()[2] for line in ranks if line.startswith("q2 ")]
     assert [hit.id for hit in pair.ranking] == expected
     assert [hit.rank for hit in pair.ranking] == list(range(1, len(expected) + 1))
-    passages = pair.answers[0].passages
+    passages = pair.answers[0].contexts
     assert passages is not None
     assert [hit.id for hit in pair.ranking if hit.read] == [passage.id for passage in passages]
     assert pair.ranking[0].grade == view.judged[pair.ranking[0].id]

@@ -8,10 +8,10 @@ import pytest
 
 from ragbench.comparison.matching import QueryChanges
 from ragbench.data.runs.query_view import GoldDocument, Hit, QueryView, SystemView
-from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.comparison import ComparedRuns, RunSince
 from ragbench.records.gate import Decision, Facts, WorseQuery
-from ragbench.records.summary import Summary
+from ragbench.records.manifest import PredictionRow
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.gate import (
     ChangedScore,
     GateReview,
@@ -37,16 +37,21 @@ def line(*rankings, answers=("", "")):
     """The line of a question by the rankings of base and head, or of the head alone."""
     views = []
     for ranking, answer in zip(rankings, answers, strict=False):
+        row = PredictionRow(query_id="q48", answer=answer, contexts=None)
         system = SystemView(
             name="ours",
-            retriever="ours",
-            generator=None,
-            role="system",
-            ranking_of="ours",
+            summary=SystemSummary(
+                name="ours",
+                retriever="ours",
+                generator=None,
+                type="retriever",
+                ranking_of="ours",
+                scores={},
+            ),
             cause=None,
             why="",
             ranking=tuple(Hit(rank, name, 1.0) for rank, name in enumerate(ranking, start=1)),
-            answers=(AnswerView(answer),) if answer else (),
+            answers=(row,) if answer else (),
             verdicts=(),
             scores={},
         )

@@ -80,15 +80,12 @@ class SystemView:
 
     Attributes:
         name: `bm25`, or `bm25/extractive`.
-        retriever: Its retriever; None for an app that retrieves by itself.
-        generator: Its generator; None for a retriever alone and an app.
-        role: `system`, `app` or `control`.
-        ranking_of: System whose ranking it has: its retriever or itself; None for a control.
+        summary: The system in the summary of the run: retriever, generator, role, means.
         cause: Cause of a lost answer, or `right`; None in a bare view, and if `causes.csv` has no
             row for it.
         why: Reason for the cause, as a sentence; empty without a cause.
         ranking: Hits of its retriever or its own, best first; empty without any and in a bare view.
-        answers: Its answers, one per sample; empty for a retriever alone.
+        answers: Its answers, also failed ones, one per sample; empty for a retriever alone.
         verdicts: Verdicts of judges, with reasons, raw replies and tokens.
         scores: Score -> value of this query, None without a value; empty in a bare view.
         unscored: Score -> row with the reason why there is no value; empty in a bare view.
@@ -97,14 +94,11 @@ class SystemView:
     """
 
     name: str
-    retriever: str | None
-    generator: str | None
-    role: str
-    ranking_of: str | None
+    summary: SystemSummary
     cause: AnswerCause | None
     why: str
     ranking: tuple[Hit, ...]
-    answers: tuple[run_lines.AnswerView, ...]
+    answers: tuple[manifest.AnswerRow, ...]
     verdicts: tuple[manifest.VerdictRow, ...]
     scores: Mapping[str, float | None]
     unscored: Mapping[str, manifest.UnscoredRow] = field(default_factory=dict)
@@ -439,7 +433,7 @@ class QueryViews:
         the stored one.
         """
         answers = tuple(run_lines.read_answers(self._lines_of("predictions", system.name), query))
-        passages = next((a.passages for a in answers if a.passages is not None), ())
+        passages = next((a.contexts for a in answers if a.contexts is not None), ())
         prompted = {passage.id: passage for passage in passages or ()}
         # a bare view reads no file with a row per query and system
         cause = None if self._bare else self.causes.get(system.name, {}).get(query)
@@ -455,10 +449,7 @@ class QueryViews:
         cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
         return SystemView(
             name=system.name,
-            retriever=system.retriever,
-            generator=system.generator,
-            role=system.role,
-            ranking_of=system.ranking_of,
+            summary=system,
             cause=None if cause is None else cause.cause,
             why="" if cause is None else cause.why,
             ranking=tuple(hits),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar, cast
 
@@ -18,7 +17,7 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
 from ragbench.records.codec import Record, from_json
-from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
+from ragbench.records.manifest import AnswerRow, FailedPrediction, PredictionRow, TextRow
 from ragbench.records.summary import Summary
 from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
@@ -156,47 +155,15 @@ class Texts:
         return next(of_system, None) or next(common, None)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerView:
-    """Answer of a system to a query, one per sample, as `read_answers` yields them.
-
-    Attributes:
-        answer: None for a failed answer.
-        cause: Cause of a failure as a word, such as `timeout`; `scored` for an answer.
-        detail: Text of the error; empty for an answer.
-        sample: Number of the sample; None if there is one answer.
-        passages: Passages in the prompt, in their order; None if unknown, and for a failed answer.
-        queries: Search queries that the system formulated.
-        prediction: The whole line, with tokens, cost and time; None for a failed answer.
-    """
-
-    answer: str | None
-    cause: str = "scored"
-    detail: str = ""
-    sample: int | None = None
-    passages: tuple[Passage, ...] | None = None
-    queries: tuple[str, ...] = ()
-    prediction: PredictionRow | None = None
-
-
-def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
+def read_answers(lines: Lines, query: str) -> Iterator[AnswerRow]:
     """Yield the answers of a system to a query, also failed ones; nothing for an unknown id.
 
     They are in the order of the file. Raises a `DataError` for a line of another form.
     """
     for value, line in lines.values(query):
-        if "cause" in value:
-            failed = from_json(FailedPrediction, value, file=lines.path, line=line)
-            yield AnswerView(None, failed.cause, failed.detail, failed.sample)
-            continue
-        row = from_json(PredictionRow, value, file=lines.path, line=line)
-        yield AnswerView(
-            row.answer,
-            sample=row.sample,
-            passages=row.contexts,
-            queries=tuple(row.queries),
-            prediction=row,
-        )
+        is_failed = "cause" in value
+        record_type: type[AnswerRow] = FailedPrediction if is_failed else PredictionRow
+        yield from_json(record_type, value, file=lines.path, line=line)
 
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragbench.data.runs.query_view import QueryView, QueryViews
-from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
-from ragbench.records.manifest import Passage, TextRow, VerdictRow
+from ragbench.records.manifest import AnswerRow, FailedPrediction, Passage, TextRow, VerdictRow
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types.conversation import Json
 
@@ -282,7 +281,7 @@ class _Packer:
         """
         system, texts = view.system(self.rankings[ranking][0]), self.views.texts_of(view.id)
         answers = () if system is None else system.answers
-        contexts = next((a.passages for a in answers if a.passages is not None), ())
+        contexts = next((a.contexts for a in answers if a.contexts is not None), ())
         read = {passage.id: passage for passage in contexts}
         has_texts = bool(texts)  # False for run files only: then no look-up is needed
         rows = []
@@ -315,14 +314,13 @@ class _Packer:
             )
         return {name: entry for name, entry in systems.items() if entry}
 
-    def _answer(self, view: AnswerView) -> dict[str, object]:
+    def _answer(self, row: AnswerRow) -> dict[str, object]:
         """Return the JSON object of an answer: `text`, and other keys of its file if not empty.
 
         `read` has the passages. A failed answer has the keys `cause` and `detail`.
         """
-        row = view.prediction
-        if row is None:
-            return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
+        if isinstance(row, FailedPrediction):
+            return {"cause": row.cause, "detail": _shortened(row.detail, "reason")}
         read = None if row.contexts is None else [self.number(passage) for passage in row.contexts]
         short = replace(row, query_id="", answer=None, contexts=None, tool_calls=None)
         text = None if row.answer is None else _shortened(row.answer, "answer")
