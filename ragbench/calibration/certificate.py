@@ -180,7 +180,6 @@ def _certify_score(
         agreement=judge_against_people(ratings, good=good, confidence=confidence),
         ceiling=people_against_people(ratings, confidence=confidence),
         correlations=correlations(ratings, confidence=confidence),
-        confusion=confusion(ratings),
         probes=calibration.probes.get(score.name, {}),
         corrected=corrected,
         corrected_differences={
@@ -495,25 +494,6 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
             n=len(sizes),
             coefficients=coefficients(means, groups=None, rare=False),
         ),
-    )
-
-
-def confusion(ratings: Ratings) -> certificate.Confusion:
-    """Count the labels of all raters (rows) by the judge's level (columns).
-
-    Empty if the scale has no levels; labels between two levels are rounded to the nearest one.
-    Levels go from `low` to `high` of the scale, of which `high` may be the smaller number.
-    """
-    levels = ratings.scale.levels
-    if not levels:
-        return certificate.Confusion(levels=(), counts=())
-    judge = ratings.scale.nearest_levels(ratings.judge)
-    counts = sum(
-        agreement.confusion_table(ratings.scale.nearest_levels(column), judge, levels)
-        for column in ratings.people.T
-    )
-    return certificate.Confusion(
-        levels=levels, counts=tuple(map(tuple, np.asarray(counts).tolist()))
     )
 
 

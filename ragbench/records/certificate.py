@@ -177,18 +177,6 @@ class LabelsRead(Record):
     why: str
 
 
-class Confusion(Record):
-    """Labels of people by level of the judge; empty if the scale has no levels.
-
-    Attributes:
-        levels: Levels, from the worst label to the best.
-        counts: A row for each level of people, a column for each of the judge.
-    """
-
-    levels: tuple[float, ...]
-    counts: tuple[tuple[int, ...], ...]
-
-
 class JudgedRubric(Record):
     """Rubric, judge and model of a score.
 
@@ -231,7 +219,6 @@ class CertifiedRubric(JudgedRubric):
         agreement: Statistic -> agreement of judge and people.
         ceiling: Statistic -> agreement among people; empty for one rater.
         correlations: Correlations of the judge's scores with the mean label.
-        confusion: Labels of people by level of the judge.
         probes: Probe -> its result; empty if the judge was not asked again.
         corrected: System -> its corrected mean.
         corrected_differences: System -> its corrected difference from its baseline.
@@ -245,7 +232,6 @@ class CertifiedRubric(JudgedRubric):
     agreement: Mapping[str, AgreementFound]
     ceiling: Mapping[str, AgreementFound]
     correlations: Correlations
-    confusion: Confusion
     probes: Mapping[str, ProbeFound]
     corrected: Mapping[str, Correction]
     corrected_differences: Mapping[str, Correction]

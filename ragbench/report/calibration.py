@@ -72,8 +72,6 @@ def _score(
         "",
         *_correlations(rubric),
         "",
-        *_confusion(rubric),
-        "",
         *([*_probes(rubric.probes), ""] if rubric.probes else []),
         *_corrected(rubric),
         "",
@@ -131,21 +129,6 @@ def _cell(coefficient: records.AgreementFound | None) -> str:
     if coefficient is None or coefficient.value is None:
         return MISSING
     return with_interval(coefficient.value, coefficient.interval)
-
-
-def _confusion(rubric: records.CertifiedRubric) -> list[str]:
-    """Return the confusion table as lines of aligned text, or a line that says why there is none.
-
-    It has a row per level of people, and a column per level of the judge.
-    """
-    levels, counts = rubric.confusion.levels, rubric.confusion.counts
-    if not levels:
-        return ["no confusion table: the scale has no levels"]
-    names = [f"{level:g}" for level in levels]
-    # one column per row of the table: `draw` takes columns
-    columns = [["people / judge", *names]]
-    columns += [[name, *(str(row[place]) for row in counts)] for place, name in enumerate(names)]
-    return draw(columns)
 
 
 def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
@@ -252,7 +235,7 @@ def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
     labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"
-    if rubric.confusion.levels:
+    if rubric.agreement[records.KAPPA].value is not None:
         yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
     if labels.why.startswith(records.DRAWN_UNSURE):
         yield "drawn where the judge is unsure: it agrees better with people on other answers"

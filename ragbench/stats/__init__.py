@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from ragbench.stats.unpaired import *
 
 _HOMES = {
-    "agreement": "Agreement cohen_kappa confusion_table krippendorff_alpha mean_agreement "
-    "raw_agreement",
+    "agreement": "Agreement cohen_kappa krippendorff_alpha mean_agreement raw_agreement",
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",

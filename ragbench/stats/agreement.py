@@ -278,38 +278,6 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     return resampling.LeftOut(value, without)
 
 
-def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
-    """Count the items by the level of one rater (row) and of the other (column).
-
-    Args:
-        x: Levels of n items, NaN where missing: such items are not counted.
-        y: Levels that another gave to the same items.
-        levels: All levels, one or more, in the order of rows and columns.
-
-    Returns:
-        Array of counts, shape (levels, levels); all 0 without items.
-
-    Raises:
-        OptionError: A rating is none of the levels, x and y are not of one length, or one holds an
-            infinity.
-
-    Example:
-        >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()
-        [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
-    """
-    table = arguments.pair_of("confusion_table", x, y)
-    table = table[np.isfinite(table).all(axis=1)]
-    all_levels = np.asarray(levels, dtype=np.float64)
-    is_level = table[:, :, np.newaxis] == all_levels
-    strange = table[~is_level.any(axis=2)]
-    if strange.size:
-        allowed = ", ".join(f"{level:g}" for level in all_levels)
-        raise OptionError("confusion_table", "levels", float(strange[0]), allowed)
-    counts = np.zeros((len(all_levels), len(all_levels)), dtype=np.int64)
-    np.add.at(counts, tuple(is_level.argmax(axis=2).T), 1)
-    return counts
-
-
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
     """Return a mask: True for each item without which a rater has one level for all items.
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from scipy.stats import kendalltau, spearmanr
-from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
+from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from tests.calibration.trial import ragtruth, summeval
 from tests.commands import run_command
@@ -55,7 +55,6 @@ def _check(found, judge, people, levels):
     assert value["kendall"] == pytest.approx(kendalltau(judge, people)[0], abs=1e-9)
     good = people > (levels[0] + levels[-1]) / 2
     assert value["auc"] == pytest.approx(roc_auc_score(good, judge), abs=1e-9)
-    assert found["confusion"]["counts"] == confusion_matrix(y, x, labels=places).tolist()
     for each in found["agreement"].values():
         assert each["interval"][0] < each["value"] < each["interval"][1]
 
@@ -75,7 +74,6 @@ def test_summeval(lent_data, tmp_path):
         "Spearman's rho ",
         "Kendall's tau-b ",
         "kappa, quadratic weights ",
-        "people / jud",
     ):
         assert line in tables
 

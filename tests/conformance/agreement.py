@@ -88,17 +88,6 @@ REFERENCES = [
     _kappas("equal", None),
     _kappas("linear", "linear"),
     _kappas("quadratic", "quadratic"),
-    Reference(
-        "confusion_table",
-        "scikit-learn `confusion_matrix`",
-        0.0,
-        of_cases(
-            lambda x, y: stats.confusion_table(x, y, [1, 2, 3, 4, 5]),
-            lambda x, y: sklearn.confusion_matrix(x, y, labels=[1, 2, 3, 4, 5]),
-            _ratings,
-            100,
-        ),
-    ),
     *(
         Reference("krippendorff_alpha", f"plainly, pair by pair: {level}", ROUNDING, _alphas(level))
         for level in ("nominal", "ordinal", "interval")

@@ -1,13 +1,12 @@
-"""Kappa against scikit-learn and worked by hand; the confusion table."""
+"""Kappa against scikit-learn and worked by hand."""
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score, confusion_matrix
+from sklearn.metrics import cohen_kappa_score
 
-from ragbench.errors import OptionError
-from ragbench.stats.agreement import cohen_kappa, confusion_table
+from ragbench.stats.agreement import cohen_kappa
 from tests.stats.strategies import rated
 
 LEVELS = [1, 2, 3, 4, 5]
@@ -68,17 +67,3 @@ def test_unused_levels_count_as_distance():
     assert cohen_kappa(x, y, weights="linear") != cohen_kappa(
         [1, 1, 3, 3, 2], [1, 3, 3, 3, 2], weights="linear"
     )
-
-
-@given(rated())
-@settings(max_examples=30)
-def test_confusion_table_agrees_with_scikit_learn(pair):
-    ours = confusion_table(*pair, LEVELS)
-
-    np.testing.assert_array_equal(ours, confusion_matrix(*pair, labels=LEVELS))
-
-
-def test_confusion_table_keeps_the_order_of_levels_and_leaves_gaps_out():
-    assert confusion_table([1, 1, np.nan], [0, 1, 1], [1, 0]).tolist() == [[1, 1], [0, 0]]
-    with pytest.raises(OptionError, match=r"levels: found 7\.0, allowed: 1, 2"):
-        confusion_table([1, 2], [1, 7], [1, 2])
