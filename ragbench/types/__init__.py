@@ -23,7 +23,6 @@ from ragbench.types.score_column import ScoreColumn as ScoreColumn
 from ragbench.types.scores import Cause as Cause
 from ragbench.types.scores import Direction as Direction
 from ragbench.types.scores import JudgedClaim as JudgedClaim
-from ragbench.types.scores import Score as Score
 from ragbench.types.scores import Verdict as Verdict
 from ragbench.types.spans import Span as Span
 

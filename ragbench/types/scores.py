@@ -145,34 +145,6 @@ class Value(float):
         return {"score": float(self) if self == self else None}
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Value of one item by one measure or metric, or the cause why it has none.
-
-    `float(score)` is the value, or NaN.
-
-    Attributes:
-        value: Score; None if there is none.
-        cause: Cause of a missing score; `Cause.SCORED` if there is one.
-        detail: Error message of a failed score, else empty.
-    """
-
-    value: float | None
-    cause: Cause = Cause.SCORED
-    detail: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; a missing value is null.
-
-        Keys are `value`, `cause` (its word) and `detail`.
-        """
-        return {"value": self.value, "cause": self.cause.word, "detail": self.detail}
-
-    def __float__(self) -> float:
-        """Return the value; NaN if there is none."""
-        return float("nan") if self.value is None else float(self.value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedClaim:
     """Claim of an answer or of a reference, with its support in other texts.
