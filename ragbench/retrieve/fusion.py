@@ -20,24 +20,22 @@ class Fusion(Retriever):
     """Fuse the rankings of other retrievers into one.
 
     `rrf` adds 1 / (k + rank); `isr` adds 1 / rank², and multiplies the sum by the number of
-    rankings with the document; `weighted` and `combsum` add scores, scaled by `normalize`;
-    `combmnz` multiplies their sum by that number. The weight of a retriever multiplies what its
-    ranking adds. A ranking without a document adds 0 to it; with `z_score` that is the score of the
-    average document of that ranking. Ties go to the larger document id; a repeated hit counts once,
-    at its best rank and score. OptionError for fewer than two retrievers, an option that the method
-    does not use, `weights` or `lowest` that are not one finite number per retriever, and `weights`
-    below 0 or all 0. A config checks `method`, `normalize`, `k` and `depth`, this class does not.
-    `combine` raises AdapterError for a hit without a finite score if scores are added.
+    rankings with the document; `weighted` and `combsum` add scores, scaled from 0 to 1 in each
+    ranking of a query; `combmnz` multiplies their sum by that number. The weight of a retriever
+    multiplies what its ranking adds. A ranking without a document adds 0 to it. Ties go to the
+    larger document id; a repeated hit counts once, at its best rank and score. OptionError for
+    fewer than two retrievers, an option that the method does not use, and `weights` that are not
+    one finite number >= 0 per retriever or are all 0. A config checks `method`, `normalize`, `k`
+    and `depth`, this class does not. `combine` raises AdapterError for a hit without a finite score
+    if scores are added.
 
     Args:
         retrievers: Names of two or more retrievers.
         method: `rrf` and `isr` use only ranks, the others add scores.
         k: rrf: larger values give the first ranks less weight.
         weights: rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones.
-        normalize: Scale of a query's scores before they are added; not for rrf and isr; default:
-            min_max.
-        lowest: theoretical: the lowest possible score of each retriever; default: 0, right for
-            bm25; a cosine has -1.
+        normalize: Scale of a query's scores before they are added, from 0 to 1; not for rrf and
+            isr; default: min_max.
         depth: Hits used from each retriever; default: top_k.
 
     Example:
@@ -67,8 +65,7 @@ class Fusion(Retriever):
         method: Annotated[Method, Option()] = "rrf",
         k: Annotated[int, Option(ge=0)] = 60,
         weights: Annotated[list[float] | None, Option()] = None,
-        normalize: Annotated[Normalization | None, Option()] = None,
-        lowest: Annotated[list[float] | None, Option()] = None,
+        normalize: Annotated[Literal["min_max"] | None, Option()] = None,
         depth: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         self.sources: Sequence[str] = list(retrievers)
@@ -76,27 +73,18 @@ class Fusion(Retriever):
         self.method, self.k = method, k
         if len(self.sources) < 2:
             raise OptionError("fusion", "retrievers", retrievers, "two retrievers or more")
-        self._check_use(weights, normalize, lowest)
-        self.normalize: Normalization = normalize or "min_max"
-        count = len(self.sources)
-        self.weights = _numbers("weights", weights, count, 1.0)
-        if min(self.weights) < 0 or not any(self.weights):
-            raise OptionError("fusion", "weights", weights, "numbers >= 0, not all of them 0")
-        self.lowest = _numbers("lowest", lowest, count, 0.0)
-
-    def _check_use(self, weights: object, normalize: Normalization | None, lowest: object) -> None:
-        """Raise an `OptionError` for an option that the method does not use.
-
-        None, or `normalize: none`, is no use of an option.
-        """
-        if self.method in ("rrf", "isr") and normalize not in (None, "none"):
-            allowed = f"none: {self.method} uses ranks only; or method weighted, combsum, combmnz"
+        if method in ("rrf", "isr") and normalize is not None:
+            allowed = f"left out: {method} uses ranks only; or method weighted, combsum, combmnz"
             raise OptionError("fusion", "normalize", normalize, allowed)
-        if self.method in ("combsum", "combmnz") and weights is not None:
+        if method in ("combsum", "combmnz") and weights is not None:
             allowed = "no weights; or method weighted, rrf, isr"
             raise OptionError("fusion", "weights", weights, allowed)
-        if normalize != "theoretical" and lowest is not None:
-            raise OptionError("fusion", "lowest", lowest, "left out; or normalize: theoretical")
+        self.weights = [1.0] * len(self.sources) if weights is None else list(map(float, weights))
+        if len(self.weights) != len(self.sources) or not all(map(math.isfinite, self.weights)):
+            allowed = f"{len(self.sources)} numbers, one for each retriever"
+            raise OptionError("fusion", "weights", weights, allowed)
+        if min(self.weights) < 0 or not any(self.weights):
+            raise OptionError("fusion", "weights", weights, "numbers >= 0, not all of them 0")
 
     def combine(
         self, queries: Sequence[Query], rankings: Rankings, top_k: int
@@ -108,8 +96,7 @@ class Fusion(Retriever):
         ranking that has its text.
 
         Raises:
-            AdapterError: A method that adds scores meets a hit without a finite score, or, with
-                `normalize: theoretical`, a score below `lowest`.
+            AdapterError: A method that adds scores meets a hit without a finite score.
         """
         return [
             self._fuse([ranking[position] for ranking in rankings], top_k)
@@ -142,8 +129,8 @@ class Fusion(Retriever):
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
         """Return the unweighted addend of each document of one ranking: document id -> number.
 
-        `source` is the number of its retriever, from 0. AdapterError for a score that is missing,
-        not finite or below `lowest`. Empty for an empty ranking.
+        `source` is the number of its retriever, from 0. AdapterError for a score that is missing or
+        not finite. Empty for an empty ranking.
         """
         if self.method in ("rrf", "isr"):
             ranks = enumerate(dict.fromkeys(hit.id for hit in ranking), start=1)
@@ -158,81 +145,24 @@ class Fusion(Retriever):
                 raise AdapterError(f"fusion: {problem}, allowed: {allowed}")
             # a repeated hit counts at its best score
             scores[hit.id] = max(hit.score, scores.get(hit.id, -math.inf))
-        try:
-            return normalized(scores, self.normalize, self.lowest[source])
-        except OptionError as error:
-            raise AdapterError(f"fusion: retriever '{self.sources[source]}': {error}") from error
+        return scaled(scores)
 
 
-def _numbers(name: str, values: Sequence[float] | None, count: int, default: float) -> list[float]:
-    """Return the numbers of all retrievers; None gives each the default.
+def scaled(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of one query's ranking from 0, the lowest, to 1, the highest.
 
-    `count` is the number of retrievers, `name` the option in the message. OptionError unless there
-    is one finite number for each retriever; it may be negative.
-    """
-    if values is None:
-        return [default] * count
-    if len(values) != count or not all(math.isfinite(value) for value in values):
-        raise OptionError("fusion", name, values, f"{count} numbers, one for each retriever")
-    return [float(value) for value in values]
-
-
-Normalization = Literal["min_max", "z_score", "theoretical", "none"]
-
-
-def normalized(
-    scores: Mapping[str, float], how: Normalization, lowest: float = 0.0
-) -> dict[str, float]:
-    """Return the scores of one query's ranking on a common scale; empty stays empty.
-
-    If all hits have the same score, `min_max` and `z_score` return 0 for each, and `theoretical`
-    does at the lowest score. The order of the documents stays.
-
-    Args:
-        scores: Document id -> score.
-        how: `min_max`: the lowest score becomes 0, the highest 1. `z_score`: mean 0 and variance 1,
-            of the hits as a population. `theoretical`: like min_max, but `lowest` becomes 0.
-            `none`: unchanged.
-        lowest: Lowest score that the retriever can give, for `theoretical`.
-
-    Raises:
-        OptionError: With `theoretical`, a score is below `lowest`.
+    `scores` is document id -> score. Equal scores do not tell documents apart: all get 0. The order
+    of the documents stays; empty stays empty.
 
     Example:
-        >>> normalized({"a": 3.0, "b": 2.0, "c": 1.0}, "min_max")
+        >>> scaled({"a": 3.0, "b": 2.0, "c": 1.0})
         {'a': 1.0, 'b': 0.5, 'c': 0.0}
-        >>> normalized({"a": 0.5, "b": 0.0}, "theoretical", lowest=-1.0)
-        {'a': 1.0, 'b': 0.6666666666666666}
 
     References:
         Montague and Aslam (2001), Relevance Score Normalization for Metasearch.
-        Bruch, Gai and Ingber (2023), An Analysis of Fusion Functions for Hybrid Retrieval
-        (theoretical: there TMM).
     """
-    if how == "none" or not scores:
-        return dict(scores)
-    if how == "z_score":
-        mean = math.fsum(scores.values()) / len(scores)
-        variance = math.fsum((score - mean) ** 2 for score in scores.values()) / len(scores)
-        # equal scores have no variance; their rounded mean may differ from them by a bit
-        equal = min(scores.values()) == max(scores.values())
-        return _scaled(scores, mean, 0.0 if equal else math.sqrt(variance))
-    bottom = min(scores.values())
-    if how == "theoretical":
-        if bottom < lowest:
-            raise OptionError(
-                "", "lowest", lowest, f"at most {bottom:g}, a score of one of its hits"
-            )
-        bottom = lowest
-    return _scaled(scores, bottom, max(scores.values()) - bottom)
-
-
-# equal scores (unit 0) do not tell the documents apart: all get 0
-def _scaled(scores: Mapping[str, float], origin: float, unit: float) -> dict[str, float]:
-    """Return the scores minus `origin`, divided by `unit`; all 0 if the unit is 0.
-
-    Order is kept; no scores give an empty mapping.
-    """
-    if unit == 0:
+    lowest = min(scores.values(), default=0.0)
+    span = max(scores.values(), default=0.0) - lowest
+    if span == 0:
         return dict.fromkeys(scores, 0.0)
-    return {document: (score - origin) / unit for document, score in scores.items()}
+    return {document: (score - lowest) / span for document, score in scores.items()}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 PATH = Path(__file__).with_suffix(".json")
 METHODS = {"rrf": "rrf", "isr": "isr", "weighted": "wsum", "combsum": "sum", "combmnz": "mnz"}
-NORMS = {"min_max": "min-max", "z_score": "zmuv", "none": None}
 
 
 def cases(count=12, seed=13):
@@ -31,22 +30,20 @@ def main():
     for number, rankings in enumerate(cases()):
         weights = [0.5, 2.0, 1.25][: len(rankings)]
         for method, theirs in METHODS.items():
-            for norm, name in NORMS.items():
-                if method in ("rrf", "isr") and norm != "none":
-                    continue
-                params = {"rrf": {"k": 7}, "weighted": {"weights": weights}}.get(method)
-                ranked = [
-                    dict(sorted(hits.items(), key=lambda hit: (hit[1], hit[0]), reverse=True))
-                    for hits in rankings
-                ]
-                runs = [ranx.Run({"q": hits}) for hits in ranked]
-                options = {} if params is None else {"params": params}
-                fused = ranx.fuse(runs, method=theirs, norm=name, **options).to_dict()["q"]
-                rows.append(
-                    {"case": number, "rankings": ranked, "method": method, "normalize": norm}
-                    | (params or {})
-                    | {"fused": fused}
-                )
+            norm = None if method in ("rrf", "isr") else "min-max"
+            params = {"rrf": {"k": 7}, "weighted": {"weights": weights}}.get(method)
+            ranked = [
+                dict(sorted(hits.items(), key=lambda hit: (hit[1], hit[0]), reverse=True))
+                for hits in rankings
+            ]
+            runs = [ranx.Run({"q": hits}) for hits in ranked]
+            options = {} if params is None else {"params": params}
+            fused = ranx.fuse(runs, method=theirs, norm=norm, **options).to_dict()["q"]
+            rows.append(
+                {"case": number, "rankings": ranked, "method": method}
+                | (params or {})
+                | {"fused": fused}
+            )
     lines = ",\n".join(json.dumps(row) for row in rows)
     PATH.write_text(f'{{"made by": "ranx {version("ranx")}", "cases": [\n{lines}\n]}}\n')
 
