@@ -115,16 +115,6 @@ class Turn:
         return turn
 
 
-def format_turn(turn: Turn) -> str:
-    """Return role and text of a turn, and in brackets the number of its passages and its calls.
-
-    As `user: How old is it? (2 passages, clock({}))`; line ends of the text stay.
-    """
-    details = [f"{len(turn.contexts)} passages"] if turn.contexts else []
-    details += [call.written for call in turn.tool_calls]
-    return f"{turn.role}: {turn.text}" + (f" ({', '.join(details)})" if details else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """Conversation split into earlier turns, the last question and its answer.

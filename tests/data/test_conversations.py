@@ -99,8 +99,6 @@ def test_a_record_with_its_turns_and_calls(write):
         "c2": (),
     }
     assert first.metadata == second.metadata == {}
-    assert "1 question after 2 turns: judges and chat models get them, " in collection.notes[-2]
-    assert collection.notes[-1] == "gold tool calls: 2 questions"
 
 
 def test_a_conversation_of_ragas_is_cut_before_its_last_question(write):
@@ -209,16 +207,6 @@ def test_two_systems_answer_the_same_question(tmp_path, changes, expected):
     rows = [ROW | {"system": "a"}, ROW | {"system": "b"} | changes]
     with pytest.raises(DataError, match=expected):
         Records(path=as_jsonl(tmp_path, rows)).load()
-
-
-def test_the_preview_shows_them(tmp_path):
-    (row,) = Records(path=as_jsonl(tmp_path, [{"user_input": MESSAGES}])).preview(1)
-    assert row["question"] == "And Rome?"
-    assert row["turns"] == [
-        "user: How warm is Paris?",
-        'assistant: 18. (weather({"city": "Paris"}))',
-    ]
-    assert row["tool_calls"][1] == 'weather({"city": "Rome"})'
 
 
 def test_predictions_have_calls_and_queries(tmp_path):

@@ -93,9 +93,7 @@ def test_the_python_code_gives_what_it_says(example):
 def test_validate_shows_the_reading(example):
     done = run_command("validate", "talks.yaml", cwd=example[0], env={"OPENAI_API_KEY": "x"})
     assert done.returncode == 0, done.stderr
-    assert "1 question after 4 turns" in done.stdout
-    assert re.search(r"turns: +4: user: I am vegetarian", done.stdout)
-    assert 'expected_tool_calls: 1: book({"place": "Casa Verde"' in done.stdout
+    assert "expected_tool_calls = expected_tool_calls" in done.stdout
 
 
 def test_gold_calls_are_scored_by_default_and_never_dropped(example, run):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +14,8 @@ from typing import Any
 from ragbench.data.files.rows import Entry, encode_spaces, parse_json
 from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Document, Query, ToolCall, Turn, conversation
-from ragbench.types.conversation import Fail, Json
+from ragbench.types import Document, ToolCall, Turn, conversation
+from ragbench.types.conversation import Fail
 from ragbench.types.documents import documents_by_id
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
@@ -257,7 +257,7 @@ class Passages:
 class Chat:
     """Fields of a record about a conversation and tools, as `ChatReader.read` returns them.
 
-    `question_id(question)` returns the id of a question without one, `parts()` readable texts.
+    `question_id(question)` returns the id of a question without one.
 
     Attributes:
         turns: The turns before the question.
@@ -285,20 +285,6 @@ class Chat:
         if not self.turns:
             return content_id(question)
         return fingerprint_json([question, *(turn.to_dict() for turn in self.turns)])
-
-    def parts(self) -> dict[str, Json]:
-        """Return part -> readable text or lines of it, for `ragbench validate`.
-
-        The keys are `turns` (a list, empty without turns), `standalone_question`, `tool_calls` and
-        `expected_tool_calls`; the last three are None if the record has none.
-        """
-        calls, gold = self.tool_calls, self.expected
-        return {
-            "turns": list(map(conversation.format_turn, self.turns)),
-            "standalone_question": self.standalone,
-            "tool_calls": None if calls is None else [call.written for call in calls],
-            "expected_tool_calls": None if gold is None else [call.written for call in gold],
-        }
 
 
 class ChatReader:
@@ -411,35 +397,6 @@ def error_maker(entry: Entry, column: str) -> Fail:
     The function returns the error and does not raise it.
     """
     return lambda problem, allowed: entry.error(f"'{column}': {problem}", allowed=allowed)
-
-
-def chat_notes(queries: Iterable[Query], n_expected: int, n_whole: int) -> list[str]:
-    """Return notes on the conversations and tools of a data set, one sentence each.
-
-    [] if there are none.
-
-    Args:
-        queries: The questions with their turns.
-        n_expected: Number of questions with gold tool calls.
-        n_whole: Number of records that were read as a whole conversation.
-    """
-    lengths = [len(query.turns) for query in queries if query.turns]
-    notes = []
-    if n_whole:
-        notes.append(
-            f"{counted(n_whole, 'record')} read as a whole conversation: its last question, "
-            "the turns before it, its answer, and the tool calls of all turns"
-        )
-    if lengths:
-        least, most = min(lengths), max(lengths)
-        turns = counted(most, "turn") if least == most else f"{least} to {most} turns"
-        notes.append(
-            f"{counted(len(lengths), 'question')} after {turns}: judges and chat models get them, "
-            "retrievers and apps the question alone"
-        )
-    if n_expected:
-        notes.append(f"gold tool calls: {counted(n_expected, 'question')}")
-    return notes
 
 
 def counted(n: int, noun: str) -> str:

@@ -66,7 +66,6 @@ class QuestionTable:
         queries: Query id -> question.
         answers: Query id -> gold answers.
         expected: Query id -> gold tool calls.
-        n_whole: Number of rows that are whole conversations.
         grades: Query id -> gold document -> grade.
         spans: Query id -> its gold spans, and None for gold that cannot be placed.
         systems: System -> its answers and passages.
@@ -82,7 +81,6 @@ class QuestionTable:
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    n_whole: int = 0
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
@@ -109,7 +107,6 @@ class QuestionTable:
             self._add("other gold documents", row, self.grades, dict(row.grades))
         if row.spans:
             self.spans.setdefault(row.query.id, {}).update(dict.fromkeys(row.spans))
-        self.n_whole += row.talk.whole is not None
         if not row.of_a_system:
             return
         answered = Answered(
@@ -269,7 +266,7 @@ class ParsedRow:
     def parts(self, columns: Columns) -> dict[str, Any]:
         """Return part -> value, for the parts that have a column, for `ragbench validate`.
 
-        A whole conversation adds the question, turns, answer and tool calls. `contexts` are texts
+        A whole conversation adds the question and the answer. `contexts` are texts
         and `retrieved` ids, None without passages; gold of a grade other than 1 is `id: grade`, and
         a gold span `document start-end`. Other lists are [] without any.
         """
@@ -282,7 +279,6 @@ class ParsedRow:
             "reference": self.reference,
             "queries": self.queries,
             "system": self.system,
-            **self.talk.parts(),
             "reference_contexts": self.quoted,
             "reference_spans": [
                 "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
@@ -291,7 +287,7 @@ class ParsedRow:
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.grades.items()],
         }
         # parts of a whole conversation have no columns of their own
-        derived = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
+        derived = () if self.talk.whole is None else ("question", "answer")
         return {part: values[part] for part in values if part in columns or part in derived}
 
 

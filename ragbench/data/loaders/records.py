@@ -301,7 +301,7 @@ class RecordTable:
     def _notes(self, table: QuestionTable) -> list[str]:
         """Return notes on how the rows were read: at least their number and their columns.
 
-        Further notes tell ids, repeated questions, metadata, systems and conversations.
+        Further notes tell ids, repeated questions, metadata and systems.
         """
         entries, columns = self._entries, self._columns
         used = set(columns.values())
@@ -331,7 +331,7 @@ class RecordTable:
         if query_ids and len(query_ids) == len(set(query_ids)):
             advice = "if they answered the same ones, map id to the question's id, or to null"
             notes.append(f"no question is shared by two systems; {advice}")
-        return notes + fields.chat_notes(table.queries.values(), len(table.expected), table.n_whole)
+        return notes
 
     def places(self) -> dict[str, str]:
         """Return query id -> place of its first row: `file:line`, or `file: row 3` without lines.

@@ -23,7 +23,6 @@ from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
-from ragbench.types.conversation import format_turn
 
 # apart: each retrieval of a trace is a system as well; joined: it is not.
 Hops = Literal["apart", "joined"]
@@ -262,22 +261,17 @@ def _metadata(trace: TraceRoles) -> dict[str, Json]:
     return {key: value for key, value in metadata.items() if value not in (None, "")}
 
 
-def _parts(trace: TraceRoles, turns: Sequence[Turn]) -> dict[str, Json]:
+def _parts(trace: TraceRoles) -> dict[str, Json]:
     """Return part -> value of a trace, as `ragbench validate` shows them.
 
     The keys are the same for all traces, in one order; `contexts` is None if the trace has no
     passages. Only a trace with an error has `failed`, with the text of the error, in place of
     `answer`.
-
-    Args:
-        trace: Trace with the spans of its parts.
-        turns: Earlier turns of the conversation, all shown; empty for a single question.
     """
     hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
     return {
         "trace": trace.id,
         "question": trace.question,
-        "turns": list(map(format_turn, turns)),
         "retrievals": hops,
         "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
         **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
@@ -363,7 +357,7 @@ class Traces(Previewed):
         if a file needs an extra; `gold` is not read.
         """
         traces = self._read()
-        return [_parts(trace, traces.turns[trace.id]) for trace in traces.traces[:count]]
+        return [_parts(trace) for trace in traces.traces[:count]]
 
     def _read(self) -> TraceSet:
         """Read the export, and find the roles of its spans.
