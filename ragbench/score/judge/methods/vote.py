@@ -91,16 +91,11 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         `sample` numbers repeated requests with one prompt; `top_logprobs` is the number of
         alternatives per token, 0 for none. `sample` counts from 0.
         """
-        return llm.ChatRequest(
-            model=model,
+        return replace(
+            self.base_request(model, self.extra),
             messages=(llm.Message("system", self.system(prompt)), llm.Message("user", prompt.user)),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
             schema=prompt.schema,
             top_logprobs=top_logprobs,
-            extra=self.extra,
-            reasoning_effort=self.reasoning_effort,
             sample=sample,
         )
 
