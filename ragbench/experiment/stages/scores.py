@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -153,23 +153,15 @@ class ScoreRanking(StoredStage):
             AdapterError: A measure of the user fails.
             DataError: The qrels lack the subtopics that a measure needs.
         """
-        rules, columns = self.plan.config.metrics.retrieval, dict[str, ScoreColumn]()
-        scored = score_run(
-            self._ranking.run,
-            qrels,
-            measures,
-            missing=rules.missing,
-            no_relevant=rules.no_relevant,
-            ties=rules.ties,
-            trec_eval=rules.trec_eval,
-        )
+        match, columns = self.plan.config.metrics.retrieval.match, dict[str, ScoreColumn]()
+        scored = score_run(self._ranking.run, qrels, measures, **asdict(self._rules))
         if scored.ranked is not None:
             self._ranking.note_ranks(qrels, scored.ranked)
         row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
         # -1, a query without judgements, reads the NaN that is appended to the values
         rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)
         for column in scored.columns:
-            signature = column.signature.with_parts(match=rules.match.rule)
+            signature = column.signature.with_parts(match=match.rule)
             if self._judgements.source is not None:
                 signature = signature.replacing(qrels=self._judgements.source)
             columns[column.name] = replace(
