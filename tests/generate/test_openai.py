@@ -126,7 +126,7 @@ def test_it_is_an_asking_generator(monkeypatch):
     assert made.asks
     assert made.missing_key == "OPENAI_API_KEY"
     with pytest.raises(
-        OptionError, match=r"openai: api_key_env: found 'OPENAI_API_KEY \(not set\)"
+        OptionError, match=r"openai: api_key_env: found 'OPENAI_API_KEY', which is not set"
     ):
         made.check()
 

@@ -88,7 +88,7 @@ def test_the_key_is_read_from_the_environment_and_stands_in_no_message(monkeypat
 
 def test_a_key_that_is_not_set_is_an_error_before_anything_is_sent(monkeypatch):
     monkeypatch.delenv("RERANK_KEY", raising=False)
-    with pytest.raises(OptionError, match=r"api_key_env: found 'RERANK_KEY \(not set\)'"):
+    with pytest.raises(OptionError, match=r"api_key_env: found 'RERANK_KEY', which is not set"):
         HttpReranker(url="http://127.0.0.1:9/rerank", api_key_env="RERANK_KEY")
 
 

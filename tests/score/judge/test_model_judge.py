@@ -97,7 +97,7 @@ def test_one_bad_item_does_not_touch_the_others(judge_on):
 def test_without_a_key_nothing_starts(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(OptionError, match=r"api_key_env: found 'OPENAI_API_KEY \(not set\)'"):
+    with pytest.raises(OptionError, match=r"api_key_env: found 'OPENAI_API_KEY', which is not set"):
         Judge("m", RUBRIC)
 
 
