@@ -163,7 +163,7 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
         text = doubtful.corrected_judgements(graded, collection.qrels)
         # never over judgements that were corrected by hand; a repeated command changes nothing
         if target.exists() and target.read_bytes() != text.encode():
-            problem = "exists and holds something else"
+            problem = "exists with other judgements, perhaps corrected by hand"
             raise errors.DataError(problem, file=target, allowed="another file")
         write_file(target, text)
     for line in doubtful.graded_lines(graded, n_empty):

@@ -24,7 +24,7 @@ from ragbench.data.runs.run_folder import (
     read_summary,
     resolve_run_folder,
 )
-from ragbench.errors import ConfigError, DataError, OptionError
+from ragbench.errors import ConfigError, DataError, OptionError, Phrase
 from ragbench.experiment.plan.records import Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
@@ -68,7 +68,7 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
             sent = f", with the key in {key}" if key and os.environ.get(key) else ""
             needed.append(address)
             problems.append(
-                f"judge '{name}' would ask {address}, an address from the run folder{sent}"
+                f"judge '{name}' that would ask {address}, an address from the run folder{sent}"
             )
     key_variables = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
     # variables of the file that are no keys too: their values would be sent as text of prompts
@@ -77,10 +77,11 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
         is_sent = os.environ.get(variable) and variable != "OPENAI_API_KEY"
         if is_sent and variable not in trusted:
             needed.append(variable)
-            problems.append(f"{variable}, a variable that the run folder names, would be sent")
+            problems.append(f"{variable}, a variable in the run folder that would be sent")
     if problems:
         allowed = " ".join(f"--trust {shlex.quote(text)}" for text in needed)
-        raise OptionError("--trust", "", "; ".join(problems), f"{allowed}, if it is yours")
+        problem = Phrase("; ".join(problems))
+        raise OptionError("--trust", "", problem, f"{allowed}, if it is yours")
 
 
 def _url_prefix(address: str) -> str:

@@ -201,11 +201,11 @@ class Change(base.MeasureGate):
         reason = f"a sample of {n} of {total} queries was asked; run without --limit"
         sample = reason if n < total else ""
         if self.file is None and name == self.against:
-            return Decision("undecided", f"{name} is what it is compared with; name another system")
+            return Decision("undecided", f"{name} is compared with itself; name another system")
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
         # the baseline of the run itself has nothing to be compared with
         if baseline is None and source is run.scored and self.against is None:
-            return Decision("undecided", f"{name} is the baseline; against: names something else")
+            return Decision("undecided", f"{name} is the baseline; set `against` to another")
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
             file = self.against or "the baseline"

@@ -471,7 +471,8 @@ def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:
-            raise OptionError("langchain", field.name, value, f"nothing: the object is {kind}")
+            allowed = f"no {field.name}: the object is {kind}"
+            raise OptionError("langchain", field.name, value, allowed)
 
 
 class LangchainApp:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.completions import ask_json, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
@@ -35,7 +35,7 @@ class LangchainChat(ChatModel):
     def __init__(self, model: Any, *, version: str = "") -> None:
         if not callable(getattr(model, "ainvoke", None) or getattr(model, "invoke", model)):
             allowed = "an object with ainvoke or invoke, or a function of messages"
-            raise OptionError("langchain", "model", type(model).__name__, allowed)
+            raise OptionError("langchain", "model", Phrase(type(model).__name__), allowed)
         self._model = model
         kind = model if inspect.isroutine(model) else type(model)
         self._clean = Redactor(_secrets_of(model))

@@ -92,7 +92,7 @@ class OpenAIChat(ChatModel):
         else:
             if not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
                 allowed = "an openai.OpenAI or openai.AsyncOpenAI"
-                raise OptionError("openai", "client", type(client).__name__, allowed)
+                raise OptionError("openai", "client", Phrase(type(client).__name__), allowed)
             self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)

@@ -20,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import load_json
 from ragbench.llm.base import ChatReply, ChatRequest
@@ -48,7 +48,7 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
     try:
         text = json.dumps(_with_integers(content), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise OptionError("chat request", "", str(error), "what JSON can hold") from None
+        raise OptionError("chat request", "", Phrase(error), "what JSON can hold") from None
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -113,7 +113,8 @@ class Replies:
     ) -> None:
         self.path, self.replay, self._clean = Path(path), replay, clean
         if replay and not self.path.is_file():
-            raise DataError("there is no such store of replies", file=self.path)
+            allowed = "the store of a run that asked the model"
+            raise DataError("there is no such store of replies", file=self.path, allowed=allowed)
         self._store = Store(self.path, also, read_only=replay, thorough=True)
         self.writable = self._store.writable
         # A second connection: commits wait for the disk, and readers must not wait for commits.

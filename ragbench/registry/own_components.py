@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from ragbench.errors import AdapterError, OptionError, RagbenchError
+from ragbench.errors import AdapterError, OptionError, Phrase, RagbenchError
 from ragbench.registry.family import load_object, nearest
 from ragbench.registry.options import Option, option_in
 
@@ -48,7 +48,8 @@ def adapt(
     component = _make(target, options, owner) if inspect.isclass(target) else target
     if has_method(component, methods):
         if options and component is target:
-            raise OptionError(owner, "options", ", ".join(options), "none: it is made already")
+            allowed = "none: it is made already; a class takes options"
+            raise OptionError(owner, "options", ", ".join(options), allowed)
         return component
     if callable(component):
         if component is target and options:
@@ -118,7 +119,8 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     if is_factory(target):
         component = _make(target, args, f"{owner}: {path}", "args")
     elif args:
-        raise OptionError(owner, "args", ", ".join(args), f"none: {path} is made already")
+        allowed = f"none: {path} is made already; a class or function takes args"
+        raise OptionError(owner, "args", ", ".join(args), allowed)
     else:
         component = target
     if component is None or inspect.isawaitable(component):
@@ -216,11 +218,11 @@ def plain_signature(
     """
     allowed = f"a function of {inputs_text}, and of options with a default"
     if not inspect.isroutine(function):
-        raise OptionError(owner, "", type(function).__name__, allowed)
+        raise OptionError(owner, "", Phrase(type(function).__name__), allowed)
     try:
         signature = inspect.signature(function)
     except ValueError as error:  # a function in C need not tell its parameters
-        raise OptionError(owner, "", function.__name__, allowed) from error
+        raise OptionError(owner, "", Phrase(function.__name__), allowed) from error
     positional = [
         p
         for p in signature.parameters.values()
@@ -230,7 +232,7 @@ def plain_signature(
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     is_wrong = any(p.default is p.empty or p.kind not in kinds for p in options)
     if len(positional) not in inputs or is_wrong:
-        raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
+        raise OptionError(owner, "", Phrase(f"{function.__name__}{signature}"), allowed)
     return len(positional), inspect.Signature([*positional, *option_parameters(function, options)])
 
 

@@ -248,7 +248,8 @@ def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
         if not callable(code):
             raise OptionError("chunk", "by", chunking.by, "a function of a text, or a splitter")
         if chunking.size is None:
-            raise OptionError("chunk", "size", None, "an integer >= 1, for a splitter that is made")
+            allowed = f"an integer >= 1, the chunk_size of {chunking.factory or chunking.by}"
+            raise OptionError("chunk", "size", None, allowed)
         return {"chunk_size": chunking.size, "chunk_overlap": chunking.overlap, **options}
     accepted = inspect.signature(code).parameters
     sizes = {"size": chunking.size, "overlap": chunking.overlap or None}
@@ -256,7 +257,7 @@ def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
         if value is not None and name in accepted:
             options[name] = value
         elif value is not None and chunking.by != "langchain":
-            allowed = f"left out: {code.__name__} does not take it"
+            allowed = f"no {name}: {code.__name__} does not take it"
             raise OptionError("chunk", name, value, allowed)
     registry.check_allowed("chunk", "args", options, [*accepted][1:])
     return options

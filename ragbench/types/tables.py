@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.types.checks import checked_score
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
@@ -216,7 +216,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     else:  # pandas, or a list already
         rows = table.to_dict("records") if hasattr(table, "to_dict") else table
     if not isinstance(rows, (list, tuple)):
-        raise OptionError(owner, "table", type(table).__name__, "a data frame, a list of mappings")
+        type_name = Phrase(type(table).__name__)
+        raise OptionError(owner, "table", type_name, "a data frame, a list of mappings")
     return [{str(key): plain(value) for key, value in row.items()} for row in rows]
 
 
@@ -332,13 +333,14 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
         OptionError: `texts` is a mapping or cannot be iterated.
     """
     if isinstance(texts, str):
-        raise DataError("found a text", allowed="lists of texts, one per item")
+        place = f"{owner}: {name}"
+        raise DataError("found a text", record=place, allowed="lists of texts, one per item")
     if isinstance(texts, (list, tuple)):
         return list(texts)
     # Iterating a mapping would take its keys for texts.
     if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
         type_name = "a mapping" if isinstance(texts, Mapping) else type(texts).__name__
-        raise OptionError(owner, name, type_name, "a list of texts, one per item")
+        raise OptionError(owner, name, Phrase(type_name), "a list of texts, one per item")
     return [plain(text) for text in _cells(texts)]
 
 

@@ -195,7 +195,7 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
         assert (foreign.counters.requests > 0) is asks
     assert code == (0 if asks else 2), problem
     if not asks:
-        assert f"judge 'openai' would ask {foreign.url}, an address from the run folder" in problem
+        assert f"judge 'openai' that would ask {foreign.url}, an address from the run" in problem
         assert "with the key in OPENAI_API_KEY" in problem
         assert f"allowed: --trust {foreign.url}, if it is yours" in problem
         assert "sk-the-users" not in problem
@@ -228,7 +228,7 @@ def test_no_variable_is_sent_that_only_a_run_folder_names(
     assert (server.counters.requests > before) is asks
     assert code == (0 if asks else 2), problem
     if not asks:
-        named = "AWS_SECRET_ACCESS_KEY, a variable that the run folder names, would be sent"
+        named = "AWS_SECRET_ACCESS_KEY, a variable in the run folder that would be sent"
         assert named in problem
         assert "allowed: --trust AWS_SECRET_ACCESS_KEY, if it is yours" in problem
     assert "aws-the-users" not in problem

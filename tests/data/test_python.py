@@ -225,7 +225,7 @@ def test_a_folder_of_beir_as_data_set(repository):
         ([], "documents: no documents; allowed: at least one"),
         ([3], "documents: found an integer; allowed: a text, a mapping with text"),
         ([{"txt": "a"}], "documents: documents[0]: no text (columns: txt); allowed: text"),
-        (3, "run_experiment: documents: found 'int', allowed: a path, a data frame, {id: text}"),
+        (3, "run_experiment: documents: found int, allowed: a path, a data frame, {id: text}"),
         ("no", "no: no such file or folder"),
     ],
 )

@@ -113,7 +113,7 @@ def test_what_an_evaluation_does_not_know_is_undecided():
 
     assert [gate["why"] for gate in found] == [
         "not known; gate a run whose models have usage and prices",
-        "evaluation is the baseline; against: names something else",
+        "evaluation is the baseline; set `against` to another",
     ]  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_what_a_difference_is_against_is_not_held_against_itself(config):
 
     assert verdicts(found)[1] == ("exact", "undecided")
     assert found.summary["gates"][1]["why"] == (
-        "exact is what it is compared with; name another system"
+        "exact is compared with itself; name another system"
     )
 
 

@@ -164,7 +164,11 @@ def test_an_object_that_only_looks_like_a_chain():
 @pytest.mark.parametrize(
     ("client", "options", "message"),
     [
-        (models("x"), {"input": "{question}"}, "langchain: input: .*nothing: the object is a chat"),
+        (
+            models("x"),
+            {"input": "{question}"},
+            "input: .*no input: the object is a chat",
+        ),
         (RunnableLambda(echo), {"system": "x"}, "langchain: system: .*the object is a chain"),
         (RunnableLambda(echo), {"context_tokens": 5}, "langchain: context_tokens: found 5"),
         (RunnableLambda(echo), {"input": {"q": "{qustion}"}}, "did you mean 'question'"),

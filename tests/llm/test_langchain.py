@@ -146,7 +146,7 @@ def test_no_part_of_a_reply_holds_its_secrets():
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(OptionError, match="found 'int', allowed: an object with ainvoke or invoke"):
+    with pytest.raises(OptionError, match="found int, allowed: an object with ainvoke or invoke"):
         LangchainChat(3)
 
 

@@ -81,5 +81,5 @@ def test_a_class_in_c_without_a_signature_is_called_all_the_same():
 
 
 def test_a_function_in_c_without_a_signature_is_no_plain_function():
-    with pytest.raises(OptionError, match=r"metric 'mine': found 'hypot', allowed: a function of"):
+    with pytest.raises(OptionError, match=r"metric 'mine': found hypot, allowed: a function of"):
         plain_signature(math.hypot, "metric 'mine'", (1, 2), "(prediction, references)")

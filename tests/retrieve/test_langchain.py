@@ -210,7 +210,7 @@ def test_the_bad_answers_of_one_query_fail_it_alone():
         (
             {"factory": "tests.retrieve.foreign:ready", "args": {"k": 3}},
             OptionError,
-            "none: tests.retrieve.foreign:ready is made already",
+            "none: tests.retrieve.foreign:ready is made already; a class or function takes args",
         ),
     ],
 )

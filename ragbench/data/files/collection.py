@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
 from ragbench.types.tables import is_frame, plain, rows_of
@@ -303,7 +303,7 @@ def corpus_of(value: object) -> Corpus:
         items = list(value)
     else:
         allowed = "a path, a data frame, {id: text}, a list of texts, of mappings or of documents"
-        raise OptionError("run_experiment", "documents", type(value).__name__, allowed)
+        raise OptionError("run_experiment", "documents", Phrase(type(value).__name__), allowed)
     values = [_document_values(item) for item in items]
     if all(hasattr(item, "page_content") for item in items):
         sources = [str(row["metadata"].get("source", "")) for row in values]

@@ -24,7 +24,7 @@ from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_rows
 from ragbench.data.loaders import base
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import RecordTable
-from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
+from ragbench.errors import AdapterError, DataError, OptionError, Phrase, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
@@ -157,7 +157,7 @@ def collection_of(
         ]
     else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
-        raise OptionError("dataset", "data", shown(value), allowed)
+        raise OptionError("dataset", "data", Phrase(shown(value)), allowed)
     table = RecordTable(entries, columns=columns, corpus=corpus, file=file)
     return base.finish_collection(table.collection(), None)
 

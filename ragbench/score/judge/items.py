@@ -81,7 +81,7 @@ _INPUTS = ("question", "answer", "contexts", "reference", "query_id")
 _ROW_KEYS = (*_INPUTS, "queries", "guidelines", "other", "turns", "tool_calls", "nuggets")
 
 
-def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
+def _texts(place: str, row: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
 
     A text or mapping alone is a list of one. Documents are those of ragbench, whose title comes
@@ -99,16 +99,17 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
         text = getattr(part, "full_text", getattr(part, "page_content", part))
         text = part.get("text") if isinstance(part, Mapping) else text
         if not isinstance(text, str):
-            raise DataError(f"'{name}' holds {shown(part)}", allowed="texts, {id, text}, Document")
+            problem = f"'{name}' holds {shown(part)}"
+            raise DataError(problem, record=place, allowed="texts, {id, text}, Document")
         texts.append(text)
     return texts
 
 
-def _failing(name: str) -> Fail:
-    return lambda problem, allowed: DataError(f"'{name}': {problem}", allowed=allowed)
+def _failing(place: str) -> Fail:
+    return lambda problem, allowed: DataError(problem, record=place, allowed=allowed)
 
 
-def _nugget(value: object) -> Nugget:
+def _nugget(place: str, value: object) -> Nugget:
     """Return the nugget of a mapping or `Nugget` in the form of TREC RAG.
 
     Raises:
@@ -121,16 +122,17 @@ def _nugget(value: object) -> Nugget:
         if importance in IMPORTANCES and assignment in (None, *ASSIGNMENTS):
             return Nugget(fields["text"], importance, assignment)
     allowed = f"importance ({', '.join(IMPORTANCES)}), assignment ({', '.join(ASSIGNMENTS)})"
-    raise DataError(f"'nuggets' holds {shown(value)}", allowed=f"mappings of text, {allowed}")
+    problem = f"'nuggets' holds {shown(value)}"
+    raise DataError(problem, record=place, allowed=f"mappings of text, {allowed}")
 
 
-def _nuggets(values: object) -> tuple[Nugget, ...]:
+def _nuggets(place: str, values: object) -> tuple[Nugget, ...]:
     """Return the nuggets of a list of mappings or `Nugget`, in order.
 
     DataError for a value that is no list, and for a member without text, or with an unknown word
     as importance or assignment.
     """
-    return tuple(map(_nugget, values if isinstance(values, Iterable) else [values]))
+    return tuple(_nugget(place, v) for v in (values if isinstance(values, Iterable) else [values]))
 
 
 # Part of a table -> argument of `Judge.score`.
@@ -226,13 +228,15 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
             raise DataError(f"{place} has '{key}'", allowed=allowed, nearest=close)
     turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
     return JudgedItem(
-        contexts=_texts(row, "contexts"),
-        references=_texts(row, "reference") or [],
-        queries=_texts(row, "queries"),
-        guidelines=_texts(row, "guidelines") or [],
-        turns=() if turns is None else read_turns(turns, _failing("turns")),
-        tool_calls=None if calls is None else read_tool_calls(calls, _failing("tool_calls")),
-        nuggets=None if nuggets is None else _nuggets(nuggets),
+        contexts=_texts(place, row, "contexts"),
+        references=_texts(place, row, "reference") or [],
+        queries=_texts(place, row, "queries"),
+        guidelines=_texts(place, row, "guidelines") or [],
+        turns=() if turns is None else read_turns(turns, _failing(f"{place}: turns")),
+        tool_calls=None
+        if calls is None
+        else read_tool_calls(calls, _failing(f"{place}: tool_calls")),
+        nuggets=None if nuggets is None else _nuggets(place, nuggets),
         **{key: row[key] for key in ("question", "answer", "query_id", "other") if key in row},
     )
 

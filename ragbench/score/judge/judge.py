@@ -116,7 +116,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         self._replies: Replies | None = None
         if replies is not None:
             if not self._judge.asks:
-                raise OptionError(self.type, "replies", replies, "a judge that asks models")
+                allowed = "a judge that asks models, or no replies"
+                raise OptionError(self.type, "replies", replies, allowed)
             from ragbench.llm import Replies
 
             self._replies = Replies(replies)
@@ -343,7 +344,7 @@ def make_judge(
     check_values(type_name, declared_options(factory), options)
     for name in (objects := inputs or {}):
         if name not in inspect.signature(factory).parameters:
-            raise OptionError(type_name, name, objects[name], "a judge that takes one")
+            raise OptionError(type_name, name, objects[name], f"a judge that takes a {name}")
     return as_judge(factory(**options, **objects))
 
 

@@ -201,7 +201,7 @@ def _built_in(full_name: str) -> Rubric:
         return replace(rubric, formula=chosen["score"])
     if "as" not in chosen:
         if "model" in chosen:
-            raise OptionError(name, "model", chosen["model"], "with as=ragas")
+            raise OptionError(name, "model", chosen["model"], "a model with as=ragas alone")
         return rubric
     return replace(
         rubric,

@@ -489,7 +489,8 @@ def checked_rows(
         DataError: The lists differ in length, a member is no text, or a text stands for a list.
     """
     if isinstance(predictions, str) or isinstance(references, str):
-        raise DataError("found a text", allowed="lists of texts, one per item")
+        place = "predictions" if isinstance(predictions, str) else "references"
+        raise DataError("found a text", record=place, allowed="lists of texts, one per item")
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",

@@ -127,7 +127,9 @@ class TextScorer:
                 )
                 inputs = _call_inputs(predictions, calls)
             else:
-                allowed = "metrics of texts here; it is scored in a run over records"
+                allowed = (
+                    "metrics of texts; this one reads more: it is scored in a run over records"
+                )
                 raise OptionError("metric", "name", group[0].name, allowed)
             outcomes = list(inputs)
             rows = [row for row in outcomes if not isinstance(row, Cause)]

@@ -239,9 +239,9 @@ def test_rows_have_turns_and_calls():
     judge = Judge(type="python:tests.words:context_overlap")
     (found,) = judge.score_many([ROW])
     assert found["context_overlap"].status == "scored"
-    with pytest.raises(rb.DataError, match="'turns': turn 1 has no role"):
+    with pytest.raises(rb.DataError, match=r"rows\[0\]: turns: turn 1 has no role"):
         judge.score_many([{"turns": [{"content": "x"}]}])
-    with pytest.raises(rb.DataError, match="'tool_calls': call 1 has no name"):
+    with pytest.raises(rb.DataError, match=r"score\(\): tool_calls: call 1 has no name"):
         judge.score(tool_calls=[{}])
 
 

@@ -183,7 +183,7 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
         ({"type": "nly"}, "judge: type: found 'nly', allowed: openai, langchain, classifier, nli"),
         ({"model": "x"}, "Words: options: found 'model', allowed: language"),
         ({"langage": "de"}, "found 'langage', allowed: .*did you mean 'language'"),
-        ({"client": object()}, "Words: client: found .*, allowed: a judge that takes one"),
+        ({"client": object()}, "Words: client: found .*, allowed: a judge that takes a client"),
         ({"replies": "r.sqlite"}, "replies: found 'r.sqlite', allowed: a judge that asks models"),
         ({"rubrics": ["faithful"]}, "rubric: name: found 'faithful', allowed: answer_relevancy"),
         (

@@ -179,7 +179,7 @@ def test_a_ready_client(kind):
 
 
 def test_a_client_of_another_kind():
-    with pytest.raises(OptionError, match="found 'dict', allowed: an object with ainvoke"):
+    with pytest.raises(OptionError, match="found dict, allowed: an object with ainvoke"):
         Judge("m", RUBRIC, client={})
 
 

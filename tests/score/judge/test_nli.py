@@ -205,7 +205,7 @@ def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, r
 def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(tmp_path):
     nameless = build_tiny_nli(tmp_path / "nameless", labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     (Path(nameless) / "model.safetensors").unlink()
-    with pytest.raises(OptionError, match=r"\(LABEL_0, LABEL_1, LABEL_2\)', allowed: a model whos"):
+    with pytest.raises(OptionError, match=r"\(LABEL_0, LABEL_1, LABEL_2\), allowed: a model whos"):
         Judge(nameless, type="nli")
 
 

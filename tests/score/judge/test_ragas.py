@@ -189,7 +189,7 @@ def test_names():
     rubric = load_rubric("context_utilization(as=ragas)")
     assert (rubric.method, rubric.needs) == ("ragas", ("question", "answer", "contexts"))
     assert load_rubric("faithfulness(as=own)") == load_rubric("faithfulness")
-    with pytest.raises(OptionError, match="with as=ragas"):
+    with pytest.raises(OptionError, match="a model with as=ragas"):
         load_rubric("answer_relevancy(model=a)")
     with pytest.raises(OptionError, match="model=a"):
         load_rubric("faithfulness(as=ragas,model=a)")

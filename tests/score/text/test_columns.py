@@ -230,7 +230,7 @@ def test_a_metric_of_the_users():
         score_texts(["a"], [["a"]], [f"python:{__name__}:broken"])
     with pytest.raises(AdapterError, match="TypeError: must be real number"):
         score_texts(["a"], [["a"]], ["python:math:sqrt"])
-    with pytest.raises(OptionError, match=r"found 'float', allowed: a function of \(prediction\)"):
+    with pytest.raises(OptionError, match=r"found float, allowed: a function of \(prediction\)"):
         parse_metric("python:math:pi")
 
 
