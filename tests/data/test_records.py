@@ -140,7 +140,6 @@ def test_everything_that_a_record_can_say(write):
     assert answered.contexts is not None
     assert answered.contexts[1] == Document("p%202", "t", "T", {"page": 3})
     assert collection.notes == [
-        "2 rows, 2 questions",
         "columns: id = id, question = question, contexts = contexts, answer = answer, "
         "reference = reference, queries = queries",
         "further columns, kept as metadata: topic, metadata",
@@ -213,18 +212,9 @@ def test_a_system_per_value(write):
         "org-one": 1,
         "two": 2,
     }
-    assert "system org-one (written 'org/one'): 1 of 2 questions" in collection.notes
+    assert "system org-one: 1 of 2 questions" in collection.notes
     assert [dict(query.metadata) for query in collection.queries] == [{}, {"cost": 2}]
     assert len(collection.answers) == 1
-
-
-def test_systems_without_a_shared_question_are_noted(write):
-    table = [{"id": n, "question": "a?", "system": f"s{n}", "answer": "x"} for n in range(2)]
-
-    assert Records(path=write("a.jsonl", table)).load().notes[-1] == (
-        "no question is shared by two systems; if they answered the same ones, "
-        "map id to the question's id, or to null"
-    )
 
 
 def test_a_log_may_hold_a_question_again(write):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -299,17 +298,11 @@ class RecordTable:
         )
 
     def _notes(self, table: QuestionTable) -> list[str]:
-        """Return notes on how the rows were read: at least their number and their columns.
-
-        Further notes tell ids, repeated questions, metadata and systems.
-        """
+        """Return notes on the reading: columns, repeated questions, metadata and systems."""
         entries, columns = self._entries, self._columns
         used = set(columns.values())
         further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
-        notes = [f"{len(entries)} rows, {len(table.queries)} questions"]
-        notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
-        if "id" not in columns:
-            notes.append("no ids: questions are matched by their texts, and named by their rows")
+        notes = ["columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items())]
         if table.n_repeated:
             note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
             advice = "a column id or system tells rows of one question apart"
@@ -317,20 +310,10 @@ class RecordTable:
         if table.n_joined:
             repeats = f"{table.n_joined} of the rows repeat a question"
             notes.append(f"{repeats}; their gold is put together")
-        notes += _repeated_text_note(table)
         if further:
             notes.append(f"further columns, kept as metadata: {', '.join(further)}")
         for name, answers in table.systems.items():
-            label = table.labels[name]
-            renamed = f" (written '{label}')" if label != name else ""
-            share = f"{len(answers)} of {len(table.queries)} questions"
-            notes.append(f"system {name}{renamed}: {share}")
-        answer_lists = table.systems.values() if len(table.systems) > 1 else ()
-        query_ids = [answer.query_id for answers in answer_lists for answer in answers]
-        # systems that share no question cannot be compared; often their ids differ
-        if query_ids and len(query_ids) == len(set(query_ids)):
-            advice = "if they answered the same ones, map id to the question's id, or to null"
-            notes.append(f"no question is shared by two systems; {advice}")
+            notes.append(f"system {name}: {len(answers)} of {len(table.queries)} questions")
         return notes
 
     def places(self) -> dict[str, str]:
@@ -460,17 +443,3 @@ class RecordTable:
         for name in fields.ANSWERABLE.keys() & metadata.keys():
             metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=entry.is_text)
         return metadata
-
-
-def _repeated_text_note(table: QuestionTable) -> list[str]:
-    """Return a list with one note if questions with gold and one text have several ids; else [].
-
-    Each row may name one gold document.
-    """
-    texts = Counter(query.text for query in table.queries.values() if query.id in table.grades)
-    text, count = next(iter(texts.most_common(1)), ("", 0))
-    if count < 2:
-        return []
-    repeats = fields.counted(sum(count > 1 for count in texts.values()), "question")
-    advice = "where each row names one of its gold documents, write columns: {id: null}"
-    return [f"{repeats} with several ids, such as '{text[:60]}'; {advice}"]
