@@ -86,34 +86,6 @@ def observations(*kinds):
     ]
 
 
-@pytest.mark.parametrize(
-    ("kinds", "line", "found"),
-    [
-        pytest.param(
-            ["RETRIEVER", "GENERATION"],
-            2,
-            "columns.contexts: 'observations.0.output' is a GENERATION here, "
-            "and a RETRIEVER in line 1",
-            id="another_step_in_another_row",
-        ),
-        pytest.param(
-            ["GENERATION", "GENERATION"],
-            1,
-            "columns.contexts: 'observations.0.output' is a GENERATION, not a retriever",
-            id="no_retriever",
-        ),
-    ],
-)
-def test_steps_by_their_place_are_refused(write, problem, kinds, line, found):
-    path = write("logs.jsonl", observations(*kinds))
-    columns = {"question": "input", "contexts": "observations.0.output"}
-
-    assert problem(lambda: Records(path=path, columns=columns).load()) == (
-        f"logs.jsonl:{line}: {found}; allowed: dataset: {{type: traces, path: ...}}, "
-        "which finds steps by their kinds"
-    )
-
-
 def test_steps_of_one_kind_are_read_by_their_place(write):
     path = write("logs.jsonl", observations("RETRIEVER", "RETRIEVER"))
     columns = {"question": "input", "contexts": "observations.0.output"}

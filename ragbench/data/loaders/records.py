@@ -244,12 +244,13 @@ class RecordTable:
             file: For messages.
 
         Raises:
-            DataError: The rows are steps of traces, the column of a part cannot be told, no row is
+            DataError: The rows are traces, the column of a part cannot be told, no row is
                 kept, or a gold passage or a list of ids cannot be read.
         """
         # before the columns are resolved: the keys of spans would give an error about a missing
         # question
-        refuse_traces(entries, columns)
+        if not columns:
+            refuse_traces(entries)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
         rows, resolved, self._named = map_columns(entries, columns or {}, names, file)

@@ -363,40 +363,16 @@ def detect_format(values: Tree) -> str | None:
     return next(forms, None)
 
 
-def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) -> None:
-    """Check that records are no spans that `columns` addresses by position.
+def refuse_traces(entries: Sequence[Entry]) -> None:
+    """Check that the rows of a file are no export of traces, by the keys of the first one.
 
-    The third item of a list of steps may be another step in another row; `type: traces` finds steps
-    by their kind. No rows, and records of any other form, pass.
-
-    Args:
-        entries: Rows of the file.
-        columns: The option `columns`.
+    No rows, and records of any other form, pass.
 
     Raises:
-        DataError: The file is an export of traces, a path leads to different kinds of steps, or the
-            path of `contexts` leads to a step that is no retriever.
+        DataError: The file is an export of traces.
     """
-    allowed = "dataset: {type: traces, path: ...}, which finds steps by their kinds"
     format_name = detect_format(entries[0].values) if entries else None
-    if format_name is not None and not columns and "question" not in entries[0].values:
+    if format_name is not None and "question" not in entries[0].values:
         problem = f"this is an export of traces ({format_name}), not a record per question"
+        allowed = "dataset: {type: traces, path: ...}, which finds steps by their kinds"
         raise entries[0].error(problem, allowed=allowed)
-    for part, path in (columns or {}).items():
-        item_path = re.match(r"(.+\.\d+)(?:\.|$)", path) if isinstance(path, str) else None
-        if item_path is None:
-            continue
-        kinds: dict[str, Entry] = {}
-        for entry in entries:
-            span = value_at(entry.values, item_path[1])  # the last list item on the path
-            kind = pick(to_mapping(span), "type", "run_type", "span_kind")
-            if isinstance(kind, str) and kind_of(kind) != "unknown":
-                kinds.setdefault(kind, entry)
-        wrong = [kind for kind in kinds if kind_of(kind) not in ("retriever", "reranker")]
-        if len(kinds) > 1:
-            (first_kind, first_entry), (kind, entry) = list(kinds.items())[:2]
-            problem = f"columns.{part}: '{path}' is a {kind} here, and a {first_kind} in "
-            raise entry.error(problem + first_entry.place, allowed=allowed)
-        if part == "contexts" and wrong:
-            problem = f"columns.contexts: '{path}' is a {wrong[0]}, not a retriever"
-            raise kinds[wrong[0]].error(problem, allowed=allowed)
