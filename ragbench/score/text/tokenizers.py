@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.registry import Option, nearest
@@ -82,10 +82,6 @@ Tokenizer = Annotated[
 # Tokenizers that split only at white space and punctuation.
 WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})
 
-_PACKAGES = {
-    "ja-mecab": ("MeCab with the IPA dictionary", "pip install 'sacrebleu[ja]'"),
-    "ko-mecab": ("MeCab-ko with its dictionary", "pip install 'sacrebleu[ko]'"),
-}
 _LONGEST = 64  # characters of the longest cached word: longer ones rarely repeat
 _ACROSS_WORDS = ("<skipped>", "-\n", "&")  # texts for which rules of 13a look across words
 
@@ -113,7 +109,14 @@ def _tokenizer(owner: str, name: str, extra: tuple[str, ...]) -> Tokenize:
     if name not in BLEU.TOKENIZERS:
         names = (*extra, *BLEU.TOKENIZERS)
         raise OptionError(owner, "tokenize", name, ", ".join(names), nearest(name, names))
-    peer = _load(f"{owner}(tokenize={name})", name, BLEU)
+    try:
+        peer = BLEU(tokenize=name).tokenizer
+    # sacrebleu reports a missing package in the first three ways, and ends the process if the
+    # download of a model fails
+    except (ImportError, RuntimeError, AssertionError, OSError, SystemExit) as error:
+        package = "a package or a model of sacrebleu"
+        advice = " ".join(str(error).split()) or "see the README of sacrebleu"
+        raise MissingExtra(f"{owner}(tokenize={name})", package, advice=advice) from error
 
     def tokenize(text: str) -> list[str]:
         # sacrebleu strips the end of a text before it tokenizes
@@ -138,26 +141,6 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
         return list(itertools.chain.from_iterable(map(tokens, text.split())))
 
     return tokenize_words
-
-
-def _load(owner: str, name: str, bleu: Any) -> Any:
-    """Return an instance of the tokenizer `name` of `bleu`, the class BLEU of sacrebleu.
-
-    Raises:
-        MissingExtra: Its package is missing, or its model cannot be downloaded.
-    """
-    package, advice = _PACKAGES.get(name, ("sentencepiece", "pip install sentencepiece"))
-    try:
-        return bleu(tokenize=name).tokenizer
-    # the tokenizers of sacrebleu report a missing package in these three ways
-    except (ImportError, RuntimeError, AssertionError) as error:
-        raise MissingExtra(owner, package, advice=advice) from error
-    # sacrebleu ends the process if a download fails
-    except (OSError, SystemExit) as error:  # sacrebleu downloads the model of sentencepiece
-        from sacrebleu.utils import SACREBLEU_DIR
-
-        problem = f"a model that cannot be fetched ({error})"
-        raise MissingExtra(owner, problem, advice=f"put it into {SACREBLEU_DIR}/models") from error
 
 
 class TokenizedText:
