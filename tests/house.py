@@ -11,7 +11,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 
@@ -112,6 +112,12 @@ def read_package(root: Path) -> Iterator[SourceFile]:
     """Yield every Python file below a folder, in the order of their paths."""
     for path in sorted(root.rglob("*.py")):
         yield SourceFile(path.relative_to(root), path.read_text(encoding="utf-8"))
+
+
+@cache
+def read_once(root: Path) -> tuple[SourceFile, ...]:
+    """Return the Python files of a package that nobody changes meanwhile, parsed only once."""
+    return tuple(read_package(root))
 
 
 def print_sizes(root: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import LONG_FUNCTION, read_package
+from tests.house import LONG_FUNCTION, read_once, read_package
 
 
 @pytest.mark.costly
@@ -27,7 +27,7 @@ def test_imports_point_down(repository):
 @pytest.fixture(scope="module")
 def reports(repository):
     """Long functions and stray strings of each file: to parse the package takes seconds."""
-    files = read_package(repository / "ragbench")
+    files = read_once(repository / "ragbench")
     return [(file.long_functions(), file.stray_strings()) for file in files]
 
 

@@ -93,18 +93,13 @@ GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md", "summary.md
 
 
 @pytest.fixture(scope="module")
-def generated(repository):
+def generated(repository, warm):
     """In a process of its own: click keeps what `--help` says of a command from its first call."""
     code = f"import generate, json; print(json.dumps([generate.PAGES[n]() for n in {GENERATED}]))"
     path = os.pathsep.join([str(repository), str(repository / "docs")])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(zip(GENERATED, json.loads(done.stdout), strict=True))
+    exit_code, printed = warm.run(code, env={**os.environ, "PYTHONPATH": path})
+    assert exit_code == 0
+    return dict(zip(GENERATED, json.loads(printed), strict=True))
 
 
 @pytest.mark.costly

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house import read_package
+from tests.house import read_once, read_package
 from tests.plain_words import (
     ALLOWED_FILE,
     Allowed,
@@ -36,7 +36,7 @@ def package(tmp_path):
 @pytest.mark.costly
 def test_the_package_has_no_more_offenders_than_the_list_allows(repository):
     allowed = read_allowed(ALLOWED_FILE.read_text(encoding="utf-8"))
-    offenders = find_offenders(read_package(repository / "ragbench"))
+    offenders = find_offenders(read_once(repository / "ragbench"))
 
     assert find_excess(offenders, allowed) == [], "see `make words`"
 

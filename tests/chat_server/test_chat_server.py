@@ -95,7 +95,7 @@ def test_answers_follow_one_another_and_the_last_stays():
 def test_a_rate_limit_lets_its_rate_through():
     with ChatServer(requests_per_second=1, burst=2) as server, client_of(server) as client:
         let_through, waits, start = 0, set(), time.monotonic()
-        while time.monotonic() < start + 1:
+        while time.monotonic() < start + 0.25:
             try:
                 client.chat.completions.create(model="m", messages=MESSAGES)
             except openai.RateLimitError as error:

@@ -50,7 +50,7 @@ def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path, example_data
             "retrievers: {b: {type: bm25}}\n"
             f"generators: {{g: {{type: openai, model: m, base_url: '{server.url}'}}}}\n"
         )
-        done = run_command("run", "c.yaml", cwd=tmp_path)
+        done = run_command("run", "c.yaml", "--limit", 12, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
 

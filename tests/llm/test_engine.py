@@ -254,12 +254,10 @@ def test_a_failure_of_a_user_function_ends_all(serve):
         list(engine.map(broken, [1]))
 
 
-def test_interrupted_from_the_keyboard(repository, tmp_path):
+def test_interrupted_from_the_keyboard(warm, tmp_path):
     """Ctrl-C in a program that judges: it ends at once, and what had come is kept."""
-    import os
     import signal
     import subprocess
-    import sys
 
     from tests.chat_server import ChatServer
 
@@ -277,17 +275,11 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
         "        for n, reply in engine.map(engine.aask, asked): print(n, flush=True)\n"
     )
     with ChatServer(script) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, server.url],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(repository)},
-        )
+        process = warm.popen(["-c", code, server.url], cwd=tmp_path, stderr=subprocess.PIPE)
         for _ in range(5):
             process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=300)
+        _, errors = process.communicate()
 
     assert b"KeyboardInterrupt" in errors
     assert errors.count(b"Traceback") == 1

@@ -198,15 +198,15 @@ def test_chunks_that_are_too_long_are_called_chunks(tiny_embedder):
 def test_counts_as_the_model_itself_on_real_text(lent_data, minilm):
     from transformers import AutoTokenizer
 
-    documents = [*islice(read_documents(lent_data / "scifact" / "corpus.jsonl.gz"), 12)]
+    documents = [*islice(read_documents(lent_data / "scifact" / "corpus.jsonl.gz"), 8)]
     tokenizer = AutoTokenizer.from_pretrained(minilm)
     lengths = [len(tokenizer(d.full_text, verbose=False)["input_ids"]) for d in documents]
     long = sum(length > 256 for length in lengths)
-    assert 2 < long < 10
+    assert 0 < long < 8
 
     (note,) = notes_on(minilm, documents, ["Is a short question cut?"])
 
-    start = f"{long} of 12 documents are longer than the 256 tokens that the model reads; "
+    start = f"{long} of 8 documents are longer than the 256 tokens that the model reads; "
     assert note.startswith(start)
 
 

@@ -67,7 +67,7 @@ def test_agrees_with_bert_score_on_a_tiny_model(tiny_bert, layer):
 def test_agrees_with_bert_score_on_a_real_model(minilm, lent_data):
     folder = lent_data / "bert-score-example"
     predictions, first, second = (
-        (folder / name).read_text(encoding="utf-8").splitlines()[:10]
+        (folder / name).read_text(encoding="utf-8").splitlines()[:4]
         for name in ("hyps.txt", "refs.txt", "refs2.txt")
     )
     several = [list(texts) for texts in zip(first, second, strict=True)]
@@ -75,8 +75,8 @@ def test_agrees_with_bert_score_on_a_real_model(minilm, lent_data):
         gzip.open(folder / "hyps_long.txt.gz", "rt", encoding="utf-8") as answers,
         gzip.open(folder / "refs_long.txt.gz", "rt", encoding="utf-8") as gold,
     ):
-        predictions += answers.read().splitlines()[::150]
-        several += [[text] for text in gold.read().splitlines()[::150]]
+        predictions += answers.read().splitlines()[::400]
+        several += [[text] for text in gold.read().splitlines()[::400]]
 
     found = rb.bertscore(predictions, several, model=minilm, num_layers=6, device="cpu")
 
