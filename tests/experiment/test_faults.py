@@ -19,6 +19,7 @@ from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
 from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.experiment.moons import moons_place
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Held, Script
 from tests.store.rows import damage, items, query
@@ -89,14 +90,14 @@ def command(config, tmp_path, warm):
         script.release()
 
 
-@pytest.fixture
-def undisturbed(command):
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, warm):
     """What the same command gives in peace, with the requests that it takes."""
-    assert command.run() == (0, "")
-    expected, asked = command.contents(), command.server.counters.requests
-    shutil.rmtree(command.cache)
-    shutil.rmtree(command.output)
-    return expected, asked
+    folder, script = tmp_path_factory.mktemp("undisturbed"), Script()
+    with moons_place(folder) as config, ChatServer(script, model="m") as server:
+        command = Command(config, folder, server, script, warm)
+        assert command.run() == (0, "")
+        return command.contents(), server.counters.requests
 
 
 @pytest.fixture
@@ -190,14 +191,24 @@ def test_a_file_in_the_place_of_a_folder(command, place):
     assert command.server.counters.requests == 0
 
 
+METRICS = {"generation": ["rouge1"], "judge": {"type": "python:tests.words:context_overlap"}}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What a run without damage says, and its cache, which no test changes."""
+    folder = tmp_path_factory.mktemp("whole")
+    with moons_place(folder) as config:
+        return contents(run_experiment({**config, **SMALL, "metrics": METRICS})), folder / "cache"
+
+
 @pytest.mark.parametrize("stage", STAGES)
-def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage):
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    judge = {"type": "python:tests.words:context_overlap"}
-    config = {**config, **SMALL, "metrics": {"generation": ["rouge1"], "judge": judge}}
-    first = run_experiment(config)
-    assert items(tmp_path / "cache", stage)
-    damage(tmp_path / "cache" / CACHE_FILE, "kind = ?", [stage])
+def test_damage_to_any_stage_is_made_again_once(config, whole, own_cache, stage):
+    expected, cache = whole
+    shutil.copytree(cache, own_cache)
+    config = {**config, **SMALL, "metrics": METRICS}
+    assert items(own_cache, stage)
+    damage(own_cache / CACHE_FILE, "kind = ?", [stage])
 
     with pytest.warns(DamagedCache, match=f"damaged in {stage}.*made again"):
         second = run_experiment(config)
@@ -206,7 +217,7 @@ def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, s
         third = run_experiment(config)
 
     assert {name.split()[0] for name in work(second)} - {"index"} == {stage}
-    assert contents(first) == contents(second) == contents(third)
+    assert contents(second) == contents(third) == expected
     assert work(third) == {}
 
 

@@ -18,6 +18,17 @@ from tests.experiment.moons import CORPUS, moons_place
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """The cache of all tests here: they are about what is decided on scores."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def one_cache(cache, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
+
+
 def run(config, *gates, **options):
     return run_experiment({**config, "gates": list(gates)}, **options)
 

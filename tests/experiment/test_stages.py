@@ -1,6 +1,7 @@
 """Stages: what changed is made again and nothing else; failures stay until they are asked for."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
 from ragbench.types import Cause, Retrieved, ScoreColumn
-from tests.experiment.moons import QUERIES, write_jsonl
+from tests.experiment.moons import QUERIES, moons_place, write_jsonl
 from tests.store.rows import damage
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -86,6 +87,22 @@ def of_pairs(*stages):
     return {stage.replace("*", pair) for stage in stages for pair in PAIRS}
 
 
+METRICS = {
+    "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
+    "generation": ["rouge1", "bleu"],
+    "judge": {"type": "python:tests.words:Words", "rubrics": ["faithfulness"]},
+}
+
+
+@pytest.fixture(scope="module")
+def stored_metrics(tmp_path_factory):
+    """The cache of a run with those metrics, which no test changes."""
+    folder = tmp_path_factory.mktemp("metrics")
+    with moons_place(folder) as config:
+        run_experiment({**config, "metrics": METRICS})
+    return folder / "cache"
+
+
 @pytest.mark.parametrize(
     ("change", "made"),
     [
@@ -107,29 +124,18 @@ def of_pairs(*stages):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
-def test_a_change_makes_its_stage_again_and_what_reads_it(config, change, made):
-    config = {
-        **config,
-        "metrics": {
-            "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
-            "generation": ["rouge1", "bleu"],
-            "judge": {
-                "type": "python:tests.words:Words",
-                "rubrics": ["faithfulness"],
-            },
-        },
-    }
-    run_experiment(config)
+def test_a_change_makes_its_stage_again_and_what_reads_it(
+    config, stored_metrics, own_cache, change, made
+):
+    shutil.copytree(stored_metrics, own_cache)
 
-    again = work(run_experiment(config, overrides=change))
+    again = work(run_experiment({**config, "metrics": METRICS}, overrides=change))
 
     assert set(again) == (set() if made is None else made | {"compare"})
 
 
-def test_a_changed_retriever_leaves_the_other_one_alone(config):
-    run_experiment(config)
-
-    again = work(run_experiment(config, overrides={"retrievers.exact.b": 0.1}))
+def test_a_changed_retriever_leaves_the_other_one_alone(ran):
+    again = work(run_experiment(ran, overrides={"retrievers.exact.b": 0.1}))
 
     assert {"index exact", "retrieve exact", "score exact"} <= set(again)
     assert not [name for name in again if "bm25" in name]
@@ -168,12 +174,11 @@ def test_one_rubric_of_several_is_judged(config, tmp_path):
     }
 
 
-def test_a_changed_corpus_is_searched_again_and_only_what_changed_is_answered(config, data):
-    run_experiment(config)
+def test_a_changed_corpus_is_searched_again_and_only_what_changed_is_answered(ran, data):
     rows = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
     write_jsonl(data / "corpus.jsonl", [*rows, {"_id": "zz", "title": "", "text": "unrelated"}])
 
-    again = work(run_experiment(config))
+    again = work(run_experiment(ran))
 
     assert again["retrieve bm25"] == N
     assert not any(name.startswith("generate") for name in again), "the passages are the same"
@@ -408,9 +413,8 @@ def newer():
         ("report/layout.py", set()),
     ],
 )
-def test_another_version_of_the_code_computes_again(config, newer, module, made):
+def test_another_version_of_the_code_computes_again(ran, newer, module, made):
     """What stands in the cache was computed by rules that may not be those of now."""
-    run_experiment(config)
     newer(module)
 
-    assert set(work(run_experiment(config))) == made
+    assert set(work(run_experiment(ran))) == made
