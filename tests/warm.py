@@ -37,7 +37,12 @@ _PYTHON = """
 import os, runpy, sys
 sys.executable = {path!r}
 _, *words = sys.argv
-if words[0] == "-m":
+if words[0] == "-u":
+    del words[0]  # what a fork prints waits in no buffer for another one
+if words[0] == "-c":
+    sys.argv = ["-c", *words[2:]]
+    exec(words[1], {{"__name__": "__main__"}})
+elif words[0] == "-m":
     sys.argv = words[1:]
     runpy.run_module(words[1], run_name="__main__", alter_sys=True)
 else:

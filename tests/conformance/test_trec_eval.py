@@ -43,7 +43,7 @@ def assert_equal_to_trec_eval(qrels, run, names, oracle_run=None, **rules):
 
 
 @pytest.mark.costly
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(qrels_and_run())
 def test_any_small_case(case):
     assert_equal_to_trec_eval(*case, list(TREC_EVAL), trec_eval=9)
@@ -56,8 +56,8 @@ def test_seeded_cases(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 20))
-def test_ten_thousand_seeded_cases(seed):
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_thousands_of_seeded_cases(seed):
     assert_equal_to_trec_eval(*draw(seed, 1000, ROUGH), list(TREC_EVAL), trec_eval=9)
 
 

@@ -56,9 +56,9 @@ def session(place, monkeypatch):
 def process(place, repository):
     """Run pytest as users do, in a process of its own: exit code and output."""
 
-    def run(*arguments):
+    def run(*arguments, python=sys.executable):
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
+            [python, "-m", "pytest", *OPTIONS, *arguments],
             cwd=place,
             env={**os.environ, "PYTHONPATH": str(repository)},
             capture_output=True,
@@ -395,11 +395,14 @@ def test_a_run_that_fails_is_not_tried_for_each_gate(session, experiment, tmp_pa
 
 
 @pytest.mark.slow
-def test_workers_share_a_run(process, experiment, tmp_path):
+def test_workers_share_a_run(process, warm, experiment, tmp_path):
+    python = tmp_path / "python"
+    warm.write_python(python)  # three processes would import all of it
     gates = [{"measure": "recall@10", "system": "bm25", "min": i / 100} for i in range(6)]
     experiment(*gates)
 
-    code, output = process("-p", "xdist", "-n", "2")
+    imported = "-Wignore::pytest.PytestAssertRewriteWarning"
+    code, output = process("-p", "xdist", "-n", "2", imported, python=python)
 
     assert code == 0, output
     assert "6 passed" in output

@@ -23,7 +23,7 @@ from ragbench.store.database import CACHE_FILE
 from ragbench.types import Cause, ScoreColumn
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
-from tests.experiment.moons import ANSWERS, QUERIES
+from tests.experiment.moons import ANSWERS, QUERIES, moons_place
 from tests.experiment.test_stages import contents
 from tests.store import rows as stored_rows
 
@@ -91,9 +91,16 @@ def test_more_samples_ask_only_for_the_further_ones(config, server):
     assert counts == [len(QUERIES), 3 * len(QUERIES), 3 * len(QUERIES)]
 
 
-def test_every_answer_is_kept_and_a_score_is_the_mean_over_them(config, server):
-    experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    """A finished run, which no test changes."""
+    folder = tmp_path_factory.mktemp("samples")
+    with ChatServer(answer_in_turn, model="m") as server, moons_place(folder) as config:
+        entries = {**asking(config, server), "output": str(folder / "runs")}
+        return run_experiment(entries, choices=Choices(judge=False))
 
+
+def test_every_answer_is_kept_and_a_score_is_the_mean_over_them(experiment):
     kept = rows_of(experiment, "predictions")
     assert [(row["query_id"], row["sample"]) for row in kept] == [
         (query, sample) for query in QUERIES for sample in range(SAMPLES)
@@ -314,8 +321,7 @@ def test_a_run_that_lost_half_of_its_answers_makes_these_again(config, server, t
     assert server.counters.requests - sent == 15 - 7
 
 
-def test_predictions_of_a_run_are_read_back(config, server, tmp_path):
-    experiment = run_experiment(asking(config, server), choices=Choices(judge=False))
+def test_predictions_of_a_run_are_read_back(experiment, config, server):
     path = str(experiment.path / "predictions" / "bm25--gpt.jsonl")
     again = asking(config, server)
     again["generators"] = {"old": {"type": "predictions", "path": path, "samples": SAMPLES}}
@@ -372,11 +378,8 @@ def test_a_mean_is_over_the_answers_that_have_a_score(case):
             assert cause.failed == any(each.failed for each in own)
 
 
-def test_a_query_costs_what_all_its_answers_cost(config, server, tmp_path):
+def test_a_query_costs_what_all_its_answers_cost(experiment):
     """Tokens add up; the time is that of one answer, on the average."""
-    config = asking(config, server)
-    experiment = run_experiment({**config, "output": str(tmp_path)})
-
     with (experiment.path / "costs.csv").open(encoding="utf-8") as stream:
         costs = {row["query_id"]: row for row in csv.DictReader(stream) if "/" in row["system"]}
     answers = rows_of(experiment, "predictions")

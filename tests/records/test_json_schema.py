@@ -4,14 +4,14 @@ import copy
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 import ragbench as rb
 from ragbench.records.codec import to_json
 from ragbench.records.json_schema import field_texts, summary_schema
 from ragbench.records.summary import SUMMARY_SCHEMA, PreferenceSummary, Summary
-from tests.records.test_records import few, records
+from tests.records.test_records import records
 
 VALIDATOR = Draft202012Validator(summary_schema())
 DOCUMENTS = {"d1": "the cat sat on the mat", "d2": "dogs bark at night", "d3": "birds sing"}
@@ -69,7 +69,7 @@ def test_accepts_the_summary_of_a_run(written):
 
 
 @pytest.mark.costly
-@few
+@settings(max_examples=5)  # to check one takes a tenth of a second
 @given(records(Summary))
 def test_accepts_every_summary_that_can_be_written(summary):
     entry = to_json(summary) | {"schema": SUMMARY_SCHEMA}
