@@ -241,11 +241,19 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
     compared = ~np.isnan(differences)
     d, labels = differences[compared], pair.labels(compared)
     if not len(d):
-        return Difference(system=system, baseline=baseline, interval=(None, None), n_changed=0)
+        return Difference(
+            system=system,
+            baseline=baseline,
+            interval=(None, None),
+            effect_interval=(None, None),
+            n_changed=0,
+        )
+    confidence = method.confidence
     interval = pair.interval(differences, method)
     detectable = stats.minimum_detectable_difference(
-        interval.sd, interval.n_units, confidence=method.confidence
+        interval.sd, interval.n_units, confidence=confidence
     )
+    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return Difference(
         system=system,
         baseline=baseline,
@@ -256,6 +264,7 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
         n_clusters=None if labels is None else interval.n_clusters,
         rule=interval.rule,
         effect_size=finite(stats.effect_size(d)),
+        effect_interval=(finite(low), finite(high)),
         minimum_detectable=finite(detectable),
     )
 

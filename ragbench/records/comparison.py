@@ -31,6 +31,7 @@ class Difference(Record):
         n_clusters: Number of clusters of these queries; None without clusters.
         rule: Method of the interval.
         effect_size: The difference in standard deviations of the differences.
+        effect_interval: Confidence limits of the effect size.
         minimum_detectable: Smallest difference that so many queries detect with power 0.8.
         test: Test that gives p; None if nothing was tested.
         resamples: Sign flips behind p; None for a test without.
@@ -51,6 +52,7 @@ class Difference(Record):
     n_clusters: int | None = optional()
     rule: str | None = None
     effect_size: float | None = None
+    effect_interval: Ends | None = None
     minimum_detectable: float | None = None
     test: str | None = None
     resamples: int | None = None

@@ -44,7 +44,8 @@ _HOMES = {
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
-    "difference": "DifferenceInterval difference_interval paired_differences effect_size",
+    "difference": "DifferenceInterval difference_interval paired_differences effect_size "
+    "effect_size_interval",
     "macro": "macro_mean stratified_units",
     "marked_groups": "Overrepresentation overrepresentation",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",

@@ -284,3 +284,51 @@ def effect_size(differences: ArrayLike) -> float:
         return math.nan
     d = d / float(np.abs(d).max())
     return float(d.mean()) / float(d.std(ddof=1))
+
+
+def effect_size_interval(
+    differences: ArrayLike, *, confidence: float = 0.95, clusters: ArrayLike | None = None
+) -> tuple[float, float]:
+    """Return the confidence interval of `effect_size`.
+
+    By the delta method, from the influence of each query on mean and standard deviation, so that
+    skew and long tails, common in score differences, widen it. For normal differences the standard
+    error is sqrt((1 + d^2 / 2) / n).
+
+    Args:
+        differences: Score of the system minus score of the baseline, for n queries.
+        confidence: Coverage that is aimed at.
+        clusters: n labels; queries with equal ones belong together; None: each is a unit.
+
+    Returns:
+        Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few
+        queries changed the limits say too little, as every bootstrap's do: read those of the
+        mean difference.
+
+    Raises:
+        OptionError: A difference is not finite, confidence is outside (0, 1), or `clusters` are not
+            n labels.
+
+    Example:
+        >>> low, high = effect_size_interval([0.1, -0.1] * 50 + [0.1] * 20)
+        >>> round(low, 2), round(high, 2)
+        (-0.02, 0.36)
+
+    References:
+        Serfling (1980), Approximation theorems of mathematical statistics, 3.3.
+    """
+    owner = "effect_size_interval"
+    d = arguments.sample(owner, "differences", differences)
+    p = (1 + arguments.probability(owner, "confidence", confidence)) / 2
+    codes, n_units = cluster_codes(owner, clusters, len(d))
+    effect = effect_size(d)
+    if math.isnan(effect) or n_units < 2:
+        return math.nan, math.nan
+    d = d / float(np.abs(d).max())
+    z = (d - d.mean()) / d.std()
+    # influence of each query: derivative of the effect size by its weight
+    influence = np.bincount(codes, weights=z - effect / 2 * (z * z - 1), minlength=n_units)
+    # the influences have mean 0 over the queries, so their sums over the clusters too
+    error = math.sqrt(n_units / (n_units - 1) * float(influence @ influence)) / len(d)
+    half = t_quantile(p, n_units - 1) * error
+    return effect - half, effect + half

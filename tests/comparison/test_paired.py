@@ -232,6 +232,7 @@ def test_clusters_are_the_unit():
     assert clustered["p"] == 2 / 2**6
     assert (clustered["n"], clustered["n_clusters"]) == (60, 6)
     assert clustered["interval"][0] < alone["comparisons"][0]["interval"][0]
+    assert clustered["effect_interval"][0] < alone["comparisons"][0]["effect_interval"][0]
     spread = difference_interval(np.repeat([0.1, 0.2, 0.3] * 2, 10), clusters=topics).sd
     assert clustered["minimum_detectable"] == pytest.approx(
         minimum_detectable_difference(spread, 6)
