@@ -6,7 +6,6 @@ import math
 import re
 import socket
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -28,9 +27,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _MAX_DETAIL = 500
-_MAX_REPLY = 64 * 2**20  # bytes, decompressed; no answer to one question is longer
-# Content encoding of a reply -> `wbits` of zlib. Other encodings could not be measured.
-ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
 
 
 def failure_of_status(
@@ -208,23 +205,34 @@ def _number(text: str | None) -> float | None:
 
 
 def bound_reply(response: Any) -> None:
-    """Limit the body of a response to 64 MiB after decompression; a hook for clients like httpx.
+    """Limit the body of a response to 64 MiB; a hook for clients like httpx.
 
-    Reading beyond the limit raises a CallFailure; so does this call for an unknown encoding. It
+    Reading beyond the limit raises a CallFailure; so does this call for a compressed response. It
     replaces `response.stream`.
     """
-    # A few megabytes of gzip may decompress to gigabytes.
-    stream, size = response.stream, _Size(response)
+    encoding = str(response.headers.get("content-encoding", "identity")).strip().lower()
+    # A few megabytes of gzip may decompress to gigabytes, and replies are short.
+    if encoding != "identity":
+        detail = f"the reply has the content encoding {encoding[:40]!r}, allowed: identity"
+        raise CallFailure(Cause.MALFORMED, detail)
+    stream, received = response.stream, 0
+
+    def count(piece: bytes) -> bytes:
+        """Return a piece; raise a CallFailure over the limit."""
+        nonlocal received
+        received += len(piece)
+        if received > _MAX_REPLY:
+            detail = f"the reply is larger than {_MAX_REPLY >> 20} MiB"
+            raise CallFailure(Cause.MALFORMED, detail)
+        return piece
 
     def pieces(self: object) -> Iterator[bytes]:
         for piece in stream:
-            size.add(piece)
-            yield piece
+            yield count(piece)
 
     async def async_pieces(self: object) -> AsyncIterator[bytes]:
         async for piece in stream:
-            size.add(piece)
-            yield piece
+            yield count(piece)
 
     methods = {
         "__iter__": pieces,
@@ -241,43 +249,6 @@ def bound_reply(response: Any) -> None:
 async def async_bound_reply(response: Any) -> None:
     """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
 
-    It replaces `response.stream`. CallFailure for an unknown encoding, and for reading more.
+    It replaces `response.stream`. CallFailure for a compressed response, and for reading more.
     """
     bound_reply(response)
-
-
-class _Size:
-    """Counter of the bytes of a reply, before and after decompression.
-
-    CallFailure for a response with an unknown content encoding, and from `add` beyond 64 MiB.
-    """
-
-    def __init__(self, response: Any) -> None:
-        name = str(response.headers.get("content-encoding", "identity")).strip().lower()
-        if name not in ENCODINGS and name != "identity":
-            allowed = ", ".join(ENCODINGS)
-            detail = f"the reply has the content encoding {name[:40]!r}, allowed: {allowed}"
-            raise CallFailure(Cause.MALFORMED, detail)
-        self._inflate = zlib.decompressobj(ENCODINGS[name]) if name in ENCODINGS else None
-        self._received, self._decompressed = 0, 0
-
-    def add(self, piece: bytes) -> None:
-        """Count a piece before the client decompresses it; raise a CallFailure over the limit."""
-        self._received += len(piece)
-        self._decompressed += self._size_of(piece)
-        if self._decompressed > _MAX_REPLY:
-            detail = (
-                f"the reply is larger than {_MAX_REPLY >> 20} MiB: {self._received:,} bytes "
-                f"received, {self._decompressed:,} decompressed"
-            )
-            raise CallFailure(Cause.MALFORMED, detail)
-
-    def _size_of(self, piece: bytes) -> int:
-        """Return the size of a piece after decompression, counted no further than the limit."""
-        if self._inflate is None:
-            return len(piece)
-        remaining = _MAX_REPLY + 1 - self._decompressed
-        try:
-            return len(self._inflate.decompress(piece, remaining))
-        except zlib.error:  # raw deflate or damaged: counted by the largest ratio of deflate
-            return min(remaining, len(piece) * 1032)

@@ -371,7 +371,7 @@ def _http_client(keep_alive: bool) -> object:
         client = openai.DefaultAsyncHttpxClient(
             verify=_ssl_context(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
-            headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
+            headers={"Accept-Encoding": "identity"},
             event_hooks={"response": [failures.async_bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
@@ -394,8 +394,7 @@ def _bounded_copy(http_client: Any) -> object:
     vars(copy).update(vars(http_client))
     copy.follow_redirects = False
     # In lower case, as the names are listed: other names would be sent beside them.
-    encodings = ", ".join(failures.ENCODINGS)
-    copy.headers = {**http_client.headers, "accept-encoding": encodings, "connection": "close"}
+    copy.headers = {**http_client.headers, "accept-encoding": "identity", "connection": "close"}
     hooks = http_client.event_hooks
     copy.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
     return copy

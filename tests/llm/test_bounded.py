@@ -1,4 +1,4 @@
-"""Replies that are no answer to a question: endless ones, and packed ones that make gigabytes."""
+"""Replies that are no answer to a question: endless ones, and packed ones."""
 
 import contextlib
 import gzip
@@ -6,7 +6,6 @@ import http.server
 import json
 import threading
 import tracemalloc
-import zlib
 from functools import partial
 
 import openai
@@ -28,7 +27,7 @@ class Server(http.server.ThreadingHTTPServer):
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        assert "zstd" not in self.headers["Accept-Encoding"]
+        assert self.headers["Accept-Encoding"] == "identity"
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         if self.server.packed:
@@ -56,20 +55,6 @@ def answer(server, packed, body, **options):
         return engine.ask(asking()).text
 
 
-@pytest.mark.parametrize(
-    ("packed", "body"),
-    [
-        ("", REPLY),
-        ("gzip", gzip.compress(REPLY)),
-        ("deflate", zlib.compress(REPLY)),
-        ("deflate", zlib.compress(REPLY)[2:-4]),
-    ],
-    ids=["plain", "gzip", "deflate", "bare deflate"],
-)
-def test_packed_replies_are_read(server, packed, body):
-    assert answer(server, packed, body) == "yes"
-
-
 def answer_to_a_client(server, packed, body):
     """The same with a synchronous client of the user's own, which reads in a thread."""
     server.packed, server.body = packed, body
@@ -83,16 +68,7 @@ def answer_to_a_client(server, packed, body):
 
 def test_a_client_of_the_users_own_is_asked_and_stays_open(server):
     for _ in range(2):
-        assert answer_to_a_client(server, "gzip", gzip.compress(REPLY)) == "yes"
-
-
-@pytest.fixture(scope="module")
-def bomb():
-    """Half a gigabyte: read whole it is over the bound; its sum at the end is never reached."""
-    block = zlib.compressobj(1, wbits=31)
-    start = block.compress(b" " * (1 << 20)) + block.flush(zlib.Z_FULL_FLUSH)
-    again = block.compress(b" " * (1 << 20)) + block.flush(zlib.Z_FULL_FLUSH)
-    return start + again * 511 + block.flush()
+        assert answer_to_a_client(server, "", REPLY) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -100,19 +76,23 @@ def bomb():
     [answer, partial(answer, stream=True), answer_to_a_client],
     ids=["whole", "stream", "synchronous client"],
 )
-def test_a_bomb_ends_within_bounded_memory(server, ask, bomb):
+def test_an_endless_reply_ends_within_bounded_memory(server, ask):
+    body = b" " * (200 << 20)
     tracemalloc.start()
     try:
-        with pytest.raises(CallFailure, match=r"larger than 64 MiB: .* bytes received") as failure:
-            ask(server, "gzip", bomb)
+        with pytest.raises(CallFailure, match="larger than 64 MiB") as failure:
+            ask(server, "", body)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
     assert failure.value.cause.word == "malformed"
-    assert peak < 400 << 20
+    assert peak < 150 << 20
 
 
-def test_what_is_packed_otherwise_is_refused(server):
-    with pytest.raises(CallFailure, match="content encoding 'zstd', allowed: gzip"):
-        answer(server, "zstd", b"(\xb5/\xfd")
+@pytest.mark.parametrize("ask", [answer, answer_to_a_client], ids=["whole", "synchronous client"])
+@pytest.mark.parametrize("packed", ["gzip", "deflate", "zstd"])
+def test_a_packed_reply_is_refused(server, ask, packed):
+    """A megabyte of gzip may be a gigabyte; a server that is asked for none sends none."""
+    with pytest.raises(CallFailure, match=f"content encoding '{packed}', allowed: identity"):
+        ask(server, packed, gzip.compress(REPLY))
