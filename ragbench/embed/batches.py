@@ -65,7 +65,6 @@ class Batches:
         batch_tokens: int | None = None,
         *,
         limit: int | None = None,
-        batch_size: int | None = None,
         row_step: int = 4,
     ) -> None:
         """Choose the size of batches.
@@ -75,19 +74,18 @@ class Batches:
             batch_tokens: Tokens of a batch, padding included; 1: each text is a batch of its own;
                 None: a number for the device.
             limit: Number of tokens that the model reads; None means without limit.
-            batch_size: Largest number of texts of a batch; None means without limit.
             row_step: A batch is filled up to a multiple of this number, and to two texts at least:
                 some models compute one text alone in another way. Matrices with a row for each text
                 need 4: the rows that four do not divide are computed in another way.
         """
-        self.alone, self.manner = 1 in (batch_tokens, batch_size), ""
-        if device == "cpu" and batch_tokens is None and batch_size is None:
+        self.alone, self.manner = batch_tokens == 1, ""
+        if device == "cpu" and batch_tokens is None:
             self.alone, self.manner = not rows_are_independent(), "padded batches on cpu"
         if self.alone:
             self.manner = f"padded alone on {device}"
         self.tokens = batch_tokens or _TOKENS[device]
         self._device, self._limit = device, limit
-        self._most, self._row_step = 1 if self.alone else batch_size, row_step
+        self._row_step = row_step
 
     def apply(
         self,
@@ -143,9 +141,7 @@ class Batches:
 
         It is a multiple of `row_step`, or 1.
         """
-        rows = self.tokens // length
-        if self._most is not None:
-            rows = min(rows, self._most)
+        rows = 1 if self.alone else self.tokens // length
         return max(rows - rows % self._row_step, 1)
 
 

@@ -156,12 +156,11 @@ class TokenEncoder:
         *,
         device: embed.Device = "auto",
         batch_tokens: int | None = None,
-        batch_size: int | None = None,
     ) -> None:
         """Load the model.
 
-        A batch has at most `batch_tokens` tokens, padding included, and `batch_size` texts; without
-        both, the number of tokens depends on the device.
+        A batch has at most `batch_tokens` tokens, padding included; None takes a number for the
+        device.
 
         Raises:
             OptionError: The model has fewer layers, or it or the device does not exist.
@@ -177,9 +176,7 @@ class TokenEncoder:
         self._model = encoder.float().eval().to(self.device)
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
         # no product has a row for each text, but arrays of one text are laid out in another way
-        self._batches = Batches(
-            self.device, batch_tokens, limit=self.limit, batch_size=batch_size, row_step=1
-        )
+        self._batches = Batches(self.device, batch_tokens, limit=self.limit, row_step=1)
         self.block_tokens = _CALL_BATCHES * self._batches.tokens
         # a tokeniser stores its truncation as state: two threads must not use it at once
         self._lock = threading.Lock()

@@ -27,13 +27,10 @@ def test_a_length_is_padded_to_few_lengths_that_are_not_much_longer(length, limi
     lengths,
     st.sampled_from(["cpu", "cuda"]),
     st.none() | st.integers(1, 3000),
-    st.none() | st.integers(1, 20),
     st.sampled_from([1, 4]),
 )
-def test_every_text_is_in_one_batch_of_its_length_within_the_limits(
-    lengths, device, tokens, size, step
-):
-    batches = Batches(device, tokens, limit=290, batch_size=size, row_step=step)
+def test_every_text_is_in_one_batch_of_its_length_within_the_limits(lengths, device, tokens, step):
+    batches = Batches(device, tokens, limit=290, row_step=step)
     cut = [min(length, 290) for length in lengths]
     calls, done = [], []
 
@@ -49,7 +46,6 @@ def test_every_text_is_in_one_batch_of_its_length_within_the_limits(
         assert {padded_length(cut[position], 290) for position in batch} == {length}
         assert len(batch) == 1 or len(batch) * length <= batches.tokens
         assert len(batch) == 1 or len(batch) % step == 0
-        assert size is None or len(batch) <= size
 
 
 @pytest.mark.slow(torch=True)
@@ -98,10 +94,8 @@ def test_long_texts_come_first():
         pytest.param("cpu", {}, "padded batches on cpu", id="a CPU"),
         pytest.param("cpu", {"batch_tokens": 1}, "padded alone on cpu", id="one by one"),
         pytest.param("cpu", {"batch_tokens": 64}, "", id="a size that the user set"),
-        pytest.param("cpu", {"batch_size": 8}, "", id="so many texts"),
         pytest.param("cuda", {}, "", id="a GPU"),
         pytest.param("cuda", {"batch_tokens": 1}, "padded alone on cuda", id="a GPU, one by one"),
-        pytest.param("cuda", {"batch_size": 1}, "padded alone on cuda", id="a GPU, one text"),
     ],
 )
 def test_stored_vectors_are_keyed_by_the_manner_of_batching(device, options, manner):

@@ -163,7 +163,6 @@ class BERTScorer:
         idf: Weigh tokens by how rare they are in the references.
         rescale: Rescale the scores, so that random pairs of texts get 0.
         baseline: Scores of random pairs: a language that bert-score has a file for, or a file.
-        batch_size: Texts per batch; null uses batch_tokens.
     """
 
     def __init__(
@@ -176,13 +175,12 @@ class BERTScorer:
         baseline: Annotated[str, Option(refers_to="path_or_name")] = "en",
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
-        batch_size: Annotated[int | None, Option(ge=1)] = None,
     ) -> None:
         """Load a model.
 
         With `idf`, tokens are weighed by the references of each call of `score`. `num_layers` None
         takes the layer of bert-score's table. A batch has at most `batch_tokens` tokens, padding
-        included, and `batch_size` texts; without both, the number of tokens depends on the device.
+        included; None takes a number for the device.
         The last two models stay loaded.
 
         Raises:
@@ -192,8 +190,9 @@ class BERTScorer:
                 cannot be read.
         """
         checkpoint, layer, self._baseline = _choose(model, num_layers, rescale, baseline)
-        batches = {"batch_tokens": batch_tokens, "batch_size": batch_size}
-        self._encoder = _encoder(checkpoint, checkpoint.identity, layer, device=device, **batches)
+        self._encoder = _encoder(
+            checkpoint, checkpoint.identity, layer, device=device, batch_tokens=batch_tokens
+        )
         self._idf, self._model = idf, checkpoint.identity
         self._texts = EncodedTexts(self._encoder)
         self._lock = threading.Lock()
@@ -379,9 +378,7 @@ def _range(options: base.Options) -> tuple[float, float]:
     open=_RunScorer,
     computes=True,
     facts=_facts,
-    unsigned=frozenset(
-        {"model", "num_layers", "rescale", "baseline", "device", "batch_tokens", "batch_size"}
-    ),
+    unsigned=frozenset({"model", "num_layers", "rescale", "baseline", "device", "batch_tokens"}),
     check=_check,
     notes=_notes,
     equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 "

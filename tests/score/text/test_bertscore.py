@@ -144,7 +144,7 @@ def test_tokens_of_every_reference_weigh_nothing(tiny_bert):
 
 
 def test_a_pair_has_one_score_whatever_it_is_computed_with(tiny_bert):
-    alone = rb.BERTScorer(tiny_bert, num_layers=2, device="cpu", batch_size=1)
+    alone = rb.BERTScorer(tiny_bert, num_layers=2, device="cpu", batch_tokens=1)
     together = rb.BERTScorer(tiny_bert, num_layers=2, device="cpu", batch_tokens=5000)
     expected = [alone.score([p], [r])[0] for p, r in PAIRS]
 
