@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from ragbench.records.causes import AnswerCause, Loss
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 
 # Hits that a generator reads if a retriever has none: as many as generators get by default.
 DEFAULT_READ = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightAnswer:
+class RightAnswer(OptionSet):
     """Rule by which an answer counts as right.
 
     The fields are options of the config, block `causes.right`, which checks them; the constructor
@@ -39,8 +38,7 @@ class RightAnswer:
     words: Annotated[float, Option(gt=0, le=1)] = 0.4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportedAnswer:
+class SupportedAnswer(OptionSet):
     """Rule by which an answer counts as supported by its passages.
 
     The fields are options of the config, block `causes.supported`, which checks them; the
@@ -55,8 +53,7 @@ class SupportedAnswer:
     min: Annotated[float, Option(ge=0, le=1)] = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseRules:
+class CauseRules(OptionSet):
     """Options of the rules that give each query its cause: the block `causes` of the config.
 
     The config checks the values; the constructor does not.

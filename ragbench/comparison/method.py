@@ -9,7 +9,7 @@ import numpy as np
 
 from ragbench import stats
 from ragbench.records.score import Ends
-from ragbench.registry import Option, check_values, declared_options
+from ragbench.registry import Option, OptionSet, check_values, declared_options
 from ragbench.types import FloatArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
@@ -39,8 +39,7 @@ def check_options(owner: str, record: object) -> None:
 Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntervalsAndTests:
+class IntervalsAndTests(OptionSet):
     """Options of intervals and tests; 1 - `confidence` is the error rate of each family.
 
     It checks nothing itself: see `Method`.
@@ -61,7 +60,6 @@ class IntervalsAndTests:
     family: Annotated[Families, Option()] = "measure"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Method(IntervalsAndTests):
     """Options of a comparison of systems; fields of `comparisons.json` have the same names.
 

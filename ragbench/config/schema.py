@@ -83,7 +83,6 @@ class Fill(OptionSet):
     relevant_from: Annotated[int | None, Option(ge=2)] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalMetrics(ScoringRules):
     """Rules for the scores of rankings.
 
@@ -108,7 +107,6 @@ class RetrievalMetrics(ScoringRules):
     fill: Fill | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(IntervalsAndTests):
     """Options of intervals and tests.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from ragbench.data.files.fields import UNANSWERABLE_KIND, content_id
 from ragbench.data.runs.run_folder import to_csv
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.signature import fingerprint
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document
@@ -34,8 +34,7 @@ FAILURES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionCounts:
+class QuestionCounts(OptionSet):
     """Number of questions of each kind that a model writes, the option `--kinds`.
 
     It is created by keywords; a kind that is not named has 0 questions.

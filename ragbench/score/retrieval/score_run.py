@@ -13,7 +13,7 @@ import numpy as np
 
 from ragbench.errors import DataError, OptionError
 from ragbench.records.score import RunCounts
-from ragbench.registry import Option, check_values, declared_options
+from ragbench.registry import Option, OptionSet, check_values, declared_options
 from ragbench.score.retrieval import base
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -185,8 +185,7 @@ class ScoredRun:
     ranked: base.RankedGrades | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringRules:
+class ScoringRules(OptionSet):
     """Rules of scoring that a config sets under `metrics.retrieval`; see `rank` and `score_run`.
 
     `missing` is `zero`, which scores an empty ranking, or `skip`, which gives no value.
@@ -206,7 +205,6 @@ class ScoringRules:
     no_relevant: Annotated[NoRelevant, Option()] = "skip"
 
 
-@dataclass(frozen=True, slots=True)
 class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature.
 

@@ -14,7 +14,7 @@ from ragbench import llm
 from ragbench.errors import OptionError
 from ragbench.llm.calls import Ask
 from ragbench.llm.server import SamplingOptions
-from ragbench.registry import Option
+from ragbench.registry import Option, OptionSet
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.methods.prompt import JudgePrompt, Prompts
 from ragbench.score.judge.methods.templates import Together, harmless, split_user_text
@@ -23,8 +23,7 @@ from ragbench.types.scores import SentPrompt, named_text
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExampleOptions:
+class ExampleOptions(OptionSet):
     """Options of the prompts besides the task; this class does not check their values.
 
     Attributes:
@@ -37,8 +36,7 @@ class ExampleOptions:
     language: Annotated[str | None, Option()] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PassageOptions:
+class PassageOptions(OptionSet):
     """Options of the check of claims against passages; `passages` is `together` or `each`.
 
     Attributes:
