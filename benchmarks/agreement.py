@@ -223,7 +223,10 @@ def auc_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
     yield from ("| scorer | AUC | answers |", "|---|---|---|")
     rows = []
     for each in scored:
-        found = stats.roc_auc(each.values, good, groups=rated.groups, confidence=CONFIDENCE)
+        table = np.column_stack((each.values, good))
+        found = stats.mean_agreement(
+            stats.roc_auc, [table], "ordinal", rated.groups, CONFIDENCE, span=(0.0, 1.0)
+        )
         rows.append((found.value, f"| {each.name} | {agreed(found)} | {found.n} |"))
     yield from ranked(rows)
 
@@ -240,9 +243,9 @@ def correlation_tables(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[st
         )
         rows = []
         for each in scored:
-            options = {"groups": rated.groups, "confidence": CONFIDENCE}
+            table = np.column_stack((each.values, people))
             found = [
-                of(each.values, people, **options)
+                stats.mean_agreement(of, [table], "ordinal", rated.groups, CONFIDENCE)
                 for of in (stats.pearson, stats.spearman, stats.kendall_tau_b)
             ]
             inside = stats.mean_correlation(
@@ -300,7 +303,7 @@ def people(data: Path) -> list[str]:
         if r["is_factual"] in ("yes", "no"):
             table[keys[_summary(r)], raters[r["worker_id"]]] = float(r["is_factual"] == "yes")
     articles = [key[0] for key in keys]
-    found = stats.krippendorff_alpha(table, level="nominal", groups=articles, confidence=CONFIDENCE)
+    found = stats.mean_agreement(stats.krippendorff_alpha, [table], "nominal", articles, CONFIDENCE)
     return [
         "## XSum, factual or not: people with people",
         "",

@@ -132,7 +132,7 @@ def simulate(human, judge, n, questions, repetitions, seed):
     width, other, coverage, random_coverage, wrong = table.mean(axis=0)
     ratios = table[:, 0] - width / other * table[:, 1]
     error = ratios.std(ddof=1) / other / np.sqrt(repetitions)
-    auc = roc_auc(scores.ravel(), labels.ravel()).value
+    auc = roc_auc(np.column_stack((scores.ravel(), labels.ravel()))).value
     return width / other, error, coverage, random_coverage, wrong, auc
 
 

@@ -19,7 +19,7 @@ from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
 from ragbench.stats import agreement, correlation
-from ragbench.stats.agreement import alpha, kappa
+from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
 from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
 from ragbench.stats.resampling import Statistic
 from ragbench.stats.stratified import stratified_ppi_difference, stratified_ppi_mean
@@ -383,19 +383,19 @@ class _Row:
 
 # Name -> statistic of each pair of raters, of the judge and people alike.
 _TABLE = {
-    "raw": _Row(agreement.raw_share, "nominal", True, 0.0),
-    certificate.KAPPA: _Row(kappa, "nominal", True),
-    "kappa_linear": _Row(partial(kappa, weights="linear"), "interval", True),
-    "kappa_quadratic": _Row(partial(kappa, weights="quadratic"), "interval", True),
-    "alpha_nominal": _Row(partial(alpha, level="nominal"), "nominal", True),
-    "alpha_ordinal": _Row(partial(alpha, level="ordinal"), "ordinal", True),
-    "alpha_interval": _Row(partial(alpha, level="interval"), "interval", False),
-    "pearson": _Row(correlation.product_moment, "interval", False),
-    "spearman": _Row(correlation.rank_rho, "ordinal", False),
-    "kendall": _Row(correlation.rank_tau, "ordinal", False),
+    "raw": _Row(agreement.raw_agreement, "nominal", True, 0.0),
+    certificate.KAPPA: _Row(cohen_kappa, "nominal", True),
+    "kappa_linear": _Row(partial(cohen_kappa, weights="linear"), "interval", True),
+    "kappa_quadratic": _Row(partial(cohen_kappa, weights="quadratic"), "interval", True),
+    "alpha_nominal": _Row(partial(krippendorff_alpha, level="nominal"), "nominal", True),
+    "alpha_ordinal": _Row(partial(krippendorff_alpha, level="ordinal"), "ordinal", True),
+    "alpha_interval": _Row(partial(krippendorff_alpha, level="interval"), "interval", False),
+    "pearson": _Row(correlation.pearson, "interval", False),
+    "spearman": _Row(correlation.spearman, "ordinal", False),
+    "kendall": _Row(correlation.kendall_tau_b, "ordinal", False),
 }
 
-_AUC = _Row(correlation.roc_area, "ordinal", False, 0.0)
+_AUC = _Row(correlation.roc_auc, "ordinal", False, 0.0)
 _COEFFICIENTS: tuple[correlation.Coefficient, ...] = ("pearson", "spearman", "kendall")
 # statistics of any number of raters: people are compared all at once, not pair by pair
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")

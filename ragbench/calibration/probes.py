@@ -16,7 +16,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
-from ragbench.stats.agreement import raw_agreement
+from ragbench.stats.agreement import mean_agreement, raw_agreement
 from ragbench.stats.mean import mean_interval
 from ragbench.types.scores import Verdict
 
@@ -149,7 +149,8 @@ def _compare(
     # an answer flips if its level changes, or its score if the scale has no levels
     sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     # the share that flips is one minus the share that agrees
-    same = raw_agreement(*sides, groups=queries, confidence=confidence)
+    table = np.column_stack(sides)
+    same = mean_agreement(raw_agreement, [table], "nominal", queries, confidence, span=(0.0, 1.0))
     fall = "scores fall" if shift.upper < 0 else "no shift shown"
     return ProbeFound(
         status="measured",

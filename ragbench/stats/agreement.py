@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -30,8 +29,7 @@ FEWEST = 3
 class Agreement:
     """Statistic of agreement between raters on n items, with its confidence interval.
 
-    `mean_agreement` and the coefficients, such as `cohen_kappa` and `pearson`, return it. Limits
-    are NaN below 3 items.
+    `mean_agreement` returns it. Limits are NaN below 3 items.
 
     Attributes:
         value: Value of the statistic; NaN if it is undefined.
@@ -144,40 +142,21 @@ def mean_agreement(
     return Agreement(value, min(ends), max(ends), n, level, rule, reason)
 
 
-def raw_agreement(
-    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
-) -> Agreement:
-    """Return the share of items that two raters rate alike.
+def raw_agreement(table: FloatArray) -> resampling.LeftOut:
+    """Return the share of items that two raters rate alike, also without each item.
 
     It is high by chance alone: two raters who always say 'good' agree fully. Kappa corrects that.
 
     Args:
-        x: Ratings of n items; NaN where missing.
-        y: Ratings of the same items by another.
-        groups: A label for each item; those with equal ones vary together. None: each alone.
-        confidence: Coverage that is aimed at.
+        table: Ratings of n items by two raters, shape (n, 2), one row or more, without NaN.
 
     Returns:
-        A share in [0, 1]; NaN where no item has both ratings. A rater who gives one level to all
-        items is no special case.
-
-    Raises:
-        OptionError: x and y are not of one length or hold an infinity, groups has another length,
-            or confidence is outside (0, 1).
+        A share in [0, 1]. A rater who gives one level to all items is no special case. The value
+        without the only item is NaN.
 
     Example:
-        >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
+        >>> raw_agreement(np.array([[1, 1], [1, 2], [2, 2], [2, 2]])).value
         0.75
-    """
-    table = arguments.pair_of("raw_agreement", x, y)
-    return mean_agreement(raw_share, [table], "nominal", groups, confidence, span=(0.0, 1.0))
-
-
-def raw_share(table: FloatArray) -> resampling.LeftOut:
-    """Return the share of rows with two equal ratings, also without each row.
-
-    The table has two columns without NaN, and a row or more. With one row its leave-one-out value
-    is NaN.
     """
     n = len(table)
     same = (table[:, 0] == table[:, 1]).astype(np.float64)
@@ -199,66 +178,31 @@ def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
 # Weight of a disagreement: equal, its distance, or the square of its distance.
 Weights = Literal["equal", "linear", "quadratic"]
 
-KAPPA_LEVEL: dict[Weights, Level] = {
-    "equal": "nominal",
-    "linear": "interval",
-    "quadratic": "interval",
-}
 
-
-def cohen_kappa(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    weights: Weights = "equal",
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> Agreement:
-    """Return the agreement of two raters beyond the agreement by chance.
+def cohen_kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
+    """Return the agreement of two raters beyond that by chance, also without each item.
 
     1 - (observed disagreement) / (disagreement of raters with the same frequencies at random).
 
     Args:
-        x: Levels that one rater gave to n items, as numbers; NaN where missing.
-        y: Levels that another gave to the same items.
+        table: Levels of n items by two raters, shape (n, 2), one row or more, without NaN.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
-            no rater used count as distance all the same.
-        groups: A label for each item; those with equal ones vary together. None: each alone.
-        confidence: Coverage that is aimed at.
+            no rater used count as distance all the same. The word is not checked.
 
     Returns:
-        A value in [-1, 1]; 0 is chance. NaN with the reason where no item has both ratings, and
-        where a rater gave one level to all items: kappa would be 0 or 0 / 0, whatever the other
-        one said.
-
-    Raises:
-        OptionError: x and y are not of one length or hold an infinity, groups has another length,
-            weights is another word, or confidence is outside (0, 1).
+        A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gives one level to all
+        items: kappa would be 0 or 0 / 0, whatever the other one says. A value without an item is
+        NaN where only one level of a rater would be left.
 
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
 
-        >>> x = [1] * 25 + [1] * 10 + [0] * 15
-        >>> kappa = cohen_kappa([1] * 20 + [1] * 5 + [0] * 10 + [0] * 15,
-        ...                     [1] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
-        >>> round(kappa.value, 12), round(kappa.lower, 2), round(kappa.upper, 2)
-        (0.4, 0.11, 0.63)
+        >>> pairs = np.array([[1, 1], [1, 0], [0, 1], [0, 0]])
+        >>> round(cohen_kappa(pairs.repeat([20, 5, 10, 15], axis=0)).value, 12)
+        0.4
 
     References:
         Cohen (1960), A coefficient of agreement for nominal scales; (1968), Weighted kappa.
-    """
-    if weights not in KAPPA_LEVEL:
-        raise OptionError("cohen_kappa", "weights", weights, ", ".join(KAPPA_LEVEL))
-    statistic, table = partial(kappa, weights=weights), arguments.pair_of("cohen_kappa", x, y)
-    return mean_agreement(statistic, [table], KAPPA_LEVEL[weights], groups, confidence)
-
-
-def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
-    """Return kappa of the two columns of a table without NaN, also without each row.
-
-    The table has a row or more. Where a rater gives one level to all items, the value is NaN, with
-    a reason. Leave-one-out values are NaN where only one level of a rater would be left. `weights`
-    is not checked.
     """
     n = len(table)
     x, y = table[:, 0], table[:, 1]
@@ -306,58 +250,31 @@ def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
     return sums[of_row]
 
 
-_LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
-
-
-def krippendorff_alpha(
-    ratings: ArrayLike,
-    *,
-    level: Level = "nominal",
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> Agreement:
-    """Return 1 - observed / expected disagreement of any number of raters.
+def krippendorff_alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
+    """Return 1 - observed / expected disagreement of any raters, also without each item.
 
     Ratings of one item are compared with each other, then with ratings of any items. The raters
     are interchangeable: unlike kappa it counts as disagreement that one is stricter.
 
     Args:
-        ratings: Table (items, raters) of numbers; NaN where a rating is missing. Items with
-            fewer than two ratings are left out.
+        table: Ratings of n items, shape (n, raters); NaN marks a missing rating. Each row has two
+            ratings or more.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
-            (squared distance).
-        groups: A label for each item; those with equal ones vary together. None: each alone.
-        confidence: Coverage that is aimed at.
+            (squared distance). The word is not checked.
 
     Returns:
-        At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no
-        proof of agreement, or where no item has two.
-
-    Raises:
-        OptionError: ratings has not two dimensions or holds an infinity, groups has another length,
-            level is another word, or confidence is outside (0, 1).
+        At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no proof
+        of agreement. A value without an item is NaN where the other items have one level.
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so
         1 - (2 / 8) / (30 / 56).
 
-        >>> round(krippendorff_alpha([[1, 1], [1, 2], [2, 2], [2, 2]]).value, 4)
+        >>> round(krippendorff_alpha(np.array([[1, 1], [1, 2], [2, 2], [2, 2]])).value, 4)
         0.5333
 
     References:
         Krippendorff (2011), Computing Krippendorff's alpha-reliability.
-    """
-    if level not in _LEVELS:
-        raise OptionError("krippendorff_alpha", "level", level, ", ".join(_LEVELS))
-    table = arguments.matrix("krippendorff_alpha", "ratings", ratings)
-    return mean_agreement(partial(alpha, level=level), [table], level, groups, confidence)
-
-
-def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
-    """Return alpha of a table whose rows have two ratings or more, also without each row.
-
-    The value is NaN, with a reason, where all ratings are equal; a leave-one-out
-    value is NaN where the other rows have one level. NaN marks a missing rating.
     """
     rated = table[np.isfinite(table)]
     if arguments.constant(rated):
@@ -398,7 +315,7 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
     """Return alpha from the coincidences of levels, also without each item.
 
-    `level` is `nominal` or `ordinal`; `table` is that of `alpha`.
+    `level` is `nominal` or `ordinal`; `table` is that of `krippendorff_alpha`.
     """
     levels = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, np.newaxis] == levels).sum(axis=1).astype(np.float64)

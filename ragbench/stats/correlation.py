@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
-from ragbench.stats.agreement import FEWEST, Agreement, Level, mean_agreement
+from ragbench.stats.agreement import FEWEST, Agreement, Level
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
@@ -21,98 +21,6 @@ Coefficient = Literal["pearson", "spearman", "kendall"]
 _BLOCK_BYTES = 16 * 2**20
 _ROUNDING = 1e-13
 _FAR = 1e-6
-
-
-def pearson(
-    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
-) -> Agreement:
-    """Return the covariance of x and y over the product of their standard deviations.
-
-    It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
-    not by rank. A single far item can make it.
-
-    Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-        groups: A label for each item; those with equal ones vary together. None: each alone.
-        confidence: Coverage that is aimed at.
-
-    Returns:
-        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
-        where all their x or all their y are equal (but for rounding).
-
-    Raises:
-        OptionError: x and y are not of one length or hold an infinity, groups has another length,
-            or confidence is outside (0, 1).
-
-    Example:
-        Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
-
-        >>> round(pearson([1, 2, 3], [1, 4, 10]).value, 6)
-        0.981981
-
-    References:
-        Pearson (1895), Notes on regression and inheritance in the case of two parents.
-    """
-    pairs = [arguments.pair_of("pearson", x, y)]
-    return mean_agreement(product_moment, pairs, "interval", groups, confidence)
-
-
-def spearman(
-    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
-) -> Agreement:
-    """Return Pearson's correlation of the ranks; tied values share the mean of their ranks.
-
-    Arguments are those of `pearson`. The time is O(n^2): ten thousand items take seconds.
-
-    Returns:
-        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
-        where all their x or all their y are equal.
-
-    Raises:
-        OptionError: x and y are not of one length or hold an infinity, groups has another length,
-            or confidence is outside (0, 1).
-
-    Example:
-        Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
-
-        >>> round(spearman([1, 2, 3, 4], [10, 30, 20, 40]).value, 12)
-        0.8
-
-    References:
-        Spearman (1904), The proof and measurement of association between two things.
-    """
-    pairs = [arguments.pair_of("spearman", x, y)]
-    return mean_agreement(rank_rho, pairs, "ordinal", groups, confidence)
-
-
-def kendall_tau_b(
-    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
-) -> Agreement:
-    """Return the excess of pairs in the same order over pairs in the opposite order.
-
-    A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
-    that are not tied in x, and in y. Arguments are those of `pearson`. The time is O(n^2).
-
-    Returns:
-        A value in [-1, 1]. NaN with the reason where fewer than two items have both numbers, or
-        where all their x or all their y are equal.
-
-    Raises:
-        OptionError: x and y are not of one length or hold an infinity, groups has another length,
-            or confidence is outside (0, 1).
-
-    Example:
-        Five of six pairs in order, one reversed: (5 - 1) / 6.
-
-        >>> round(kendall_tau_b([1, 2, 3, 4], [10, 30, 20, 40]).value, 4)
-        0.6667
-
-    References:
-        Kendall (1945), The treatment of ties in ranking problems.
-    """
-    pairs = [arguments.pair_of("kendall_tau_b", x, y)]
-    return mean_agreement(rank_tau, pairs, "ordinal", groups, confidence)
 
 
 def mean_correlation(
@@ -214,10 +122,28 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
     return Agreement(value, interval.lower, interval.upper, n, level, "mean")
 
 
-def product_moment(table: FloatArray) -> LeftOut:
-    """Return Pearson's correlation of two columns without gaps, and without each row.
+def pearson(table: FloatArray) -> LeftOut:
+    """Return Pearson's correlation of two columns, also without each row.
 
-    The value is NaN, with a reason, below two rows and where a column is constant but for rounding.
+    The covariance over the product of the standard deviations. It asks for a straight line: a judge
+    that orders all items well on a bent scale loses here, and not by rank. A single far item can
+    make it.
+
+    Args:
+        table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
+
+    Returns:
+        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant (but
+        for rounding).
+
+    Example:
+        Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
+
+        >>> round(pearson(np.array([[1, 1], [2, 4], [3, 10]])).value, 6)
+        0.981981
+
+    References:
+        Pearson (1895), Notes on regression and inheritance in the case of two parents.
     """
     if reason := _no_order(table):
         return undefined(reason)
@@ -271,13 +197,28 @@ def _correlation(product: float, x_square: float, y_square: float) -> float:
     return math.copysign(1.0, value) if abs(value) > 1 - _ROUNDING else value
 
 
-def rank_rho(table: FloatArray) -> LeftOut:
-    """Return Spearman's rho of two columns without gaps, and without each row.
+def spearman(table: FloatArray) -> LeftOut:
+    """Return Pearson's correlation of the ranks, also without each row.
 
-    A mean rank is (n + 1 + a) / 2 with a = the values below minus those above, so that rho is the
-    correlation of two such sums; leaving out item k takes its sign from each of them. The value is
-    NaN, with a reason, below two rows and where a column is constant.
+    Tied values share the mean of their ranks. The time is O(n^2): ten thousand items take seconds.
+
+    Args:
+        table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
+
+    Returns:
+        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant.
+
+    Example:
+        Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
+
+        >>> round(spearman(np.array([[1, 10], [2, 30], [3, 20], [4, 40]])).value, 12)
+        0.8
+
+    References:
+        Spearman (1904), The proof and measurement of association between two things.
     """
+    # a mean rank is (n + 1 + a) / 2 with a = the values below minus those above, so that rho is the
+    # correlation of two such sums; leaving out item k takes its sign from each of them
     if reason := _no_order(table):
         return undefined(reason)
     (x, y), both, untied, by = _signs(table)
@@ -289,10 +230,26 @@ def rank_rho(table: FloatArray) -> LeftOut:
     return LeftOut(value, _ratio(reduced, x_left, y_left))
 
 
-def rank_tau(table: FloatArray) -> LeftOut:
-    """Return Kendall's tau-b of two columns without gaps, and without each row.
+def kendall_tau_b(table: FloatArray) -> LeftOut:
+    """Return the excess of pairs in the same order over pairs in the opposite one, as a share.
 
-    The value is NaN, with a reason, below two rows and where a column is constant.
+    A pair that is tied in a column is in neither; the divisor is the geometric mean of the pairs
+    that are not tied in each column. Also without each row. The time is O(n^2).
+
+    Args:
+        table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
+
+    Returns:
+        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant.
+
+    Example:
+        Five of six pairs in order, one reversed: (5 - 1) / 6.
+
+        >>> round(kendall_tau_b(np.array([[1, 10], [2, 30], [3, 20], [4, 40]])).value, 4)
+        0.6667
+
+    References:
+        Kendall (1945), The treatment of ties in ranking problems.
     """
     if reason := _no_order(table):
         return undefined(reason)
@@ -304,9 +261,9 @@ def rank_tau(table: FloatArray) -> LeftOut:
 
 
 _COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
-    "pearson": (product_moment, "interval"),
-    "spearman": (rank_rho, "ordinal"),
-    "kendall": (rank_tau, "ordinal"),
+    "pearson": (pearson, "interval"),
+    "spearman": (spearman, "ordinal"),
+    "kendall": (kendall_tau_b, "ordinal"),
 }
 
 
@@ -359,47 +316,27 @@ def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     return ratios
 
 
-def roc_auc(
-    scores: ArrayLike, good: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
-) -> Agreement:
+def roc_auc(table: FloatArray) -> LeftOut:
     """Return the probability that a good item has a higher score than a bad one; a tie is half.
 
-    No threshold is chosen. 0.5 is chance, below it the score points the wrong way.
+    Also without each item. No threshold is chosen. 0.5 is chance, below it the score points the
+    wrong way.
 
     Args:
-        scores: n numbers; NaN where missing.
-        good: 1 or 0 for the same items; NaN where missing.
-        groups: A label for each item; those with equal ones vary together. None: each alone.
-        confidence: Coverage that is aimed at.
+        table: Scores of n items beside 1 for good and 0 for bad ones, shape (n, 2), without NaN.
 
     Returns:
-        A value in [0, 1]; NaN with the reason without items, or where all are good or all bad. A
-        constant score gives 0.5 without an interval: it tells nothing apart.
-
-    Raises:
-        OptionError: The two are not of one length, `scores` holds an infinity, `good` holds
-            anything but 0, 1 and NaN, groups has another length, or confidence is outside (0, 1).
+        A value in [0, 1]. NaN with the reason where all items are good, or all bad. A constant
+        score gives 0.5: it tells nothing apart.
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
 
-        >>> roc_auc([0.9, 0.4, 0.4, 0.1], [1, 1, 0, 0]).value
+        >>> roc_auc(np.array([[0.9, 1], [0.4, 1], [0.4, 0], [0.1, 0]])).value
         0.875
 
     References:
         Hanley and McNeil (1982), The meaning and use of the area under a ROC curve.
-    """
-    table = arguments.pair_of("roc_auc", scores, good)
-    strange = table[~np.isin(table[:, 1], (0.0, 1.0)) & np.isfinite(table[:, 1]), 1]
-    if strange.size:
-        raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")
-    return mean_agreement(roc_area, [table], "ordinal", groups, confidence, span=(0.0, 1.0))
-
-
-def roc_area(table: FloatArray) -> LeftOut:
-    """Return the area of scores (first column) against 0 or 1 (second), and without each row.
-
-    The value is NaN, with a reason, where all items are good, or all bad.
     """
     scores, is_good = table[:, 0], table[:, 1] == 1
     n_good = int(is_good.sum())

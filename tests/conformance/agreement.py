@@ -27,6 +27,16 @@ def _ratings(times: int, n: int, levels: int = 5) -> Iterator[tuple[Array, Array
         yield x, y
 
 
+def _value(statistic: Callable, **options: str) -> Callable[[Array, Array], float]:
+    """Return the value of a statistic of two raters as a function of their ratings."""
+    return lambda x, y: statistic(np.column_stack((x, y)), **options).value
+
+
+def _alpha(table: Array, level: str) -> float:
+    rated = table[np.isfinite(table).sum(axis=1) >= 2]
+    return stats.krippendorff_alpha(rated, level).value
+
+
 def _alphas(level: str) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
         rng = np.random.default_rng(13)
@@ -34,7 +44,7 @@ def _alphas(level: str) -> Callable[[int], Pairs]:
             table = rng.integers(1, 5, (int(rng.integers(3, 12)), int(rng.integers(2, 5))))
             table = np.where(rng.random(table.shape) < 0.2, np.nan, table)
             table[:2, :2] = [[1, 2], [3, 3]]
-            yield stats.krippendorff_alpha(table, level=level).value, _by_pairs(table, level)
+            yield _alpha(table, level), _by_pairs(table, level)
 
     return pairs
 
@@ -44,7 +54,10 @@ def _auc(times: int) -> Pairs:
     for scores in samples(times, 200):
         good = rng.integers(0, 2, len(scores))
         good[:2] = 0, 1
-        yield stats.roc_auc(scores, good).value, sklearn.roc_auc_score(good, scores)
+        yield (
+            stats.roc_auc(np.column_stack((scores, good))).value,
+            sklearn.roc_auc_score(good, scores),
+        )
 
 
 def _by_question(ours: Coefficient, theirs: Callable) -> Callable:
@@ -68,7 +81,7 @@ def _kappas(ours: str, theirs: str | None) -> Reference:
         f"scikit-learn `cohen_kappa_score`, `weights={theirs!r}`",
         ROUNDING,
         of_cases(
-            lambda x, y: stats.cohen_kappa(x, y, weights=ours).value,
+            _value(stats.cohen_kappa, weights=ours),
             lambda x, y: sklearn.cohen_kappa_score(x, y, labels=[1, 2, 3, 4, 5], weights=theirs),
             _ratings,
             200,
@@ -82,7 +95,10 @@ REFERENCES = [
         "scikit-learn `accuracy_score`",
         ROUNDING,
         of_cases(
-            lambda x, y: stats.raw_agreement(x, y).value, sklearn.accuracy_score, _ratings, 200
+            _value(stats.raw_agreement),
+            sklearn.accuracy_score,
+            _ratings,
+            200,
         ),
     ),
     _kappas("equal", None),
@@ -97,7 +113,7 @@ REFERENCES = [
         "SciPy `pearsonr`",
         ROUNDING,
         of_cases(
-            lambda x, y: stats.pearson(x, y).value,
+            _value(stats.pearson),
             lambda x, y: scipy.pearsonr(x, y)[0],
             _ratings,
             200,
@@ -121,7 +137,7 @@ REFERENCES = [
         "SciPy `spearmanr`",
         ROUNDING,
         of_cases(
-            lambda x, y: stats.spearman(x, y).value,
+            _value(stats.spearman),
             lambda x, y: scipy.spearmanr(x, y)[0],
             _ratings,
             200,
@@ -132,7 +148,7 @@ REFERENCES = [
         "SciPy `kendalltau`",
         ROUNDING,
         of_cases(
-            lambda x, y: stats.kendall_tau_b(x, y).value,
+            _value(stats.kendall_tau_b),
             lambda x, y: scipy.kendalltau(x, y)[0],
             _ratings,
             200,

@@ -194,14 +194,14 @@ ODD_INPUTS = [
         "scikit-learn `cohen_kappa_score`",
         "both raters give 1 to every item",
         lambda: sklearn.cohen_kappa_score([1, 1], [1, 1]),
-        lambda: stats.cohen_kappa([1, 1], [1, 1]).reason,
+        lambda: stats.cohen_kappa(np.array([[1, 1], [1, 1]])).reason,
         "no value either, with the reason in words",
     ),
     OddInput(
         "SciPy `spearmanr`",
         "a rater who gives 1 to every item",
         lambda: scipy.spearmanr([1, 1, 1], [1, 2, 3])[0],
-        lambda: stats.spearman([1, 1, 1], [1, 2, 3]).reason,
+        lambda: stats.spearman(np.array([[1, 1], [1, 2], [1, 3]])).reason,
         "no value either, with the reason in words",
     ),
 ]

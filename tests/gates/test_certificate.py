@@ -1,11 +1,12 @@
 """`certificate`: what a certificate says of a judge."""
 
+import numpy as np
 import pytest
 
 from ragbench.gates.certificate import Certificate
 from ragbench.records.certificate import AgreementFound
 from ragbench.records.codec import from_json
-from ragbench.stats import cohen_kappa
+from ragbench.stats import cohen_kappa, mean_agreement
 
 
 def decide_kappa(kappa, least, *, decide=None):
@@ -33,7 +34,7 @@ def test_certificate(value, interval, decide, verdict):
 
 
 def test_the_kappa_of_constant_labels_says_why_it_is_none():
-    agreement = cohen_kappa([1, 1, 1, 1], [1, 1, 1, 1]).to_dict()
+    agreement = mean_agreement(cohen_kappa, [np.ones((4, 2))], "nominal").to_dict()
     found = decide_kappa(from_json(AgreementFound, agreement), 0.6)
 
     assert found.verdict == "undecided"

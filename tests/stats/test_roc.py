@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from ragbench.stats.correlation import roc_area, roc_auc
+from ragbench.stats.agreement import mean_agreement
+from ragbench.stats.correlation import roc_auc
 from tests.stats.strategies import FEW
 
 items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_size=2, max_size=30)
@@ -18,17 +19,18 @@ def test_agrees_with_scikit_learn(items):
     scores, good = np.array(items, float).T
     assume(0 < good.sum() < len(good))
 
-    assert roc_auc(scores, good).value == pytest.approx(roc_auc_score(good, scores), abs=1e-12)
+    ours = roc_auc(np.column_stack((scores, good))).value
+    assert ours == pytest.approx(roc_auc_score(good, scores), abs=1e-12)
 
 
 @given(items)
 @settings(max_examples=30)
 def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
     table = np.array(items, float)
-    found = roc_area(table)
+    found = roc_auc(table)
     assume(not np.isnan(found.value))
 
-    again = [roc_area(np.delete(table, row, axis=0)).value for row in range(len(table))]
+    again = [roc_auc(np.delete(table, row, axis=0)).value for row in range(len(table))]
 
     np.testing.assert_allclose(found.without, again, atol=1e-12)
 
@@ -43,14 +45,17 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
     ],
 )
 def test_hand_worked(scores, good, expected):
-    assert roc_auc(scores, good).value == expected
+    assert roc_auc(np.column_stack((scores, good))).value == expected
 
 
 @given(items)
 @settings(max_examples=30)
 def test_turning_the_score_round_mirrors_it(items):
     scores, good = np.array(items, float).T
-    one, other = roc_auc(scores, good), roc_auc(-scores, good)
+    one, other = (
+        mean_agreement(roc_auc, [np.column_stack((s, good))], "ordinal", span=(0.0, 1.0))
+        for s in (scores, -scores)
+    )
     assume(one.rule != "undefined")
 
     assert other.value == pytest.approx(1 - one.value, abs=1e-12)
