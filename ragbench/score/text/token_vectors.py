@@ -41,7 +41,8 @@ class EncodedTexts:
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
         new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
-        return {text: new_tokens.get(text) or self._tokens[text] for text in texts}
+        # by membership: the tokens of an empty text may be empty, and so count as False
+        return {t: new_tokens[t] if t in new_tokens else self._tokens[t] for t in texts}
 
     def blocks(
         self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]

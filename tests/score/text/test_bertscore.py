@@ -14,7 +14,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.score.text.token_vectors import EncodedTexts
-from tests.models import build_tiny_bert
+from tests.models import build_tiny_bert, build_tiny_gpt
 from tests.score.text.scoring import score_texts
 
 PAIRS = [
@@ -196,6 +196,13 @@ def test_a_folder_named_after_another_model_is_what_its_configuration_says(tmp_p
 
     named = rb.bertscore(["the cat"], ["a dog"], model=str(folder), num_layers=2)
     assert named == rb.bertscore(["the cat"], ["a dog"], model=tiny_bert, num_layers=2)
+
+
+def test_an_empty_text_scores_0_with_a_model_without_start_and_end_tokens(tmp_path):
+    scorer = rb.BERTScorer(build_tiny_gpt(tmp_path / "gpt"), num_layers=1, device="cpu")
+
+    scores = scorer.score(["", "io", "io"], ["io", "", "io"])
+    assert_equal(scores, [[0, 0, 0], [0, 0, 0], [1, 1, 1]])
 
 
 def test_threads_may_share_a_scorer(tiny_bert):
