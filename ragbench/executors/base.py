@@ -220,8 +220,9 @@ class Executor(ABC):
         Blocks are taken from the iterable when a worker is about to be free; empty ones are left
         out. When a worker ends, the blocks under way are computed again one by one, and a block
         that ends its worker again is lost. A result is a list with a value per item; without blocks
-        nothing is started. Until the iterator has ended or is closed, another `map` waits: two in
-        one thread block for ever.
+        nothing is started. The caller has checked that there are workers: without any, nothing is
+        yielded. Until the iterator has ended or is closed, another `map` waits: two in one thread
+        block for ever.
 
         Raises:
             AdapterError: The component refuses its options or facts, returns the wrong number of
@@ -261,7 +262,7 @@ class Executor(ABC):
         size: int,
         advance: Callable[[int], None] = lambda n: None,
     ) -> list[Any]:
-        """Return a result for each item, in order; empty without items.
+        """Return a result for each item, in order; empty without items, and without workers.
 
         Args:
             task: Component and function that compute a block.

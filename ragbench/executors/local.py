@@ -52,7 +52,8 @@ class Local(Executor):
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
         """Start `compute` of a block in a process; a `RuntimeError` after `close`.
 
-        The first block starts the processes. The future of a broken pool raises.
+        The first block starts the processes: ValueError for an executor without workers. The future
+        of a broken pool raises.
         """
         if self._closed:
             raise RuntimeError("the workers were ended")
@@ -176,6 +177,6 @@ def _print_output(reader: Connection) -> None:
 
 
 def _signal_name(number: int) -> str:
-    """Return the name of a signal, such as `SIGKILL`, or `signal 34` for one without a name."""
+    """Return the name of a signal, such as `SIGKILL`, or `signal 35` for one without a name."""
     names = {signal.value: signal.name for signal in signal.Signals}  # some have no name
     return names.get(number, f"signal {number}")

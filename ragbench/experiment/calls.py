@@ -88,7 +88,7 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield row and outcome of each item without a value.
+    """Yield row and outcome of each item without a value, pending ones included.
 
     In the order of the rows; nothing for outcomes of a run file.
     """
@@ -108,7 +108,7 @@ class Calls:
     Attributes:
         owner: Name of the component in messages: `retriever 'mine'`.
         timeout: Seconds that one call may take; None sets no limit.
-        concurrency: Number of calls that run side by side.
+        concurrency: Number of calls that run side by side, at least 1.
         retries: Number of further tries after an error that may be temporary, within `timeout`.
         refused: Function that returns the reason why no more calls are allowed; None if they are.
         reached: Whether calls reached a server, which they add to: {False} if all of them met a

@@ -291,7 +291,7 @@ class RunReader:
         """Return the cluster of each query of `ids`; None if the run has no clusters.
 
         A query without the metadata is a cluster of its own. DataError if all queries lack the
-        metadata of the clusters, or the file is damaged.
+        metadata of the clusters, also for no `ids`, or the file is damaged.
         """
         if (path := self.summary.cluster) is None:
             return None

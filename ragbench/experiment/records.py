@@ -371,9 +371,9 @@ _CAUSES_OF_DATA = (
 def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> ScoreColumn:
     """Return the column with NaN and a cause in the rows where the system failed.
 
-    `failed` has the outcome of each such row, as `without_value` yields them. A row whose cause
-    lies in the data keeps it: the score would not apply to any output. The column itself is not
-    changed; without such rows it is returned as it is.
+    `failed` has the outcome of each such row, as `without_value` yields them; none may be pending.
+    A row whose cause lies in the data keeps it: the score would not apply to any output. The column
+    itself is not changed; without such rows it is returned as it is.
     """
     failed = {row: f for row, f in failed.items() if column.causes[row] not in _CAUSES_OF_DATA}
     if not failed:
@@ -396,7 +396,8 @@ def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
 def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
     """Split a column of all samples, one sample after the other, into a column per sample.
 
-    The length of the column is a multiple of `samples`. One sample returns the column itself.
+    The length of the column is a multiple of `samples`, above 0. One sample returns the column
+    itself.
     """
     if samples == 1:
         return [column]

@@ -133,7 +133,8 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 
     Latencies of stored items count too: they are those of the run that made the calls. The median
     and the 95th percentile are in milliseconds, rounded to 0.001. Throughput is in queries per
-    second, for as many calls side by side as the config allows, whatever the wall time was.
+    second, for as many calls side by side as the config allows (one for a live object), whatever
+    the wall time was; None if all latencies are 0.
     """
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]

@@ -100,7 +100,7 @@ def write_options(options: Mapping[str, Any]) -> str:
     """Return options in parentheses, as `read_options` reads them; empty for no options.
 
     Texts with commas, parentheses, quotes or spaces come in double quotes; the order stays. A text
-    with double quotes inside cannot be read back.
+    with double quotes inside, and a list, cannot be read back.
 
     Example:
         >>> write_options({"model": "my models/a", "idf": True})

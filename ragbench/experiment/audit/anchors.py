@@ -128,7 +128,10 @@ def _anchor_elsewhere(label: GoldQuote, document: Document, place: tuple[int, in
 def _anchor_at(
     status: str, document: Document, place: tuple[int, int], label: GoldQuote
 ) -> QuoteAnchor:
-    """Return the anchor of a quote at one place in a document."""
+    """Return the anchor of a quote at one place in a document, with this status.
+
+    The finding has the positions only for a label with a place.
+    """
     span = Span(document.id, *place, label.text)
     finding = f"stands in {document.id}"
     if label.place is not None:
@@ -169,8 +172,8 @@ class _QuoteSearch:
     def anchor(self, label: GoldQuote) -> QuoteAnchor:
         """Return the anchor of a label whose own document lacks its quote.
 
-        The status is `moved` if one document has it once, `gone` if none has it or its parts, or it
-        has fewer than four words, and else `split`.
+        The status is `moved` if one document has it (once, for a label with a place), `gone` if
+        none has it or its parts, or it has fewer than four words, and else `split`.
         """
         words = unicode_words(label.text)
         # this also guards `inner[0]`, which a quote of one word does not have

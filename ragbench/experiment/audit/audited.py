@@ -65,8 +65,9 @@ class AuditedSet:
     ) -> Finding:
         """Return a finding on a query, or on all queries for None.
 
-        Without `place`, its place is that of the judgement of `document`, or else of the query. A
-        `kind` that is no key of `FINDING_KINDS` raises KeyError.
+        Without `place`, its place is that of the judgement of `document`, or else of the query; for
+        all queries it is `test set`, whatever `place` is. A `kind` that is no key of
+        `FINDING_KINDS` raises KeyError.
         """
         name = None if query is None else query.id
         if name is None:

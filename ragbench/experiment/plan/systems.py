@@ -237,6 +237,8 @@ def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
 def n_distractors(control: str | None) -> int:
     """Return the number of distractors of a control; 0 for a control without, and for None.
 
+    `distractors` must have a number: ValueError for the word alone.
+
     Example:
         >>> n_distractors("distractors=3"), n_distractors("no_context")
         (3, 0)

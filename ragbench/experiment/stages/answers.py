@@ -406,7 +406,7 @@ class Generate(AnswerQueries):
         """Return the relevant documents of the query at `row` among distractors; None without any.
 
         Distractors are the best hits that are not relevant, then documents of the corpus at random.
-        A hit that is a chunk of a relevant document is no distractor.
+        A hit that is a chunk of a relevant document is no distractor. None without a corpus too.
         """
         plan, query = self.plan, self.plan.queries[row]
         gold, corpus, n = self._relevant(query), plan.collection.documents, self._n_distractors
@@ -515,8 +515,8 @@ class Generate(AnswerQueries):
     ) -> Estimate | None:
         """Estimate the cost of the pending answers; None for generators whose prompts are unknown.
 
-        Passages that are not retrieved yet are replaced by others of the corpus. 0 if none is
-        pending.
+        `contexts` has the passages of each query, and `outcomes` are those of `Answers`. Passages
+        that are not retrieved yet are replaced by others of the corpus. 0 if none is pending.
         """
         generator, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(generator, ChatGenerator):

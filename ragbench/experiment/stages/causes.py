@@ -480,7 +480,7 @@ def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> D
 
     By the column of the config; else by the share of gold words in the answers, of several samples
     in at least half of them. None where neither has a value. A named measure without a value gives
-    None with a reason.
+    None with a reason. The caller has checked that an answer did not fail.
     """
     rules = system.gold.rules.right
     decision, how = _reaches(column, row, rules.min)

@@ -156,7 +156,7 @@ def rank_outcomes(
         name: Name of the system, for messages.
         retriever: Retriever, whose scores or whose order rank the hits.
         queries: The n queries.
-        outcomes: Outcome of each query; those without hits are not in the run.
+        outcomes: Outcome of each query; failed ones are not in the run, empty ones are.
         corpus: Documents, to count hits that it lacks; None if hits have other ids.
         top_k: Number of hits that a shorter list gets a warning for; None gives none.
         own_notes: Notes of the retriever; None takes those of `retriever`.

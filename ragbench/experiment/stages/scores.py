@@ -182,7 +182,7 @@ class ScoreRanking(StoredStage):
         passages lack a text, there is one warning.
 
         Raises:
-            DataError: No passage that a measure reads has a text.
+            DataError: There are passages that a measure reads, and none of them has a text.
         """
         plan, ranking, warnings = self.plan, self._ranking, tuple[str, ...]()
         order, rules, passages = self._order, plan.config.metrics.retrieval, []

@@ -178,7 +178,8 @@ def code_of(cls: Any) -> str:
 def code_in(*packages: str) -> str:
     """Return a hash of all modules and word lists of packages, for results that no class computes.
 
-    Raises ImportError for an unknown package. Cached for the process.
+    Raises ImportError for an unknown package, and AttributeError for a module that is no package.
+    Cached for the process.
     """
     folders = [Path(place) for name in packages for place in import_module(name).__path__]
     files = [path for folder in folders for path in sorted(folder.rglob("*"))]
@@ -363,7 +364,7 @@ def write_column(column: ScoreColumn) -> Stored:
 def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     """Return a column of scores; raise `ValueError` if values and causes differ in number.
 
-    Also for bad base64; KeyError for a missing key, TypeError for another type.
+    Also for bad base64; KeyError for a missing key, TypeError or AttributeError for another type.
     """
     values = np.frombuffer(b64decode(stored["values"], validate=True), "<f8").astype(np.float64)
     causes = np.frombuffer(b64decode(stored["causes"], validate=True), np.uint8).copy()
@@ -501,7 +502,7 @@ def _plain(value: object) -> Json:
     """Return a value as JSON; the parts that JSON lacks as text.
 
     A value that is nested too deep, or contains itself, is replaced by a note; of a mapping, each
-    value by itself.
+    value by itself. Keys become texts; those that are neither texts nor numbers are left out.
     """
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)

@@ -32,7 +32,7 @@ class CitedSentence(NamedTuple):
 
     Attributes:
         text: The sentence.
-        cited: Cited numbers from 1, in order; a number may have no passage.
+        cited: Cited numbers in order, 1 for the first passage; a number may have no passage, as 0.
     """
 
     text: str
@@ -43,8 +43,9 @@ def cited_sentences(text: str) -> list[CitedSentence]:
     """Split a text into sentences with the passage numbers that each cites.
 
     A marker may stand before or after the full stop: markers at the start of a sentence belong to
-    the sentence before. Sentences of markers alone are dropped; an empty text has no sentence. In
-    the order of the text; numbers are those of the text, not checked.
+    the sentence before, or to the first one if there is none before. Sentences of markers alone are
+    dropped; an empty text has no sentence. In the order of the text; numbers are those of the text,
+    not checked.
 
     Example:
         >>> [tuple(sentence) for sentence in cited_sentences("It is red [3, 1]. It is old.")]
@@ -64,7 +65,8 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 def markers(text: str) -> list[int]:
     """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three.
 
-    A falling range such as `[3-1]` cites nothing; an empty list without markers.
+    A falling range such as `[3-1]` cites nothing, nor does a number of four digits, as a year;
+    `[0]` cites 0. An empty list without markers.
     """
     numbers: list[int] = []
     for marker in _MARKER.finditer(text):

@@ -61,10 +61,11 @@ def check_exponent(owner: str, grade: int) -> None:
 def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, float]:
     """Return grade -> gain from a text `{grade:gain,...}`; empty for None.
 
-    Spaces do not count.
+    Spaces do not count; `owner` is the measure, for messages.
 
     Raises:
-        OptionError: The text has another form or a negative gain, or `gain` is not linear.
+        OptionError: The text has another form, as without any pair, a grade twice, or a gain that
+            is negative or infinite; or `gain` is not linear.
 
     Example:
         >>> read_gains("ndcg", "{1:3.5,2:9}")

@@ -70,7 +70,8 @@ class GoldPassages:
         """Return the ids of the gold passages that a retrieved one matches, in judgement order.
 
         It matches if it contains the share `overlap` of the gold words, or if it is a part of the
-        gold text itself, word by word. An empty passage matches none. No match gives an empty list.
+        gold text itself, word by word. A passage without a word of the gold never matches, as an
+        empty one. No match gives an empty list.
         """
         # by the index: only gold passages that share a word are visited
         shared: Counter[str] = Counter()

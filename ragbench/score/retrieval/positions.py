@@ -38,7 +38,8 @@ class SortedLists:
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
         """Return the lists sorted by falling score; O(n) if they are sorted already.
 
-        `starts` has shape (n + 1,): the first row of each query. The input is not changed.
+        `starts` has shape (n + 1,): the first row of each query. The input is not changed. The
+        caller has checked that no score is NaN.
         """
         rises = _within_lists(scores[1:] > scores[:-1], starts)
         if not rises.any():
@@ -126,7 +127,8 @@ class SortedLists:
 def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool_]:
     """Return the marks without those at the last score of each list, whose successor is foreign.
 
-    They are changed in place.
+    There is a mark for each score but the last one of all; they are changed in place. `starts` has
+    the first place of each list, and the end of the last one.
     """
     borders = starts[1:-1]
     # empty lists at either end have a border without a pair of neighbours
@@ -137,8 +139,8 @@ def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
     """Return the order that sorts each query by falling score, ties in any order.
 
-    `rises` marks each score, except the last, whose successor in its query is higher. A row for
-    each place.
+    `rises` marks each score, except the last, whose successor in its query is higher. `starts` has
+    shape (n + 1,), as in `SortedLists`. A row for each place.
     """
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))

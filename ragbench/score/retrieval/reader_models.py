@@ -97,8 +97,8 @@ def expect_at_first_hit(
 
     The first hit stands in the first tie group that holds one; of its m documents, r are hits, and
     each place in turn has the hits by chance r / m, r / (m - 1), ... of what is left. A first hit
-    beyond rank k is worth nothing, None for no such limit; a query without one has 0. Shape (n,);
-    `worth` gets an array of ranks from 1.
+    beyond rank k is worth nothing, None for no such limit; a query without one has 0. A hit has a
+    grade of `rel` or above. Shape (n,); `worth` gets an array of ranks from 1.
 
     References:
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently

@@ -336,9 +336,10 @@ def score_passages(
 
     A query without a gold answer or gold span gets no value, nor does one with a passage up to the
     cut-off that is not placed. `missing` are the positions of the queries that the run lacks, from
-    0: with missing=skip they have no value, else they score as they stand in `retrieved`. The rules
-    `no_relevant` and `judged_only` have no effect. Columns are in the order of the measures, an
-    empty list without any; the measures must read the kind of `retrieved`.
+    0: with missing=skip they have no value, else they score as they stand in `retrieved`. A query
+    without gold keeps that cause. The rules `no_relevant` and `judged_only` have no effect. Columns
+    are in the order of the measures, an empty list without any; the measures must read the kind of
+    `retrieved`.
 
     Raises:
         OptionError: A measure cannot average over ties, or its tokenizer is unknown.

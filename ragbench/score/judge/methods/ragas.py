@@ -133,8 +133,7 @@ async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
     """Return the share of the answer's statements that are wrong and in a relevant passage.
 
     The verdict has it as score; the reference says which statements are wrong. CallFailure if a
-    request failed. `not_applicable` if
-    answer or reference has no statement.
+    request failed. `not_applicable` if answer or reference has no statement.
     """
     gold = await _statements(vote, reference)
     statements = await _statements(vote, vote.item.answer or "")
