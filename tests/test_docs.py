@@ -239,7 +239,7 @@ def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatc
     run_cell(code, "comparing.md", names)
 
     assert printed[3].startswith(shown)
-    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[7]
+    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[-1]
     assert "ndcg@10 of quickstart over 2 runs, oldest first\nsystem  trend  first" in printed[4]
     found = names["found"]
     assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")

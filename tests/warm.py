@@ -16,6 +16,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -121,13 +122,18 @@ class Process:
 class Warm:
     """A server of processes, which ends with this object."""
 
-    def __init__(self, folder: Path, imports: str = "ragbench.cli") -> None:
+    def __init__(
+        self, folder: Path, imports: str = "ragbench.cli", modules: Sequence[str] = RUN
+    ) -> None:
         self.folder = folder
         """Where the program `ragbench` lies, to be put before all others of `PATH`."""
         self._address = str(folder / "socket")
         self.write_program(folder / "ragbench", PROGRAM)
         self._server = subprocess.Popen(
-            [sys.executable, "-c", f"import {imports}, tests.warm as w; w.serve()", self._address],
+            [
+                *(sys.executable, "-c", f"import {imports}, tests.warm as w; w.serve()"),
+                *(self._address, *modules),
+            ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -199,7 +205,7 @@ def serve() -> None:
         if page := sys.modules.get("ragbench.report.page.html"):
             page._template("page")  # to compile it takes as long as all else of a small run
 
-    learn(RUN)
+    learn(sys.argv[2:])
     os.fsync, sqlite3.connect = quick_disk.fsync, quick_disk.connect
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
