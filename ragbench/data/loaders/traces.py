@@ -97,17 +97,18 @@ class TraceSet:
         turns: list[Turn] = []
         for start, earlier in sorted(timed, key=lambda pair: pair[0]):
             # strictly before: the trace itself is in its session, and ends the turns
-            if start < trace.start and earlier.answer is not None:
-                texts = tuple(passage.full_text for passage in earlier.passages or ())
+            answered = earlier.answered
+            if start < trace.start and answered.answer is not None:
+                texts = tuple(passage.full_text for passage in answered.contexts or ())
                 turns.append(Turn("user", earlier.question))
-                turns.append(Turn("assistant", earlier.answer, texts))
+                turns.append(Turn("assistant", answered.answer, texts))
         return tuple(turns)
 
     @property
     def queries(self) -> list[Query]:
         """Question of each clear trace, in order, under the id of the trace; [] without any."""
         return [
-            Query(_id(trace), trace.question, _metadata(trace), self.turns[trace.id])
+            Query(trace.answered.query_id, trace.question, _metadata(trace), self.turns[trace.id])
             for trace in self.traces
         ]
 
@@ -123,23 +124,11 @@ class TraceSet:
         Raises:
             ValueError: There are no traces.
         """
+        answers = [trace.answered for trace in self.traces]
         # if no trace has a tool call, the tool may not record them: unknown, not none
-        has_tools = any(trace.tool_calls for trace in self.traces)
-        systems = {
-            DEFAULT_SYSTEM: [
-                Answered(
-                    _id(trace),
-                    trace.answer,
-                    trace.passages,
-                    trace.queries,
-                    trace.tool_calls if has_tools else None,
-                    error=trace.error,
-                    usage=trace.usage,
-                    latency_ms=trace.latency_ms,
-                )
-                for trace in self.traces
-            ]
-        }
+        if not any(answer.tool_calls for answer in answers):
+            answers = [replace(answer, tool_calls=None) for answer in answers]
+        systems = {DEFAULT_SYSTEM: answers}
         n_hops = max(len(trace.retrievals) for trace in self.traces)
         is_single = n_hops < 2 and not any(trace.is_reranked for trace in self.traces)
         if hops == "joined" or is_single:
@@ -147,9 +136,9 @@ class TraceSet:
         # number 0 is the union of all hops
         for hop in range(n_hops + 1):
             name = f"{DEFAULT_SYSTEM}-hop-{hop}" if hop else f"{DEFAULT_SYSTEM}-union"
-            answers = (_answer_of_hop(trace, hop) for trace in self.traces)
+            of_hop = (_answer_of_hop(trace, hop) for trace in self.traces)
             # traces with fewer retrievals have no answer of this hop
-            systems[name] = [answer for answer in answers if answer is not None]
+            systems[name] = [answer for answer in of_hop if answer is not None]
         return systems
 
     def notes(self) -> list[str]:
@@ -173,7 +162,8 @@ class TraceSet:
             sessions = {trace.session for trace in later if trace.session and not trace.turns}
             suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
             notes.append(f"{counted(len(later), 'question')} after earlier turns{suffix}")
-        errors = Counter(trace.error for trace in self.traces if trace.error is not None)
+        failures = (trace.answered.error for trace in self.traces)
+        errors = Counter(error for error in failures if error is not None)
         for error, number in errors.most_common(_LISTED):
             notes.append(f"failed calls: {number}: {error}")
         if renamed := sum(trace.renamed for trace in self.traces):
@@ -226,21 +216,17 @@ def _counts(label: str, counts: Counter[str]) -> list[str]:
     return [f"{label}: {names}"] if names else []
 
 
-def _id(trace: TraceRoles) -> str:
-    """Return the id of a trace as a query id, without white space."""
-    return rows.encode_spaces(trace.id)
-
-
 def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
     """Return the passages of one retrieval as an answer without text; hop 0 is all retrievals.
 
     A failed trace has these passages too. With fewer retrievals, or without any for hop 0, it is
     the error of a trace that failed, and None for another one.
     """
+    query, error = trace.answered.query_id, trace.answered.error
     if 0 < len(trace.retrievals) >= hop:
         documents = trace.retrievals[hop - 1].documents if hop else trace.union
-        return Answered(_id(trace), None, documents)
-    return None if trace.error is None else Answered(_id(trace), error=trace.error)
+        return Answered(query, None, documents)
+    return None if error is None else Answered(query, error=error)
 
 
 def _metadata(trace: TraceRoles) -> dict[str, Json]:
@@ -269,12 +255,13 @@ def _parts(trace: TraceRoles) -> dict[str, Json]:
     `answer`.
     """
     hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
+    answer, passages, error = trace.answered.answer, trace.answered.contexts, trace.answered.error
     return {
         "trace": trace.id,
         "question": trace.question,
         "retrievals": hops,
-        "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
-        **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
+        "contexts": None if passages is None else [d.full_text for d in passages],
+        **({"answer": answer} if error is None else {"failed": error}),
     }
 
 

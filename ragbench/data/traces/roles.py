@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from ragbench.data.files.rows import encode_spaces
 from ragbench.data.traces import values
 from ragbench.data.traces.spans import Kind, TraceSpan, Tree
-from ragbench.types import Document, ToolCall, Turn, Usage
+from ragbench.types import Answered, Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
 
 _NO_QUESTION = "its input does not say what the question is"
@@ -62,8 +63,9 @@ class TraceRoles:
     """Roles of the spans of one trace, as `read_trace` returns them.
 
     Attributes:
-        answer: The answer; None if the call failed.
-        error: Reason of a failed call; None for one that succeeded.
+        answered: The answer with its passages, tool calls, tokens and time. The passages are those
+            after reranking if there is a reranker, None without retrievals and rerankers; queries
+            are those of the retrievals that differ from the question.
         turns: Earlier turns in the input of the trace.
         session: Id of the conversation; None without one.
         start: Start of the root span, else of the first span with a time, in seconds since 1970;
@@ -71,36 +73,24 @@ class TraceRoles:
         retrievals: Outermost retrievers, in order of time; in that of the file if a span of the
             trace has no time.
         union: Passages of all retrievals, each once, in the order of the retrievals.
-        passages: Passages behind the answer: after reranking if there is a reranker. None without
-            retrievals and rerankers.
         renamed: Number of passages with the id of another passage but another text.
-        queries: Queries of the retrievers that differ from the question.
         models: Names of the models that were called, sorted.
         id: Id of the trace.
         question: Text of the question.
         is_reranked: True if a reranker that did not fail orders the passages.
-        tool_calls: Calls of outermost tools, in the order of `retrievals`.
-        usage: Tokens and cost in USD of the model calls; parts without a record are None.
-        latency_ms: Duration of the root span in milliseconds; None if unknown.
         metadata: Metadata of the root span.
     """
 
     id: str
     question: str
-    answer: str | None
-    error: str | None
+    answered: Answered
     turns: tuple[Turn, ...]
     session: str | None
     start: float | None
     retrievals: list[Retrieval]
     union: list[Document]
-    passages: list[Document] | None
     is_reranked: bool
     renamed: int
-    queries: list[str]
-    tool_calls: tuple[ToolCall, ...]
-    usage: Usage
-    latency_ms: float | None
     models: list[str]
     metadata: Tree
 
@@ -146,22 +136,25 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
     return TraceRoles(
         id=root.trace,
         question=question,
-        # the output of a failed application is not its answer
-        answer=None if root.error is not None else answer,
-        error=error if answer is None or root.error is not None else None,
+        answered=Answered(
+            encode_spaces(root.trace),
+            # the output of a failed application is not its answer
+            None if root.error is not None else answer,
+            # None if no retrieval was recorded, which differs from one without passages
+            passages if retrievals or reranked is not None else None,
+            [query for query in queries if query is not None and query != question],
+            tuple(map(_tool_call, tree.outermost("tool"))),
+            error=error if answer is None or root.error is not None else None,
+            usage=add_usage(call.usage for call in calls) if calls else Usage(),
+            latency_ms=root.latency_ms,
+        ),
         turns=turns,
         session=next((span.session for span in (root, *tree.spans) if span.session), None),
         start=next((span.start for span in (root, *tree.spans) if span.start is not None), None),
         retrievals=retrievals,
         union=union,
-        # None if no retrieval was recorded, which differs from one without passages
-        passages=passages if retrievals or reranked is not None else None,
         is_reranked=reranked is not None,
         renamed=renamed,
-        queries=[query for query in queries if query is not None and query != question],
-        tool_calls=tuple(map(_tool_call, tree.outermost("tool"))),
-        usage=add_usage(call.usage for call in calls) if calls else Usage(),
-        latency_ms=root.latency_ms,
         models=sorted({span.model for span in tree.spans if span.kind == "llm" and span.model}),
         metadata=root.metadata,
     )
