@@ -16,6 +16,7 @@ from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
 from ragbench.experiment.plan.groups import answerable_questions, clusters_by
@@ -24,7 +25,6 @@ from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
-from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.records.causes import CAUSE_CHANGES, AnswerCause
 from ragbench.records.fixes import FixList, RemainingLoss
 from ragbench.records.manifest import QuestionRow, TextRow
@@ -70,18 +70,13 @@ class RunReader:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """Config as the run resolved it; DataError if it cannot be read."""
-        path = self.folder / "config.yaml"
-        try:
-            config = load_yaml(path.read_text("utf-8"), typed=True)
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-        except (YamlError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot be read: {error}", file=path) from error
-        if not isinstance(config, dict) or not all(
+        config = read_config(self.folder, typed=True)
+        if not all(
             isinstance(block, dict) and all(isinstance(entry, dict) for entry in block.values())
             for block in (config.get(name) or {} for name in ("retrievers", "generators"))
         ):
-            raise DataError("not a config", file=path, allowed="what ragbench run writes")
+            path, allowed = self.folder / CONFIG_FILE, "what ragbench run writes"
+            raise DataError("not a config", file=path, allowed=allowed)
         return config
 
     def block(self, *keys: str) -> Mapping[str, Any]:
@@ -104,7 +99,7 @@ class RunReader:
         try:
             check_values(".".join(keys), declared, values)
         except OptionError as error:
-            raise DataError(str(error), file=self.folder / "config.yaml") from error
+            raise DataError(str(error), file=self.folder / CONFIG_FILE) from error
         return values
 
     @cached_property
@@ -194,7 +189,7 @@ class RunReader:
         for name in self.block("generators"):
             number = self.block("generators", name).get("passages", DEFAULT_READ)
             if not isinstance(number, int):
-                path, place = self.folder / "config.yaml", f"generators.{name}.passages"
+                path, place = self.folder / CONFIG_FILE, f"generators.{name}.passages"
                 raise DataError(shown(number), file=path, record=place, allowed="a whole number")
             numbers[name] = number
         return numbers

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ragbench.data.runs.run_folder import LATEST, check_links, read_manifest, read_summary
 from ragbench.errors import DataError
@@ -197,15 +198,15 @@ def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> 
     )
 
 
-def read_config(folder: Path) -> dict[str, object]:
-    """Return the resolved config of a run folder.
+def read_config(folder: Path, *, typed: bool = False) -> dict[str, Any]:
+    """Return the resolved config of a run folder; scalars are texts unless `typed`.
 
     Raises:
         DataError: The file is missing, cannot be read, or is no mapping in YAML.
     """
     path = folder / CONFIG_FILE
     try:
-        config = load_yaml(path.read_text(encoding="utf-8"))
+        config = load_yaml(path.read_text(encoding="utf-8"), typed=typed)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except ValueError as error:
