@@ -16,38 +16,16 @@ from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
-from ragbench.score.judge.base import Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.signature import Signature
-from ragbench.types.conversation import Json, ToolCall
+from ragbench.types.conversation import Json
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
 # System and query id, which identify an answer.
 Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedAnswer:
-    """Answer of a system to one query, as the judge read it.
-
-    Attributes:
-        answer: Text of the answer; None if the system gives only passages or queries.
-        contexts: Passages as title and text, best first; empty if there are none.
-        queries: Queries that the system formulated; empty if there are none.
-        tool_calls: Tools that the system called; None if that is unknown.
-    """
-
-    answer: str | None
-    contexts: tuple[str, ...]
-    queries: tuple[str, ...] = ()
-    tool_calls: tuple[ToolCall, ...] | None = None
-
-    @property
-    def judged(self) -> tuple[str, ...]:
-        """Texts that identify the answer: its text, or else its passages and queries."""
-        return (self.answer,) if self.answer is not None else (*self.contexts, *self.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +68,9 @@ class JudgedRun:
         systems: Judged systems, in the order of the run.
         against: System -> its baseline; systems without a judged baseline are absent.
         data: Fingerprints of the data set.
-        answers: (system, query id) -> answer, for all stored answers of judged systems and for all
-            verdicts; an answer that is not stored has the text None and no passages.
+        answers: (system, query id) -> answer with its passages, queries and tool calls, for all
+            stored answers of judged systems and for all verdicts; an answer that is not stored has
+            none of these. Questions and references are not in a run folder.
         scores: Scores of the judges, by name.
     """
 
@@ -101,7 +80,7 @@ class JudgedRun:
     systems: tuple[str, ...]
     against: Mapping[str, str]
     data: Mapping[str, str]
-    answers: Mapping[Key, JudgedAnswer]
+    answers: Mapping[Key, JudgedItem]
     scores: Mapping[str, JudgedScore]
 
     def find_system(self, name: str) -> str | None:
@@ -169,7 +148,7 @@ def read_judged_run(path: Path) -> JudgedRun:
         systems=tuple(rows),
         against=_baselines(summary, rows),
         data=read_manifest(folder).data,
-        answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
+        answers=dict.fromkeys(judged, JudgedItem()) | answers,
         scores=scores,
     )
 
@@ -189,20 +168,24 @@ def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
     return ((entry, row) for entry, row in rows if not row.sample)
 
 
-def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
+def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
     """Yield key and answer of each query of a system; nothing without a file of predictions.
 
     A query without answer, passages and queries is left out. DataError for a wrong line.
     """
     file = _file(folder, "predictions", system)
-    for entry, row in _first_rows(file, PredictionRow) if file.is_file() else ():
-        passages = row.contexts or ()
-        texts = tuple(" ".join(filter(None, (p.title, p.text))) for p in passages)
+    for _, row in _first_rows(file, PredictionRow) if file.is_file() else ():
+        texts = [" ".join(filter(None, (p.title, p.text))) for p in row.contexts or ()]
         if row.answer is not None or texts or row.queries:
-            calls = None
-            if row.tool_calls is not None:
-                calls = tuple(ToolCall(**call) for call in entry.values["tool_calls"])
-            yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries, calls)
+            yield (
+                (system, row.query_id),
+                JudgedItem(
+                    answer=row.answer,
+                    contexts=texts or None,
+                    queries=list(row.queries) or None,
+                    tool_calls=row.tool_calls,
+                ),
+            )
 
 
 def _scores(

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.calibration.judged_run import JudgedAnswer, JudgedRun, JudgedScore, Key
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.sheet import LabelScale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_allowed, nearest
-from ragbench.score.judge.base import Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
 
@@ -354,14 +354,14 @@ def read_ratings(
     scores: dict[str, dict[Key, float]] = {column: {} for column in judges}
     # raters in the order of the columns, also if the first rows have no label of them
     labels = Labels({rater: {} for rater in raters})
-    answers: dict[Key, JudgedAnswer] = {}
+    answers: dict[Key, JudgedItem] = {}
     places: dict[str, Entry] = {}
     for entry in entries:
         system = _name(entry, by_part["system"][0]) if by_part["system"] else ONE_SYSTEM
         key = (system, _name(entry, by_part["query_id"][0]))
         check_unique(f"{key[1]}, {system}", "answer", entry, places)
         text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
-        answers[key] = JudgedAnswer(None if text is None else str(text), ())
+        answers[key] = JudgedItem(answer=None if text is None else str(text))
         # no signature of a draw: a table does not come from a sheet
         labels.rows[key] = ""
         for column in judges:

@@ -363,8 +363,10 @@ def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
 
     It is the letter `a` and hexadecimal digits. A run without this answer raises KeyError.
     """
+    item = run.answers[key]
+    texts = [*(item.contexts or ()), *(item.queries or ())]
     # the letter in front keeps spreadsheets from reading a number
-    return f"a{fingerprint([rubric, *key, *run.answers[key].judged])}"
+    return f"a{fingerprint([rubric, *key, *(texts if item.answer is None else [item.answer])])}"
 
 
 def _units(
@@ -439,9 +441,9 @@ def sheet_rows(
             answer, question = run.answers[key], questions[key[1]]
             parts = {
                 "question": question.text,
-                "contexts": _numbered(answer.contexts),
+                "contexts": _numbered(answer.contexts or ()),
                 "reference": "\n".join(question.references),
-                "queries": _numbered(answer.queries),
+                "queries": _numbered(answer.queries or ()),
             }
             cells = [parts[need] if need in rubric.needs else "" for need in parts]
             head = [item_id(run, rubric.name, key), rubric.name, *cells, answer.answer or ""]

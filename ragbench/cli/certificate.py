@@ -30,7 +30,6 @@ from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeRepo
 from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.report.page.review import write_label_page
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import JudgedItem
 
 Result = TypeVar("Result", JudgeCertificate, ProbeReport)
 
@@ -260,16 +259,13 @@ def _probe_judges(
         keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
         items = {
-            key: JudgedItem(  # the same texts that the judge read in the run
+            key: replace(  # the same texts that the judge read in the run
+                run.answers[key],
                 question=questions[key[1]].text,
-                answer=run.answers[key].answer,
-                contexts=list(run.answers[key].contexts) or None,
                 references=list(questions[key[1]].references),
                 query_id=key[1],
-                queries=list(run.answers[key].queries) or None,
                 nuggets=planned.nuggets_of(key[1]),
                 turns=questions[key[1]].turns,
-                tool_calls=run.answers[key].tool_calls,
             )
             for key in keys
         }

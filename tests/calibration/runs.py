@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from ragbench.calibration.judged_run import JudgedAnswer, JudgedRun, JudgedScore
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels
+from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.rubric import load_rubric
 
 RUBRIC = load_rubric("answer_relevancy")
@@ -22,6 +23,7 @@ def planted(scores, *, answers=None, unscored=None, against=None):
         unscored=unscored or {},
     )
     texts = {key: f"answer of {key[0]} to {key[1]}" for key in scores} | (answers or {})
+    items = {key: JudgedItem(answer=text, contexts=["a passage"]) for key, text in texts.items()}
     return JudgedRun(
         folder=Path("planted"),
         name="planted",
@@ -29,7 +31,7 @@ def planted(scores, *, answers=None, unscored=None, against=None):
         systems=systems,
         against=against or {},
         data={},
-        answers={key: JudgedAnswer(text, ("a passage",)) for key, text in texts.items()},
+        answers=items,
         scores={score.name: score},
     )
 
