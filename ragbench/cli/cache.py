@@ -131,5 +131,6 @@ def _amount(
     # the pattern has the units, so that an unknown unit is a usage error and no KeyError
     match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
     if match is None:
-        raise click.BadParameter(f"found {text!r}, allowed: {examples}", param_hint=option)
+        problem = f"found {text!r}, allowed: a number and its unit, as in {examples}"
+        raise click.BadParameter(problem, param_hint=option)
     return float(match[1]) * units[match[2]]

@@ -538,7 +538,7 @@ def choose_measures(
         return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))
     if not shared:
         listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs)
-        raise DataError(f"no measure in common: {listed}", allowed="runs scored by one measure")
+        raise DataError(f"no measure in common: {listed}", allowed="systems that share a measure")
     return tuple(shared)
 
 

@@ -66,7 +66,8 @@ def open_base(
     if os.path.exists(reference):
         yield read_scored(reference)
         return
-    root = Path(_git(path.absolute().parent, "rev-parse", "--show-toplevel"))
+    absent = f"no such file: {reference}"
+    root = Path(_git(path.absolute().parent, "rev-parse", "--show-toplevel", record=absent))
     commit = _git(root, "merge-base", "--end-of-options", reference, "HEAD")
     name = f"{reference}@{commit[:_SHORT]}"
     with tempfile.TemporaryDirectory(prefix="ragbench-") as folder:
@@ -79,7 +80,7 @@ def open_base(
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
 
 
-def _git(folder: Path, *arguments: str, check: bool = True) -> str:
+def _git(folder: Path, *arguments: str, check: bool = True, record: str = "") -> str:
     """Return the output of a Git command in a folder, without white space around it.
 
     No hook of the user is called. Without `check`, a command may fail.
@@ -99,7 +100,8 @@ def _git(folder: Path, *arguments: str, check: bool = True) -> str:
     if check and done.returncode:
         reason = " ".join(done.stderr.split()) or "no common commit: fetch the whole history"
         allowed = "a run folder, a baseline file, or a Git reference"
-        raise DataError(f"git {arguments[0]}: {reason}", file=folder, allowed=allowed)
+        problem = f"git {arguments[0]}: {reason}"
+        raise DataError(problem, file=folder, record=record, allowed=allowed)
     return done.stdout.strip()
 
 

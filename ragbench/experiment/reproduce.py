@@ -153,7 +153,7 @@ def reproduce(
     manifest = read_manifest(folder)
     if live := manifest.live:
         raise DataError(
-            f"the run had live objects: {', '.join(live)}",
+            f"the run had Python objects, which no file holds: {', '.join(live)}",
             file=folder,
             allowed="a run whose components are all in its config",
         )

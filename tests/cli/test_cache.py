@@ -126,8 +126,8 @@ def test_clear_keeps_replies_unless_asked(cache, quickstart):
     ("arguments", "message"),
     [
         ((), "pass --older-than AGE"),
-        (("--older-than", "30"), "found '30', allowed: 12h, 30d, 8w"),
-        (("--max-size", "big"), "found 'big', allowed: 500M, 2G"),
+        (("--older-than", "30"), "found '30', allowed: a number and its unit, as in 12h, 30d, 8w"),
+        (("--max-size", "big"), "found 'big', allowed: a number and its unit, as in 500M, 2G"),
     ],
 )
 def test_bad_arguments(quickstart, arguments, message):

@@ -46,7 +46,7 @@ def test_live_objects_are_refused(quickstart, repository):
     code, _, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
 
     assert code == 2
-    assert "the run had live objects: mine" in problems
+    assert "the run had Python objects, which no file holds: mine" in problems
 
 
 def test_a_run_folder_that_was_moved_by_itself(after_small_run, quickstart, tmp_path):

@@ -315,7 +315,8 @@ def check_output(experiment: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"cannot write results here: {reason}"
-        raise storage_error(problem, error, file=experiment) from error
+        allowed = "a folder that can be written, as `output`"
+        raise storage_error(problem, error, file=experiment, allowed=allowed) from error
 
 
 def write_run_folder(

@@ -168,7 +168,7 @@ def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
     # to take the first of several judges would spend money on one that the user did not choose
     if rules.fill is None and len(judges) != 1:
         problem = f"{len(judges)} judges, and `fill` does not name the one that reads passages"
-        allowed = "metrics.judge, or metrics.retrieval.fill: {judge: NAME}"
+        allowed = "one judge as metrics.judge, or metrics.retrieval.fill: {judge: NAME}"
         raise DataError(problem, file=config.path, record="metrics", allowed=allowed)
     rules = replace(rules, fill=rules.fill or Fill(judge=next(iter(judges))))
     config = replace(config, metrics=replace(config.metrics, retrieval=rules))

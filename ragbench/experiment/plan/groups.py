@@ -251,7 +251,7 @@ def _values(
             f"no query has {path}",
             file=file,
             record=record,
-            allowed=", ".join(keys) or f"{PREFIX}<key>, and the queries have no metadata",
+            allowed=", ".join(keys) or f"{PREFIX}<key> of queries with metadata; these have none",
             nearest=nearest(path, keys),
         )
     return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
