@@ -35,6 +35,7 @@ else:
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound="Configured")
+S = TypeVar("S", bound="OptionSet")
 
 _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
@@ -182,14 +183,24 @@ class OptionSet:
     """Options of a component, of a gate, or of a block of a config.
 
     A subclass only lists its options: it is a frozen dataclass with keyword-only fields. Their
-    values are not checked on creation. The help of an option is its text under `Attributes:` in
-    the docstring, if `Option` has none.
+    values are not checked on creation. `from_options` picks them out of a larger set. The help of
+    an option is its text under `Attributes:` in the docstring, if `Option` has none.
     """
 
     def __init_subclass__(cls) -> None:
         """Make the subclass a dataclass."""
         super().__init_subclass__()
         dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def from_options(cls: type[S], options: object, **more: Any) -> S:
+        """Return the set with the options of a larger set; those of `more` take precedence.
+
+        Options that `options` lacks keep their default, and its further ones are left out. Values
+        are those that the constructor takes: TypeError for an unknown name in `more`.
+        """
+        names = [field.name for field in dataclasses.fields(cls) if hasattr(options, field.name)]
+        return cls(**{name: getattr(options, name) for name in names} | more)
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:

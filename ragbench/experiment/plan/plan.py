@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from ragbench.comparison.method import IntervalsAndTests, Method
+from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
@@ -274,9 +274,7 @@ def _secret_warning(place: str) -> str:
 
 def method_of(config: ExperimentConfig) -> Method:
     """Return the intervals, tests and clusters that tables and gates of a run compare by."""
-    chosen = config.statistics
-    shared = {field.name: getattr(chosen, field.name) for field in fields(IntervalsAndTests)}
-    return Method(**shared, seed=config.seed, cluster=chosen.cluster)
+    return Method.from_options(config.statistics, seed=config.seed)
 
 
 def _score_names(plan: Plan) -> list[str]:

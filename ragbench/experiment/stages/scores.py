@@ -24,11 +24,10 @@ from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.records.score import RunCounts
-from ragbench.registry import declared_options
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.score_run import Rules, ScoringRules, score_passages, score_run
+from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
@@ -236,8 +235,7 @@ class ScoreRanking(StoredStage):
 
     @property
     def _rules(self) -> Rules:
-        rules = self.plan.config.metrics.retrieval
-        return Rules(**{name: getattr(rules, name) for name in declared_options(ScoringRules)})
+        return Rules.from_options(self.plan.config.metrics.retrieval)
 
     def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
         """Return (column of a stored item, the item).

@@ -77,7 +77,7 @@ class OpenAIJudge(ModelJudge):
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
-            Asking.by(chosen, extra=chosen.extra or {}),
+            Asking.from_options(chosen, extra=chosen.extra or {}),
             limits=chosen.in_batches(chosen),
             prices=chosen.load_prices,
         )
@@ -159,7 +159,7 @@ class LangchainJudge(ModelJudge):
         super().__init__(
             self._chat_model,
             Jury((name,), samples=chosen.samples),
-            Asking.by(chosen, temperature=None),
+            Asking.from_options(chosen, temperature=None),
             limits=chosen,
             prices=chosen.load_prices,
         )

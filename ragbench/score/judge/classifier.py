@@ -259,7 +259,7 @@ class ServedClassifier(ModelJudge, Classifier):
         super().__init__(
             self._clients,
             Jury((model if self._local is None else self._local.model,)),
-            Asking() if self._splitter is None else Asking.by(self._splitter),
+            Asking() if self._splitter is None else Asking.from_options(self._splitter),
             limits=chosen,
             prices=chosen.load_prices,
         )

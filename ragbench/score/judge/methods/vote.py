@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Annotated, Any
 
@@ -53,9 +53,9 @@ class PassageOptions(OptionSet):
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """Options of all requests of a judge, the same for all items, models and samples.
 
-    `Asking.by` reads them from the options of a judge. Besides the attributes below they are
-    `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages` and
-    `window`. OptionError if `language` is more than a name; other values are not checked.
+    `Asking.from_options` reads them from the options of a judge. Besides the attributes below they
+    are `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages`
+    and `window`. OptionError if `language` is more than a name; other values are not checked.
 
     Attributes:
         extra: Further request parameters of the server.
@@ -70,16 +70,6 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         if self.language is not None and not _LANGUAGE.fullmatch(self.language):
             allowed = "the name of a language, such as German, or item"
             raise OptionError("judge", "language", self.language, allowed)
-
-    @classmethod
-    def by(cls, options: object, **more: Any) -> Asking:
-        """Return the request options among the options of a judge; `more` takes precedence.
-
-        Options that it lacks keep their default. TypeError for an unknown name in `more`,
-        OptionError for a language that is more than a name.
-        """
-        names = [option.name for option in fields(cls) if hasattr(options, option.name)]
-        return cls(**{name: getattr(options, name) for name in names} | more)
 
     def request(
         self, model: str, prompt: JudgePrompt, sample: int, top_logprobs: int
