@@ -18,8 +18,8 @@ from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
 Arrival = Literal["together", "then", "cut", "late"]
 """The second copy comes in one packet with the first; before the next request; with its first bytes
 together and the others after the next request; after the next request and before its reply."""
-KINDS = ("http", "async", "sync", "stream")
-"""Clients: `Endpoint`, and `OpenAIChat` over its own client, a synchronous one, and in pieces."""
+KINDS = ("http", "async", "sync")
+"""Clients: `Endpoint`, and `OpenAIChat` over its own client, and over a synchronous one."""
 
 
 class RepeatingServer:
@@ -113,20 +113,14 @@ def _next_request(stream: Any) -> dict[str, Any] | None:
 
 def _reply_to(body: dict[str, Any], identifier: str | None) -> bytes:
     """Return the whole response that repeats the question of a request."""
-    kind, length = "application/json", "Content-Length: {}"
     if "question" in body:
         content = json.dumps({"answer": body["question"]})
     else:
-        name = "delta" if body.get("stream") else "message"
         text = {"content": body["messages"][-1]["content"]}
-        choice = {"index": 0, name: text, "finish_reason": "stop"}
+        choice = {"index": 0, "message": text, "finish_reason": "stop"}
         content = json.dumps({"id": identifier, "choices": [choice]})
-        if body.get("stream"):
-            kind, event = "text/event-stream", f"data: {content}\n\ndata: [DONE]\n\n"
-            content = f"{len(event):x}\r\n{event}\r\n0\r\n\r\n"
-            length = "Transfer-Encoding: chunked"
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{length.format(len(content))}\r\n\r\n"
-    return (head + content).encode()
+    head = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    return f"HTTP/1.1 200 OK\r\n{head}{content}".encode()
 
 
 @contextmanager
@@ -138,7 +132,7 @@ def asking(kind: str, url: str, *, keep_alive: bool = True) -> Iterator[Callable
         return
     import openai
 
-    options: dict[str, Any] = {"base_url": url, "stream": kind == "stream"}
+    options: dict[str, Any] = {"base_url": url}
     if kind == "sync":
         options = {"client": openai.OpenAI(base_url=url, api_key="none")}
     model = OpenAIChat(**options, keep_alive=keep_alive)

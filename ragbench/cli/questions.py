@@ -318,7 +318,7 @@ def _ask(
     failed a check among them. DataError if a file of prices, or the cache, cannot be read;
     CallFailure if the server cannot be reached, or refuses all calls.
     """
-    server = options.server(stream=options.stream, keep_alive=options.keep_alive)
+    server = options.server(keep_alive=options.keep_alive)
     prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []
     with (

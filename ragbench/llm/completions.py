@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from ragbench.registry import shown
 from ragbench.types import Cause, Usage
 from ragbench.types.records import read_count
 
-_ENVELOPE = ("id", "model", "system_fingerprint", "usage", "error")
 _REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
 _THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
@@ -37,7 +36,7 @@ _NO_PARAMETER = re.compile(r"parameter|extra[_ ]|unrecognized|argument", re.IGNO
 _LONGEST = ("max_tokens", "max_completion_tokens")
 # what vLLM writes for a token that cannot come; other servers write -Infinity, which no file holds
 _LEAST_LOGPROB = -9999.0
-_OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_options")
+_OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST)
 
 
 def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
@@ -77,43 +76,6 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         model=str(completion.get("model") or ""),
         system_fingerprint=None if fingerprint is None else str(fingerprint),
     )
-
-
-def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
-    """Return the body of the completion of all chunks of a stream, as JSON text.
-
-    Raises:
-        CallFailure: There are choices, and none has a reason of its end; it is retryable. Without
-            choices nothing is raised, and the body has an empty list of them.
-    """
-    whole: dict[str, Any] = {"choices": []}
-    texts: list[Any] = []
-    tool_calls: list[Any] = []
-    refusals, thoughts = [], []
-    logprobs: list[Any] = []
-    finish_reason = None
-    for chunk in chunks:
-        whole |= {key: chunk[key] for key in _ENVELOPE if chunk.get(key) is not None}
-        for choice in chunk.get("choices") or ():
-            delta = choice.get("delta") or {}
-            content = delta.get("content") or ""
-            texts += content if isinstance(content, list) else [content]
-            tool_calls += delta.get("tool_calls") or ()
-            refusals.append(delta.get("refusal") or "")
-            thoughts.append(next((delta[name] for name in _REASONING if delta.get(name)), ""))
-            logprobs += (choice.get("logprobs") or {}).get("content") or ()
-            finish_reason = choice.get("finish_reason") or finish_reason
-            whole["choices"] = [choice]
-    if whole["choices"]:
-        if finish_reason is None:
-            detail = "the stream ended before the reply did"
-            raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
-        message: dict[str, Any] = {"content": texts, "tool_calls": tool_calls}
-        message["refusal"] = "".join(refusals) or None
-        message["reasoning_content"] = "".join(thoughts) or None
-        joined = {"message": message, "finish_reason": finish_reason}
-        whole["choices"] = [{**joined, "logprobs": {"content": logprobs} if logprobs else None}]
-    return json.dumps(whole)
 
 
 def parse_body(body: str) -> Mapping[str, Any]:
@@ -255,18 +217,15 @@ class Wording:
     left_out: tuple[str, ...]
 
 
-def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = False) -> Wording:
+def word_request(request: ChatRequest, refused: Refusals) -> Wording:
     """Return the body of a request without the parameters that its model refuses.
 
     The seed sent is that of the request plus its `sample`. The token limit has two names in the
-    protocol, of which a model accepts one. A refused
-    `stream_options` is not in `left_out`, since the reply stays the same. Parameters of `extra`
-    replace those of the same name.
+    protocol, of which a model accepts one. Parameters of `extra` replace those of the same name.
 
     Args:
         request: Request to send.
         refused: Parameters that the model is known to refuse.
-        stream: True to receive the reply in pieces.
 
     Example:
         >>> request = ChatRequest("m", (), temperature=0.0, max_tokens=9)
@@ -303,10 +262,6 @@ def word_request(request: ChatRequest, refused: Refusals, *, stream: bool = Fals
     # Sent also to models that may refuse it: see `learn_refusals`.
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
-    if stream:
-        body["stream"] = True
-        if "stream_options" not in refused.names:
-            body["stream_options"] = {"include_usage": True}
     return Wording({**body, **request.extra}, response_format, tuple(sorted(left_out)))
 
 

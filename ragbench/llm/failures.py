@@ -85,7 +85,7 @@ def failure_of_status(
 
 
 def failure_of_body(error: object, message: str) -> CallFailure:
-    """Return the failure of an error that came with status 200 or in the middle of a stream.
+    """Return the failure of an error that came with status 200.
 
     The status is the `code` of the error if it is an HTTP status, else 500. It is returned, not
     raised.

@@ -20,7 +20,6 @@ from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.connections import ReplyIds, watch_connections
 from ragbench.llm.failures import one_line
 from ragbench.llm.threads import in_thread
-from ragbench.records.codec import clean_tree
 from ragbench.secrets import mask_addresses, mask_secrets, redact
 from ragbench.types import Cause
 
@@ -46,7 +45,6 @@ class OpenAIChat(ChatModel):
             `https://NAME.openai.azure.com/openai` with or without `/deployments/NAME`, and
             `?api-version=...`, send the key in Azure's header.
         api_key_env: Environment variable with the key. A server of your own needs none.
-        stream: True to receive replies as a stream, for servers that cut silent connections.
         client: `openai.OpenAI` or `AsyncOpenAI` to use instead of the address. Its server, key and
             headers count, its retries do not, and it is not closed. A synchronous HTTP client
             inside it is used as well; an asynchronous one belongs to another loop and is not.
@@ -56,8 +54,7 @@ class OpenAIChat(ChatModel):
 
     Raises:
         MissingExtra: The package `openai` is not installed.
-        OptionError: The address is invalid, the key is missing, the client is of another type, or
-            a synchronous client is to stream.
+        OptionError: The address is invalid, the key is missing, or the client is of another type.
     """
 
     def __init__(
@@ -65,7 +62,6 @@ class OpenAIChat(ChatModel):
         *,
         base_url: str | None = None,
         api_key_env: str = "OPENAI_API_KEY",
-        stream: bool = False,
         client: Any = None,
         keyless: bool = False,
         keep_alive: bool = True,
@@ -101,10 +97,7 @@ class OpenAIChat(ChatModel):
             self._client = self._client.with_options(**options)
         _load_network_code()
         self._waits = isinstance(self._client, openai.OpenAI)
-        if self._waits and stream:
-            problem = Phrase("a synchronous client with stream")
-            raise OptionError("openai", "client", problem, "an openai.AsyncOpenAI, or no stream")
-        self._stream, self._replies = stream, ReplyIds()
+        self._replies = ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
@@ -121,7 +114,7 @@ class OpenAIChat(ChatModel):
         refused, refused_all = self._refused.get(model, completions.Refusals()), False
         try:
             while True:
-                wording = completions.word_request(request, refused, stream=self._stream)
+                wording = completions.word_request(request, refused)
                 try:
                     reply = await self._ask(wording)
                 except CallFailure as failure:
@@ -143,7 +136,7 @@ class OpenAIChat(ChatModel):
 
         All names in its body count but `model` and `messages`.
         """
-        wording = completions.word_request(request, completions.Refusals(), stream=self._stream)
+        wording = completions.word_request(request, completions.Refusals())
         return frozenset(wording.body.keys() - {"model", "messages"})
 
     async def aclose(self) -> None:
@@ -178,16 +171,12 @@ class OpenAIChat(ChatModel):
 
         sent_s = time.monotonic()
         try:
-            response = await (self._streamed(wording) if self._stream else self._whole(wording))
+            body, connection = await self._post(wording)
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
             # `from None`, since the exception of the client holds the request with its headers.
             raise failures.failure_of_exception(error, self.clean) from None
-        except openai.APIError as error:  # an error in the middle of a stream has no status
-            details = clean_tree(error.body, self.clean)
-            raise failures.failure_of_body(details, self.clean(error.message)) from None
-        body, connection = response
         completion = completions.parse_body(body)
         if self._replies.is_repeated(completion.get("id"), body, wording.body, sent_s):
             # The reply to this request may still come, and be read as the one to the next request.
@@ -198,7 +187,7 @@ class OpenAIChat(ChatModel):
                 raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
         return completions.read_reply(completion).cleaned(self.clean)
 
-    async def _whole(self, wording: completions.Wording) -> tuple[str, Any]:
+    async def _post(self, wording: completions.Wording) -> tuple[str, Any]:
         """Return the JSON text of a completion, with secrets masked, and the network stream.
 
         The stream is None if the HTTP client has none. Errors of `openai` are passed on.
@@ -211,37 +200,6 @@ class OpenAIChat(ChatModel):
         )
         response = await (in_thread(post) if self._waits else post())
         return self.clean(response.text), response.extensions.get("network_stream")
-
-    async def _streamed(self, wording: completions.Wording) -> tuple[str, Any]:
-        """Return the result of `_whole` for a completion that is received in pieces.
-
-        Errors of `openai` are passed on.
-
-        Raises:
-            CallFailure: The connection broke, or the stream ended before the reply.
-        """
-        import openai
-        from openai.types.chat import ChatCompletionChunk
-
-        chunks = []
-        stream = await self._client.post(
-            "/chat/completions",
-            cast_to=ChatCompletionChunk,
-            body=wording.body,
-            stream=True,
-            stream_cls=openai.AsyncStream[ChatCompletionChunk],
-        )
-        try:
-            async for chunk in stream:
-                chunks.append(chunk.to_dict(warnings=False))
-        except (openai.APIError, ValueError):
-            raise
-        except Exception as error:  # noqa: BLE001 - the HTTP library's own errors, unwrapped
-            raise self._connection_failure(error) from None
-        finally:
-            await stream.close()
-        body = self.clean(completions.join_chunks(chunks))
-        return body, stream.response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
         """Return the failure of a connection, with the address of the server unless it timed out.
@@ -273,12 +231,12 @@ class OpenAILike(OpenAIChat):
 
     The method returns a completion of `openai` or an equal mapping; it may be asynchronous. The
     object is not checked. `complete` raises CallFailure for any exception of the method. The object
-    is never closed, and there are no repeated replies to recognise and no streams.
+    is never closed, and there are no repeated replies to recognise.
     """
 
     def __init__(self, client: Any) -> None:
         self._secrets = _secrets_of(client)
-        self._client, self._owns_client, self._stream = client, False, False
+        self._client, self._owns_client = client, False
         self._refused: dict[str, completions.Refusals] = {}
         kind = type(client)
         self.identity = {"type": "openai", "class": f"{kind.__module__}.{kind.__qualname__}"}

@@ -55,7 +55,6 @@ class ServerOptions(OptionSet):
     def server(
         self,
         *,
-        stream: bool = False,
         mode: Mode = "live",
         client: Any = None,
         keep_alive: bool = True,
@@ -66,11 +65,9 @@ class ServerOptions(OptionSet):
 
         Raises:
             OptionError: Options of Azure that do not fit together: with `azure_endpoint` also
-                `base_url` or no `api_version`, without it one of the others. Or a stream in a
-                batch, or an invalid address.
+                `base_url` or no `api_version`, without it one of the others. Or an invalid
+                address.
         """
-        if stream and mode == "batch":
-            raise OptionError("openai", "stream", stream, "false with mode: batch")
         address = self.base_url
         if self.azure_endpoint:
             if address:
@@ -88,7 +85,7 @@ class ServerOptions(OptionSet):
                 if (value := getattr(self, option)) is not None:
                     allowed = "only with azure_endpoint; with base_url, a part of the URL"
                     raise OptionError("openai", option, value, allowed)
-        return Server(address, self.api_key_env, stream, client, mode, keep_alive)
+        return Server(address, self.api_key_env, client, mode, keep_alive)
 
 
 class SamplingOptions(OptionSet):
@@ -122,17 +119,15 @@ class SamplingOptions(OptionSet):
 
 
 class ReplyOptions(OptionSet):
-    """Streaming of replies, connections, and further parameters of requests.
+    """Connections to the server, and further parameters of requests.
 
     Only a config checks the values. None as `extra` means no further parameters.
 
     Attributes:
-        stream: Receive replies as a stream.
         keep_alive: Use a connection for several requests; false opens one for each request.
         extra: Further parameters that the server knows.
     """
 
-    stream: Annotated[bool, Option()] = False
     keep_alive: Annotated[bool, Option()] = True
     extra: Annotated[dict[str, Any] | None, Option()] = None
 
@@ -271,13 +266,12 @@ class Connected:
 class Server:
     """Address of a chat server, or a ready client; environment variables are read on `connect`.
 
-    `connect` returns the chat model, which ignores `stream` and the key with a client. OptionError
+    `connect` returns the chat model, which ignores the key with a client. OptionError
     for an invalid address, if there is no client.
 
     Attributes:
         base_url: URL of the server; None or empty means `OPENAI_BASE_URL`, else OpenAI.
         api_key_env: Name of the environment variable with the key.
-        stream: True to receive replies as a stream.
         client: Client to use instead of the address: of `openai`, an object like it, a chat model
             of LangChain, or a function of messages; None connects to the address.
         mode: `batch` sends calls in files of the batch API, `live` one by one.
@@ -286,7 +280,6 @@ class Server:
 
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
-    stream: bool = False
     client: Any = None
     mode: str = "live"
     keep_alive: bool = True
@@ -333,7 +326,6 @@ class Server:
             chat = OpenAIChat(
                 base_url=self.base_url,
                 api_key_env=self.api_key_env,
-                stream=self.stream,
                 keep_alive=self.keep_alive,
                 keyless=replies is not None and replies.replay,
             )

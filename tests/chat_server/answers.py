@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, Protocol
@@ -180,28 +180,6 @@ def completion(request: Mapping[str, Any], answer: Answer, number: int, model: s
     ).encode()
 
 
-def chunks(request: Mapping[str, Any], answer: Answer, number: int, model: str) -> Iterator[bytes]:
-    """Yield the server-sent events of a streamed completion."""
-    envelope = _envelope("chat.completion.chunk", request, number, model)
-
-    def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
-        return b"data: " + json.dumps({**envelope, "choices": choices, **more}).encode() + b"\n\n"
-
-    if not answer.empty:
-        yield event([_delta({"role": "assistant", "content": ""})])
-        for token in _TOKEN.findall(answer.reasoning):
-            yield event([_delta({"reasoning_content": token})])
-        for token in _TOKEN.findall(answer.text):
-            logprobs = _logprobs(request, Answer(token, alternatives=answer.alternatives))
-            yield event([_delta({"content": token}, logprobs=logprobs)])
-        if answer.refusal is not None:
-            yield event([_delta({"refusal": answer.refusal})])
-        yield event([_delta({}, finish_reason=answer.finish_reason)])
-    if (request.get("stream_options") or {}).get("include_usage"):
-        yield event([], usage=usage(request, answer))
-    yield b"data: [DONE]\n\n"
-
-
 def error(answer: Answer) -> bytes:
     """Return an error body as OpenAI writes it."""
     kind = "invalid_request_error" if 400 <= answer.status < 500 else "server_error"
@@ -231,10 +209,6 @@ def _envelope(kind: str, request: Mapping[str, Any], number: int, model: str) ->
         "model": model or str(request.get("model", "")),
         "system_fingerprint": "fp_loopback",
     }
-
-
-def _delta(delta: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"index": 0, "delta": delta, "finish_reason": None, **more}
 
 
 def _logprobs(request: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:

@@ -362,14 +362,8 @@ class ChatProtocol(asyncio.Protocol):
             return answers.response(answer.status, answer.headers, answer.body)
         if answer.status != 200:
             return answers.response(answer.status, answer.headers, answers.error(answer))
-        if not request.get("stream"):
-            body = answers.completion(request, answer, number, server.model)
-            return answers.response(200, answer.headers, body)
-        fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-        parts = [answers.head(200, {**fields, **answer.headers})]
-        for event in answers.chunks(request, answer, number, server.model):
-            parts.append(b"%x\r\n%s\r\n" % (len(event), event))
-        return b"".join([*parts, b"0\r\n\r\n"])
+        body = answers.completion(request, answer, number, server.model)
+        return answers.response(200, answer.headers, body)
 
     def _send(self, data: bytes) -> None:
         self._busy = False

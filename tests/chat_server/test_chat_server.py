@@ -9,12 +9,9 @@ import urllib.request
 
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from tests.chat_server import FAULTS, Answer, ChatServer, Faults
-from tests.chat_server.answers import chunks, completion
 
 MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 
@@ -33,30 +30,6 @@ def test_the_openai_client_reads_it():
     assert models == ["loop"]
     assert server.counters.requests == server.counters.answered == 1
     assert server.received[0].body["seed"] == 1
-
-
-def test_it_streams():
-    with ChatServer("yes it is") as server, client_of(server) as client:
-        stream = client.chat.completions.create(
-            model="m", messages=MESSAGES, stream=True, stream_options={"include_usage": True}
-        )
-        events = list(stream)
-
-    said = "".join(e.choices[0].delta.content or "" for e in events if e.choices)
-    assert said == "yes it is"
-    assert events[-1].usage.completion_tokens == 5
-
-
-@given(st.text(), st.sampled_from(["stop", "length"]))
-def test_a_stream_amounts_to_the_completion(text, reason):
-    from ragbench.llm.completions import join_chunks, read_reply
-
-    answer = Answer(text, finish_reason=reason)
-    request = {"messages": MESSAGES, "stream_options": {"include_usage": True}}
-    whole = read_reply(completion(request, answer, 1, "m").decode())
-    events = [json.loads(e[6:]) for e in chunks(request, answer, 1, "m") if b"[DONE]" not in e]
-
-    assert read_reply(join_chunks(events)) == whole
 
 
 @pytest.mark.costly

@@ -43,7 +43,7 @@ def ask_many(engine, requests):
 def engine_before(url, **options):
     """An engine that asks a server; fast where tests would wait."""
     limits = options.pop("limits", None) or Limits(timeout=30.0)
-    model = OpenAIChat(base_url=url, stream=options.pop("stream", False))
+    model = OpenAIChat(base_url=url)
     with ChatEngine(model, limits=limits, **options) as engine:
         yield engine
 

@@ -81,11 +81,9 @@ def test_every_way_to_name_a_deployment(azure, options, path):
     assert "authorization" not in received.headers
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_generator_on_azure(azure, stream):
+def test_a_generator_on_azure(azure):
     generator = OpenAIGenerator(
         model="gpt",
-        stream=stream,
         azure_endpoint=azure.azure_endpoint,
         api_version="2024-10-21",
         api_key_env="AZURE_OPENAI_API_KEY",
@@ -242,9 +240,8 @@ def test_azure_needs_a_key(monkeypatch):
         ),
     ],
 )
-@pytest.mark.parametrize("stream", [False, True])
-def test_what_no_repetition_mends_has_a_cause_of_its_own(serve, answer, cause, detail, stream):
-    server, engine = serve(answer, engine={"stream": stream, "limits": Limits(retries=2)})
+def test_what_no_repetition_mends_has_a_cause_of_its_own(serve, answer, cause, detail):
+    server, engine = serve(answer, engine={"limits": Limits(retries=2)})
 
     with pytest.raises(CallFailure, match=detail) as caught:
         engine.ask(asking(max_tokens=50))

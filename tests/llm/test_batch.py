@@ -7,7 +7,6 @@ from contextlib import ExitStack
 import openai
 import pytest
 
-from ragbench.errors import OptionError
 from ragbench.llm import Budget, Prices
 from ragbench.llm.usage import upper_bound
 from ragbench.score.judge.base import JudgedItem
@@ -332,11 +331,6 @@ def test_files_are_split_where_they_are_too_long(start, monkeypatch):
     judge.score_many(ROWS)
 
     assert sorted(batch["lines"] for batch in server.batches.made) == [2, 4]
-
-
-def test_a_batch_is_no_stream():
-    with pytest.raises(OptionError, match="stream: found True, allowed: false with mode: batch"):
-        Judge("m", RUBRICS, base_url="http://127.0.0.1:9/v1", mode="batch", stream=True)
 
 
 def test_a_note_that_cannot_be_written_is_an_error_and_no_endless_wait(start, tmp_path):

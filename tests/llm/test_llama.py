@@ -117,9 +117,9 @@ def wait_until_up(url):
             time.sleep(0.1)
 
 
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def engine(llama, request):
-    with engine_before(llama, stream=request.param, limits=Limits(timeout=60)) as engine:
+@pytest.fixture
+def engine(llama):
+    with engine_before(llama, limits=Limits(timeout=60)) as engine:
         yield engine
 
 

@@ -18,13 +18,8 @@ from tests.store.rows import query
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def stream(request):
-    return {"stream": request.param}
-
-
-def test_a_reply_with_all_its_parts(serve, stream):
-    server, engine = serve(GOOD, engine=stream, model="tiny-2026")
+def test_a_reply_with_all_its_parts(serve):
+    server, engine = serve(GOOD, model="tiny-2026")
 
     reply = engine.ask(
         asking("two words", temperature=0.0, max_tokens=50, seed=3, stop=("END",), extra={"x": 1})
@@ -38,8 +33,6 @@ def test_a_reply_with_all_its_parts(serve, stream):
     assert reply.latency_ms > 0
     assert reply.logprobs is None
     sent = dict(server.received[0].body)
-    sent.pop("stream_options", None)
-    assert sent.pop("stream", False) is stream["stream"]
     assert sent == {
         "model": "m",
         "messages": [{"role": "user", "content": "two words"}],
@@ -57,9 +50,9 @@ def server_tokens(text):
     return usage({}, Answer(text))["completion_tokens"]
 
 
-def test_log_probabilities(serve, stream):
+def test_log_probabilities(serve):
     script = Answer("4", alternatives={"4": {"4": 0.75, "5": 0.25, "3": 0.0}})
-    _, engine = serve(script, engine=stream)
+    _, engine = serve(script)
 
     (token,) = engine.ask(asking(top_logprobs=2)).logprobs
 
@@ -80,8 +73,8 @@ def test_every_sample_has_its_own_seed(serve):
 @pytest.mark.parametrize(
     "kind", ["rate_limited", "server_error", "overloaded", "cut", "hung_up", "no_choices"]
 )
-def test_what_can_succeed_is_tried_again(serve, stream, kind):
-    server, engine = serve([FAULTS[kind](GOOD), Answer(GOOD)], engine=stream)
+def test_what_can_succeed_is_tried_again(serve, kind):
+    server, engine = serve([FAULTS[kind](GOOD), Answer(GOOD)])
 
     reply = engine.ask(asking())
 
@@ -91,8 +84,8 @@ def test_what_can_succeed_is_tried_again(serve, stream, kind):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_cannot_succeed_is_asked_once(serve, stream, status):
-    server, engine = serve(Answer("no such thing", status=status), engine=stream)
+def test_what_cannot_succeed_is_asked_once(serve, status):
+    server, engine = serve(Answer("no such thing", status=status))
 
     with pytest.raises(CallFailure, match=f"the server answered {status}: .*no such") as caught:
         engine.ask(asking())
@@ -124,10 +117,8 @@ def test_an_empty_account_is_not_asked_again(serve):
     assert server.counters.requests <= 16, "those under way when the first answer came"
 
 
-def test_a_slow_server_is_a_timeout(serve, stream):
-    server, engine = serve(
-        Answer(GOOD, delay_s=30), engine={**stream, "limits": Limits(timeout=0.7)}
-    )
+def test_a_slow_server_is_a_timeout(serve):
+    server, engine = serve(Answer(GOOD, delay_s=30), engine={"limits": Limits(timeout=0.7)})
 
     with pytest.raises(CallFailure, match=r"no answer within 0\.7 s") as caught:
         engine.ask(asking())
@@ -153,8 +144,8 @@ def test_a_longer_wait_than_five_minutes_is_a_failure(serve):
     assert server.counters.requests == 1
 
 
-def test_a_refusal_is_a_reply(serve, stream):
-    _, engine = serve(FAULTS["refusal"](GOOD), engine=stream)
+def test_a_refusal_is_a_reply(serve):
+    _, engine = serve(FAULTS["refusal"](GOOD))
 
     reply = engine.ask(asking())
 
@@ -180,25 +171,6 @@ def test_an_error_with_status_200_is_an_error(serve):
     _, engine = serve([Answer(body=body), Answer(GOOD)])
 
     assert engine.ask(asking()).attempts[0].detail == "the server answered 500: out of memory"
-
-
-def test_an_error_in_the_middle_of_a_stream_is_an_error(serve):
-    body = b'data: {"error": {"message": "out of memory", "code": 503}}\n\n'
-    broken = Answer(body=body, headers={"content-type": "text/event-stream"})
-    _, engine = serve([broken, Answer(GOOD)], engine={"stream": True})
-
-    reply = engine.ask(asking())
-
-    assert reply.text == GOOD
-    assert reply.attempts[0].detail == "the server answered 503: out of memory"
-
-
-def test_a_stream_that_ends_too_early_is_asked_again(serve):
-    body = b'data: {"choices": [{"index": 0, "delta": {"content": "fo"}}]}\n\ndata: [DONE]\n\n'
-    short = Answer(body=body, headers={"content-type": "text/event-stream"})
-    _, engine = serve([short, Answer(GOOD)], engine={"stream": True})
-
-    assert engine.ask(asking()).attempts[0].detail == "the stream ended before the reply did"
 
 
 @pytest.mark.parametrize("known", [["json_object", "text"], ["text"]])

@@ -46,10 +46,9 @@ def test_a_late_copy_is_excluded_by_a_connection_per_request(kind):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("kind", ["async", "stream"])
-def test_a_late_copy_is_told_by_its_id(kind):
+def test_a_late_copy_is_told_by_its_id():
     with RepeatingServer(0.3, "late", ids=lambda number: f"chatcmpl-{number}") as server:
-        wrong = count_wrong(kind, server, 30)
+        wrong = count_wrong("async", server, 30)
 
     assert wrong == 0
     assert server.requests > 30  # asked again

@@ -27,11 +27,8 @@ ALL = {"temperature": 0.0, "max_tokens": 400, "seed": 3, "stop": ("END",), "top_
 
 @pytest.mark.costly
 @pytest.mark.parametrize("wording", ["openai", "fastapi", "plain"])
-@pytest.mark.parametrize("stream", [False, True])
-def test_everything_that_a_reasoning_model_refuses_is_given_up_once(serve, wording, stream):
-    server, engine = serve(
-        ReasoningModel("It is four. END of it", wording=wording), engine={"stream": stream}
-    )
+def test_everything_that_a_reasoning_model_refuses_is_given_up_once(serve, wording):
+    server, engine = serve(ReasoningModel("It is four. END of it", wording=wording))
 
     replies = [engine.ask(asking(f"q{i}", **ALL)) for i in range(3)]
 
@@ -57,19 +54,6 @@ def test_each_alone_under_each_status(serve, name, status):
 
     assert engine.ask(asking(**ALL)).left_out == (name,)
     assert server.counters.requests == (3 if name == "max_tokens" else 2)
-
-
-@pytest.mark.costly
-def test_a_server_that_does_not_count_the_tokens_of_a_stream(serve):
-    """The reply is the same: nothing that was asked for is missing."""
-    model = ReasoningModel(GOOD, refuses=("stream_options",))
-    server, engine = serve(model, latency_s=0.02, engine={"stream": True})
-
-    replies = ask_many(engine, [asking(f"q{i}") for i in range(20)])
-
-    assert [reply.text for reply in replies] == [GOOD] * 20
-    assert {reply.left_out for reply in replies} == {()}
-    assert server.counters.requests == 20 + 1
 
 
 @pytest.mark.costly
@@ -204,12 +188,11 @@ def test_replies_that_were_stored_before_are_read():
 
 
 @pytest.mark.parametrize("tags", [False, True])
-@pytest.mark.parametrize("stream", [False, True])
-def test_reasoning_is_never_the_answer(serve, tags, stream):
+def test_reasoning_is_never_the_answer(serve, tags):
     """Not even where it holds a whole verdict."""
     thoughts = 'First I thought {"reasoning": "no", "score": 1}.'
     model = ReasoningModel(GOOD, thoughts=thoughts, refuses=(), tags=tags)
-    _, engine = serve(model, engine={"stream": stream})
+    _, engine = serve(model)
 
     answer = engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
 

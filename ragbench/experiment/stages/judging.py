@@ -44,7 +44,7 @@ _BLOCK = 64
 _OWN_REPLY_METHODS = frozenset({"rating", "pairwise"})
 # Options of judges that do not change verdicts, and are no part of the keys.
 _NO_KEY = frozenset(
-    {"concurrency", "timeout", "retries", "api_key_env", "prices", "stream", "mode", "keep_alive"}
+    {"concurrency", "timeout", "retries", "api_key_env", "prices", "mode", "keep_alive"}
 )
 
 

@@ -71,9 +71,7 @@ class OpenAIJudge(ModelJudge):
         """
         chosen = OpenAIJudgeOptions(**options)
         check_values("openai", declared_options(OpenAIJudgeOptions), options)
-        self._server = chosen.server(
-            stream=chosen.stream, mode=chosen.mode, client=client, keep_alive=chosen.keep_alive
-        )
+        self._server = chosen.server(mode=chosen.mode, client=client, keep_alive=chosen.keep_alive)
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
