@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
@@ -23,6 +23,7 @@ def value_of(name, drawn, **rules):
     )[0]
 
 
+@settings(max_examples=30)
 @given(rows, st.sampled_from([1, 2, 5, 40]))
 def test_gains_with_ties_averaged(drawn, k):
     grades, scores = zip(*drawn, strict=True)
@@ -31,6 +32,7 @@ def test_gains_with_ties_averaged(drawn, k):
         assert value_of(f"{name}@{k}", drawn, ties="average") == pytest.approx(expected, abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(rows, st.sampled_from([1, 2, 5, 40]))
 def test_gains_without_ties(drawn, k):
     distinct = [(grade, -float(place)) for place, (grade, _) in enumerate(drawn)]
@@ -40,6 +42,7 @@ def test_gains_without_ties(drawn, k):
         assert value_of(f"{name}@{k}", distinct) == pytest.approx(expected, abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(rows)
 def test_label_ranking(drawn):
     grades, scores = zip(*drawn, strict=True)
@@ -51,6 +54,7 @@ def test_label_ranking(drawn):
         assert value_of("lrap", drawn, ties=ties) == pytest.approx(expected, abs=1e-9)
 
 
+@settings(max_examples=30)
 @given(rows)
 def test_average_precision_without_ties(drawn):
     distinct = [(grade, -float(place)) for place, (grade, _) in enumerate(drawn)]

@@ -14,7 +14,7 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
-QUERIES, DOCUMENTS = 8, 24
+QUERIES, DOCUMENTS = 6, 16
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
@@ -353,6 +353,7 @@ columns = st.integers(1, 4).flatmap(
 )
 
 
+@settings(max_examples=30)
 @given(columns)
 def test_a_mean_is_over_the_answers_that_have_a_score(case):
     samples, cells = case

@@ -345,12 +345,14 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         DataError: No passage has the id of its document, or a text.
     """
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
-    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
     if qrels is not None and rules.match.level == "id" and ranking.is_cut:
         # chunks of `chunk:` are folded into their documents, for the causes without measures, too
         run = passage_matching.fold(ranking.run, _chunks_of(ranking))
         return replace(ranking, scored=run, unmatched=ranking.run)
-    if qrels is None or not measures or rules.match.level == "id":
+    if qrels is None or rules.match.level == "id":
+        return ranking
+    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
+    if not measures:
         return ranking
     if rules.match.level == "text":
         return _match_texts(ranking, qrels, plan)
