@@ -93,7 +93,7 @@ def read_scored(
         source = source.path
     if not isinstance(source, (str, Path)):
         raise DataError(
-            f"found {type(source).__name__}",
+            f"found {type(source).__name__} in place of a run",
             allowed="a path, an experiment, or what evaluate_run returns",
         )
     path, source_name = Path(source), name or str(source)

@@ -15,7 +15,7 @@ from ragbench.config.first_guesses import report_listed_scores
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import INVALID, Context, check_reference, check_value
 from ragbench.config.tree import UNREADABLE, Node, Report
-from ragbench.errors import OptionError, Place, RagbenchError
+from ragbench.errors import OptionError, Phrase, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 from ragbench.score.text.base import Metric
@@ -207,8 +207,10 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
         if report_misplaced(node, _KINDS[noun], report):
             return None
         problem = f"unknown {noun} {node.quote()}"
-        if error.option and error.found != node.value and not node.parts:
-            problem = f"{error.option} of {node.quote()}: found {error.found!r}"
+        has_detail = error.option or isinstance(error.found, Phrase)
+        if has_detail and error.found != node.value and not node.parts:
+            place = f"{error.option} of {node.quote()}".removeprefix(" of ")
+            problem = f"{place}: found {error.found!r}"
             if error.found is None:
                 problem = f"{node.quote()} has no {error.option}"
         report.wrong(node, problem, error.allowed, error.nearest)

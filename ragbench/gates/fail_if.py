@@ -52,7 +52,7 @@ class FailIf:
         """
         match = _FORM.fullmatch(text)
         if match is None:
-            raise OptionError("fail_if", "", text, _ALLOWED)
+            raise OptionError("gate", "", text, _ALLOWED)
         measure, limit = match.groups()
         try:
             margin = float(limit)
@@ -61,7 +61,7 @@ class FailIf:
         # float() takes nan too, which is in no range
         if not 0 <= margin < math.inf:
             allowed = "a number from 0 on: a share of 1, not percent"
-            raise OptionError("fail_if", "drop >", limit, allowed)
+            raise OptionError("gate", "drop >", limit, allowed)
         return cls(text, Drop(measure=measure, max_drop=margin))
 
     def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:

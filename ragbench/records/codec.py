@@ -242,7 +242,7 @@ def from_file(record: type[T], value: object, *, file: object) -> T:
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
     # before the fields, which a file of another version may lack
     if problem != f"schema {schema!r}":
-        raise DataError(f"found {problem}", file=file, allowed=schema)
+        raise DataError(f"found {problem}", file=file, allowed=f"{schema} as its schema")
     return from_json(record, value, file=file)
 
 

@@ -332,7 +332,7 @@ class _ConversationReader:
         if value is None and place:
             return []
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-            raise self._fail(f"{place}{_kind(value)}", allowed)
+            raise self._fail(f"{place or 'found '}{_kind(value)}", allowed)
         return list(value)
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:

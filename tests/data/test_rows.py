@@ -102,7 +102,10 @@ def test_json_that_is_no_array_of_objects(write, problem, raw, expected):
     ("raw", "expected"),
     [
         ("a,b\n1,2\n3,4,5\n", "a.csv:3: 3 cells, expected 2 (a, b)"),
-        ("a,b,a\n1,2,3\n", "a.csv:1: column 'a' is repeated"),
+        (
+            "a,b,a\n1,2,3\n",
+            "a.csv:1: column 'a' is repeated; allowed: a name of its own for each column",
+        ),
         ('a,b\n1,2\n"open,3\n4,5\n', "a.csv:3: bad CSV: unexpected end of data"),
         ('a,b\n"x"y,2\n', "a.csv:2: bad CSV: ',' expected after '\"'"),
         ("a,b\n", "a.csv: the file has no rows below its header"),

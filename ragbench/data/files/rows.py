@@ -342,7 +342,8 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
         cells.pop()
     duplicates = sorted({cell for cell in cells if cells.count(cell) > 1})
     if duplicates:
-        raise DataError(f"column '{duplicates[0]}' is repeated", file=path, line=line)
+        problem = f"column '{duplicates[0]}' is repeated"
+        raise DataError(problem, file=path, line=line, allowed="a name of its own for each column")
     return cells
 
 

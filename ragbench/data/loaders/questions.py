@@ -203,7 +203,8 @@ class QuestionTable:
         `conflict` names the part, as in `another question`. It is returned, not raised.
         """
         first = self.first[row.query.id]
-        problem = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
+        problem = f"'{row.query.id}' has {conflict} at {first.place} than here, where the question "
+        problem += f"is '{row.query.text[:60]}'"
         allowed = "the same in each row of a question, or an id that tells them apart"
         return row.entry.error(problem, allowed=allowed)
 

@@ -360,7 +360,8 @@ class Traces(Previewed):
         if form is None:
             keys = ", ".join(list(entries[0].values)[:8])
             formats = ", ".join(get_args(Format)[1:])
-            raise entries[0].error(f"no spans (keys: {keys})", allowed=f"an export of {formats}")
+            problem = f"no spans (keys: {keys or 'none'})"
+            raise entries[0].error(problem, allowed=f"an export of {formats}")
         kinds = options.kinds or {}
         spans = [replace(s, kind=kinds.get(s.name, s.kind)) for s in READERS[form](entries)]
         present = list(dict.fromkeys(span.name for span in spans))

@@ -310,7 +310,7 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
         if (labels := source_clusters(path, source, ids)) is not None
     }
     if not labels_by_source:
-        names = ", ".join(source.source for source in runs.sources)
+        names = ", ".join(dict.fromkeys(source.source for source in runs.sources))
         allowed = (
             "a run folder of this version among them, of a data set whose queries have metadata"
         )

@@ -131,7 +131,7 @@ def test_truth_values_are_no_numbers():
 def test_what_is_no_call_is_refused(function):
     with pytest.raises(rb.DataError, match="'calls': call 1 has no name"):
         function([{"arguments": {}}], [])
-    with pytest.raises(rb.DataError, match="'expected': text"):
+    with pytest.raises(rb.DataError, match="'expected': found text"):
         function([], "search")
     with pytest.raises(rb.OptionError, match="order"):
         function([], [], order="loose")
@@ -169,5 +169,7 @@ def test_a_column_has_a_cause_where_calls_are_not_known():
 
 
 def test_texts_alone_are_refused():
-    with pytest.raises(rb.OptionError, match=r"tool_call_f1.*metrics of texts here"):
+    with pytest.raises(
+        rb.OptionError, match=r"tool_call_f1.*metrics of texts; this one reads more"
+    ):
         rb.evaluate_texts(["a"], ["a"], ["tool_call_f1"])
