@@ -16,16 +16,16 @@ pytestmark = pytest.mark.slow  # seconds: replies that hang
 
 
 def test_others_are_answered_while_some_hang(serve, monkeypatch):
-    """10 of 200 replies take a second; in their places, no more than four would be asked."""
+    """10 of 100 replies take a second; in their places, no more than four would be asked."""
     monkeypatch.setattr(limits, "_HANGS_S", 0.25)
     monkeypatch.setattr(calls, "_LOOK_S", 0.05)
 
     def script(request, times_asked):
         number = int(request["messages"][-1]["content"])
-        return Answer("yes", delay_s=1.0 if number % 20 == 0 else 0.0)
+        return Answer("yes", delay_s=1.0 if number % 10 == 0 else 0.0)
 
     server, engine = serve(script, engine={"limits": Limits(concurrency=4)})
-    replies = ask_many(engine, [asking(str(n)) for n in range(200)])
+    replies = ask_many(engine, [asking(str(n)) for n in range(100)])
 
     assert {reply.text for reply in replies} == {"yes"}
     assert server.counters.peak_in_flight > 4

@@ -78,10 +78,10 @@ def test_a_limit_that_falls_is_followed():
     """What was answered before is no reason to go on asking as fast."""
     server = LimitedServer(rate=200, burst=20, falls_to=(10.0, 50))
 
-    seconds, _ = ask_all(server, 4_000, 64)
+    seconds, _ = ask_all(server, 3_000, 64)
 
-    assert seconds < 10 + (4_000 - 10 * 200) / (0.9 * 50)
-    assert server.turned_away < 0.2 * 4_000
+    assert seconds < 10 + (3_000 - 10 * 200) / (0.9 * 50)
+    assert server.turned_away < 0.2 * 3_000
 
 
 def test_slow_answers_do_not_take_the_places_of_others():
