@@ -249,7 +249,7 @@ def correlation_tables(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[st
                 for of in (stats.pearson, stats.spearman, stats.kendall_tau_b)
             ]
             inside = stats.mean_correlation(
-                people, each.values, rated.groups, confidence=CONFIDENCE
+                stats.spearman, table, rated.groups, confidence=CONFIDENCE
             ).mean
             cells = [*map(agreed, found), agreed(inside), str(found[0].n), str(inside.n)]
             rows.append((found[1].value, f"| {each.name} | {' | '.join(cells)} |"))

@@ -396,7 +396,7 @@ _TABLE = {
 }
 
 _AUC = _Row(correlation.roc_auc, "ordinal", False, 0.0)
-_COEFFICIENTS: tuple[correlation.Coefficient, ...] = ("pearson", "spearman", "kendall")
+_COEFFICIENTS = ("pearson", "spearman", "kendall")
 # statistics of any number of raters: people are compared all at once, not pair by pair
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
 _SLACK = 1e-9  # rounding error of a label that was scaled to 0..1
@@ -456,11 +456,13 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     # rounded: means of equal labels in another order of summation would not tie
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
     table = np.column_stack((judge, people))
+    rows = {name: _TABLE[name] for name in _COEFFICIENTS}
     grouped = {
+        # people first: a group in which both are constant counts as theirs
         name: correlation.mean_correlation(
-            people, judge, ratings.queries, coefficient=name, confidence=confidence
+            row.statistic, table[:, ::-1], ratings.queries, row.level, confidence
         )
-        for name in _COEFFICIENTS
+        for name, row in rows.items()
     }
     inside = next(iter(grouped.values()))  # all coefficients leave out the same queries
     # means of the answers of each system, by its number
@@ -472,7 +474,6 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     )
 
     def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
-        rows = {name: _TABLE[name] for name in _COEFFICIENTS}
         return {n: _mean(ratings, row, [table], confidence, **options) for n, row in rows.items()}
 
     return certificate.Correlations(

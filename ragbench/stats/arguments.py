@@ -58,19 +58,6 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
     return table
 
 
-def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Return two columns of ratings as a table (n, 2); OptionError for unequal lengths.
-
-    NaN passes. OptionError also for an infinity and for more than one dimension; two empty columns
-    give shape (0, 2).
-    """
-    columns = [_vector(owner, "x", x), _vector(owner, "y", y)]
-    if len(columns[0]) != len(columns[1]):
-        n_ratings = Phrase(f"{len(columns[1])} ratings")
-        raise OptionError(owner, "y", n_ratings, f"{len(columns[0])}, as in x")
-    return matrix(owner, "x and y", np.column_stack(columns))
-
-
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
     """Return p-values as a vector; NaN passes, OptionError for numbers outside 0..1.
 

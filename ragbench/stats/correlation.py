@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,19 +16,16 @@ from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
 
-Coefficient = Literal["pearson", "spearman", "kendall"]
-
 _BLOCK_BYTES = 16 * 2**20
 _ROUNDING = 1e-13
 _FAR = 1e-6
 
 
 def mean_correlation(
-    x: ArrayLike,
-    y: ArrayLike,
+    statistic: Statistic,
+    table: FloatArray,
     groups: ArrayLike,
-    *,
-    coefficient: Coefficient = "spearman",
+    level: Level = "ordinal",
     confidence: float = 0.95,
 ) -> GroupedCorrelation:
     """Return the mean over groups of the correlation inside each: the field's `summary level`.
@@ -39,11 +36,11 @@ def mean_correlation(
     SummEval's users does.
 
     Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
+        statistic: `pearson`, `spearman` or `kendall_tau_b`, computed in each group.
+        table: x and y of n items, shape (n, 2); NaN where missing.
         groups: n labels; items with equal ones are a group. Items without both numbers are left
             out first.
-        coefficient: `pearson`, `spearman` or `kendall`, computed in each group.
+        level: The level of measurement, for the record.
         confidence: Coverage of the interval of the mean over groups.
 
     Returns:
@@ -51,25 +48,22 @@ def mean_correlation(
         the number of groups left out by reason.
 
     Raises:
-        OptionError: x, y and groups are not of one length, x or y holds an infinity, coefficient is
-            another word, or, from three such groups on, confidence is outside (0, 1).
+        OptionError: There is not one group per item, or, from three such groups on, confidence is
+            outside (0, 1).
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
 
         >>> groups = ["a", "a", "b", "b", "c", "c"]
-        >>> found = mean_correlation([1, 2, 1, 2, 1, 2], [1, 3, 3, 1, 2, 2], groups)
-        >>> found.mean.value, found.mean.n, found.constant_y
+        >>> table = np.array([[1, 1], [2, 3], [1, 3], [2, 1], [1, 2], [2, 2]])
+        >>> result = mean_correlation(spearman, table, groups)
+        >>> result.mean.value, result.mean.n, result.constant_y
         (0.0, 2, 1)
 
     References:
         Fabbri et al. (2021), SummEval; Liu et al. (2023), G-Eval; Deutsch, Dror and Roth (2021), A
         statistical analysis of summarization evaluation metrics using resampling methods.
     """
-    if coefficient not in _COEFFICIENTS:
-        raise OptionError("mean_correlation", "coefficient", coefficient, ", ".join(_COEFFICIENTS))
-    statistic, level = _COEFFICIENTS[coefficient]
-    table = arguments.pair_of("mean_correlation", x, y)
     labels: np.ndarray[Any, Any] = np.asarray(groups)
     if labels.shape != (len(table),):
         shape, allowed = Phrase(f"shape {labels.shape}"), f"a group for each of {len(table)} rows"
@@ -258,13 +252,6 @@ def kendall_tau_b(table: FloatArray) -> LeftOut:
     value = _cosine(float(agree), float(x_all), float(y_all))
     without = _ratio(agree - 2 * both, x_all - 2 * x_untied, y_all - 2 * y_untied)
     return LeftOut(value, without)
-
-
-_COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
-    "pearson": (pearson, "interval"),
-    "spearman": (spearman, "ordinal"),
-    "kendall": (kendall_tau_b, "ordinal"),
-}
 
 
 def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:

@@ -9,7 +9,6 @@ from scipy import stats as scipy
 from sklearn import metrics as sklearn
 
 from ragbench import stats
-from ragbench.stats.correlation import Coefficient
 from tests.conformance.cases import samples
 from tests.conformance.reference import ROUNDING, Pairs, Reference, of_cases
 from tests.stats.test_krippendorff import _by_pairs
@@ -60,7 +59,7 @@ def _auc(times: int) -> Pairs:
         )
 
 
-def _by_question(ours: Coefficient, theirs: Callable) -> Callable:
+def _by_question(ours: Callable, theirs: Callable) -> Callable:
     """Five questions with the ratings of several systems each, none of them constant."""
 
     def pairs(times: int) -> Pairs:
@@ -69,8 +68,8 @@ def _by_question(ours: Coefficient, theirs: Callable) -> Callable:
             some = cases[start : start + 5]
             x, y = (np.concatenate(side) for side in zip(*some, strict=True))
             groups = np.repeat(range(len(some)), [len(each) for each, _ in some])
-            found = stats.mean_correlation(x, y, groups, coefficient=ours)
-            yield found.mean.value, np.mean([theirs(*each)[0] for each in some])
+            mean = stats.mean_correlation(ours, np.column_stack((x, y)), groups).mean
+            yield mean.value, np.mean([theirs(*each)[0] for each in some])
 
     return pairs
 
@@ -122,14 +121,14 @@ REFERENCES = [
     *(
         Reference(
             "mean_correlation",
-            f"mean of SciPy `{theirs.__name__}` over questions: {ours}",
+            f"mean of SciPy `{theirs.__name__}` over questions: {name}",
             ROUNDING,
             _by_question(ours, theirs),
         )
-        for ours, theirs in (
-            ("pearson", scipy.pearsonr),
-            ("spearman", scipy.spearmanr),
-            ("kendall", scipy.kendalltau),
+        for name, ours, theirs in (
+            ("pearson", stats.pearson, scipy.pearsonr),
+            ("spearman", stats.spearman, scipy.spearmanr),
+            ("kendall", stats.kendall_tau_b, scipy.kendalltau),
         )
     ),
     Reference(

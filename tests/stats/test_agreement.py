@@ -126,7 +126,7 @@ def test_undefined_is_nan_with_the_reason(statistic, x, y, reason):
 
 
 def test_a_mean_without_groups_is_nan_with_the_reason():
-    found = mean_correlation([1, 1, 2], [1, 2, 3], list("aab")).mean
+    found = mean_correlation(spearman, np.array([[1, 1], [1, 2], [2, 3]]), list("aab")).mean
 
     assert np.isnan([found.value, found.lower, found.upper]).all()
     assert found.reason.startswith("0 groups with a correlation: 3 are the fewest")
@@ -190,14 +190,7 @@ def test_several_pairs_are_averaged_and_an_undefined_one_is_named():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mean_correlation([1, 2], [1], [1]), "y: found 1 ratings, allowed: 2, as in x"),
-        (lambda: mean_correlation([[1]], [1], [1]), "x: found 2 dimensions, allowed: one dim"),
-        (lambda: mean_correlation([1, np.inf], [1, 2], [1, 1]), "found an infinity"),
-        (lambda: mean_correlation([1, 2], [1, 2], [1]), "allowed: a group for each of 2"),
-        (
-            lambda: mean_correlation([1], [1], [1], coefficient="kappa"),
-            "coefficient: found 'kappa', allowed: pearson, spearman, kendall",
-        ),
+        (lambda: mean_correlation(pearson, np.eye(2), [1]), "allowed: a group for each of 2"),
         (lambda: agreement(spearman, [1, 2], [1, 2], groups=[1]), "allowed: a group for each of 2"),
         (lambda: agreement(spearman, [1, 2], [1, 2], confidence=95), "a number between 0 and 1"),
     ],
