@@ -70,7 +70,8 @@ class JudgedRun:
         data: Fingerprints of the data set.
         answers: (system, query id) -> answer with its passages, queries and tool calls, for all
             stored answers of judged systems and for all verdicts; an answer that is not stored has
-            none of these. Questions and references are not in a run folder.
+            none of these. Questions, earlier turns and references are those of the data set, and
+            missing after `read_judged_run`.
         scores: Scores of the judges, by name.
     """
 

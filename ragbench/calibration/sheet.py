@@ -19,7 +19,6 @@ from ragbench.signature import Signature, fingerprint
 from ragbench.stats.mean import FEWEST_LABELS
 from ragbench.stats.stratified import Strata, allocate_labels
 from ragbench.types import FloatArray
-from ragbench.types.conversation import Turn
 
 Label = TypeVar("Label", float, FloatArray)
 
@@ -410,43 +409,28 @@ COLUMNS = (
 LONGEST_CELL = 32_767
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Text, gold answers and earlier messages of a query in the run's data set.
-
-    Attributes:
-        text: Text of the query.
-        references: Gold answers; empty if there are none.
-        turns: Messages before the query.
-    """
-
-    text: str
-    references: Sequence[str] = ()
-    turns: tuple[Turn, ...] = ()
-
-
 def sheet_rows(
-    run: JudgedRun, draws: Iterable[tuple[Draw, Rubric]], questions: Mapping[str, Question]
+    run: JudgedRun, draws: Iterable[tuple[Draw, Rubric]]
 ) -> list[list[str | float | None]]:
     """Return the rows of a blinded sheet in the order of the draws, without system or score.
 
-    A row has the parts that its rubric needs; other cells are empty. `questions` maps query ids;
-    a missing one raises KeyError. Cells are in the order of `COLUMNS`, those of label and comment
-    None; an answer that is missing is empty. Without draws there are no rows. KeyError also for an
+    A row has the parts that its rubric needs; other cells are empty. The answers of the run need
+    their questions and references. Cells are in the order of `COLUMNS`, those of label and comment
+    None; an answer that is missing is empty. Without draws there are no rows. KeyError for an
     answer that the run lacks.
     """
     rows: list[list[str | float | None]] = []
     for drawn, rubric in draws:
         for key in drawn.keys:
-            answer, question = run.answers[key], questions[key[1]]
+            item = run.answers[key]
             parts = {
-                "question": question.text,
-                "contexts": _numbered(answer.contexts or ()),
-                "reference": "\n".join(question.references),
-                "queries": _numbered(answer.queries or ()),
+                "question": item.question or "",
+                "contexts": _numbered(item.contexts or ()),
+                "reference": "\n".join(item.references),
+                "queries": _numbered(item.queries or ()),
             }
             cells = [parts[need] if need in rubric.needs else "" for need in parts]
-            head = [item_id(run, rubric.name, key), rubric.name, *cells, answer.answer or ""]
+            head = [item_id(run, rubric.name, key), rubric.name, *cells, item.answer or ""]
             # the cells of label and comment stay empty
             tail = [None, None, drawn.probability_of(key), drawn.signature]
             rows.append([*head, scale_text(rubric), *tail])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -111,7 +111,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
             drawn = sheet.draw(run, score, n, seed=request.seed, **options)
             draws[score.rubric.name] = (drawn, score.rubric)
-    rows = sheet.sheet_rows(run, draws.values(), _read_questions(run))
+    rows = sheet.sheet_rows(_with_questions(run), draws.values())
     text = to_csv(sheet.COLUMNS, rows)
     if output is None:
         write_result(text, exact=True)
@@ -246,8 +246,7 @@ def _probe_judges(
         ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
             is missing.
     """
-    run, seed = request.run, request.seed
-    questions = _read_questions(run)
+    run, seed = _with_questions(request.run), request.seed
     judge_names = {score.judge for score in scores}
     config = load_saved(run.folder / "config.yaml", judge_names)
     judges = config.metrics.judges or {}
@@ -259,14 +258,8 @@ def _probe_judges(
         keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
         items = {
-            key: replace(  # the same texts that the judge read in the run
-                run.answers[key],
-                question=questions[key[1]].text,
-                references=list(questions[key[1]].references),
-                query_id=key[1],
-                nuggets=planned.nuggets_of(key[1]),
-                turns=questions[key[1]].turns,
-            )
+            # the same texts that the judge read in the run
+            key: replace(run.answers[key], nuggets=planned.nuggets_of(key[1]))
             for key in keys
         }
         with resumable(), connected({name: planned}):
@@ -294,8 +287,8 @@ def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
         yield progress.advance
 
 
-def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
-    """Load the questions and gold answers of the run's data set, by query id.
+def _with_questions(run: JudgedRun) -> JudgedRun:
+    """Return the run with the questions, earlier turns and gold answers of its data set.
 
     Raises:
         DataError: The data set cannot be read, or its questions or gold answers differ from those
@@ -309,7 +302,16 @@ def _read_questions(run: JudgedRun) -> Mapping[str, sheet.Question]:
             problem = f"the {words} of the data set are not those that were judged"
             allowed = "the data as they were, or a new run"
             raise DataError(problem, file=run.folder, allowed=allowed)
-    return {
-        query.id: sheet.Question(query.text, collection.answers.get(query.id, ()), query.turns)
-        for query in collection.queries
+    queries = {query.id: query for query in collection.queries}
+    answers = {
+        key: replace(
+            item,
+            question=queries[key[1]].text,
+            references=list(collection.answers.get(key[1], ())),
+            query_id=key[1],
+            turns=queries[key[1]].turns,
+        )
+        for key, item in run.answers.items()
+        if key[1] in queries
     }
+    return replace(run, answers=answers)

@@ -23,7 +23,10 @@ def planted(scores, *, answers=None, unscored=None, against=None):
         unscored=unscored or {},
     )
     texts = {key: f"answer of {key[0]} to {key[1]}" for key in scores} | (answers or {})
-    items = {key: JudgedItem(answer=text, contexts=["a passage"]) for key, text in texts.items()}
+    items = {
+        key: JudgedItem(f"=question of {key[1]}", text, ["a passage"], ["gold"])
+        for key, text in texts.items()
+    }
     return JudgedRun(
         folder=Path("planted"),
         name="planted",

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from ragbench.calibration.labels import read_labels
-from ragbench.calibration.sheet import COLUMNS, LabelScale, Question, draw, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, LabelScale, draw, sheet_rows
 from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import RUBRIC, planted, score_of
 
@@ -33,8 +33,7 @@ def sheet(tmp_path):
 
     def to(name="sheet.csv", label=lambda number: 1 + number % 5, **extra):
         drawn = draw(RUN, score_of(RUN), 10, seed=1)
-        questions = {f"q{n}": Question("?") for n in range(10)}
-        rows = sheet_rows(RUN, [(drawn, RUBRIC)], questions)
+        rows = sheet_rows(RUN, [(drawn, RUBRIC)])
         path = tmp_path / name
         with path.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, [*COLUMNS, *extra])

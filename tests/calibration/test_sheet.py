@@ -5,19 +5,18 @@ import io
 
 import pytest
 
-from ragbench.calibration.sheet import COLUMNS, Question, draw, scale_text, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, draw, scale_text, sheet_rows
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.score.judge.rubric import load_rubric
 from tests.calibration.runs import RUBRIC, planted, score_of
 
 SCORES = {(system, f"q{n}"): n / 9 for system in ("secret-one", "secret-two") for n in range(10)}
-QUESTIONS = {f"q{n}": Question(f"=question {n}", ["gold"]) for n in range(10)}
 
 
 def _sheet(answers=None, rubric=RUBRIC):
     run = planted(SCORES, answers=dict.fromkeys(SCORES, "an answer") | (answers or {}))
     drawn = draw(run, score_of(run), 20, seed=1)
-    text = to_csv(COLUMNS, sheet_rows(run, [(drawn, rubric)], QUESTIONS))
+    text = to_csv(COLUMNS, sheet_rows(run, [(drawn, rubric)]))
     return text, list(csv.DictReader(io.StringIO(text)))
 
 
