@@ -20,16 +20,20 @@ def config(data, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="package")
-def stored_moons(tmp_path_factory):
-    """The cache of a run of that config, which no test changes."""
-    folder = tmp_path_factory.mktemp("stored")
-    with moons_place(folder) as config:
-        run_experiment(config)
-    return folder / "cache"
+def moons_folder(tmp_path_factory):
+    """The folder of `moons_run`, with its cache."""
+    return tmp_path_factory.mktemp("moons")
+
+
+@pytest.fixture(scope="package")
+def moons_run(moons_folder):
+    """A finished run of that config, which no test changes."""
+    with moons_place(moons_folder) as config:
+        return run_experiment({**config, "output": str(moons_folder / "runs")})
 
 
 @pytest.fixture
-def ran(config, stored_moons, own_cache):
+def ran(config, moons_run, moons_folder, own_cache):
     """The config, with all that a run of it stores in the cache of the test."""
-    shutil.copytree(stored_moons, own_cache)
+    shutil.copytree(moons_folder / "cache", own_cache)
     return config

@@ -29,11 +29,9 @@ def system_of(experiment, name):
     return next(each for each in experiment.summary["systems"] if each["name"] == name)
 
 
-def test_counts_add_up_and_agree_with_the_file(config):
-    experiment = rb.run_experiment(config)
-
-    for system in experiment.summary["systems"]:
-        rows = causes_of(experiment, system["name"])
+def test_counts_add_up_and_agree_with_the_file(moons_run):
+    for system in moons_run.summary["systems"]:
+        rows = causes_of(moons_run, system["name"])
         assert list(rows) == list(QUERIES)
         assert sum(system["causes"].values()) == len(QUERIES)
         for cause, count in system["causes"].items():
@@ -174,9 +172,8 @@ def test_mistakes_are_said_before_anything_runs(config, block, said):
     assert said in str(error.value)
 
 
-def test_a_query_as_the_run_folder_knows_it(config):
-    experiment = rb.run_experiment(config)
-    views = QueryViews(experiment.path)
+def test_a_query_as_the_run_folder_knows_it(moons_run):
+    views = QueryViews(moons_run.path)
     view = views[views.find("ocean beneath")]
 
     assert (view.id, view.question, view.answers) == ("q2", QUERIES["q2"], ("Europa",))
@@ -187,7 +184,7 @@ def test_a_query_as_the_run_folder_knows_it(config):
     ]
     pair = view.system("bm25/extractive")
     assert pair is not None
-    ranks = (experiment.path / "rankings" / "bm25.trec").read_text().splitlines()
+    ranks = (moons_run.path / "rankings" / "bm25.trec").read_text().splitlines()
     expected = [line.split()[2] for line in ranks if line.startswith("q2 ")]
     assert [hit.id for hit in pair.ranking] == expected
     assert [hit.rank for hit in pair.ranking] == list(range(1, len(expected) + 1))
@@ -196,14 +193,14 @@ def test_a_query_as_the_run_folder_knows_it(config):
     assert [hit.id for hit in pair.ranking if hit.read] == [passage.id for passage in passages]
     assert pair.ranking[0].grade == view.judged[pair.ranking[0].id]
     assert pair.ranking[0].text
-    assert pair.cause == causes_of(experiment, "bm25/extractive")["q2"]
+    assert pair.cause == causes_of(moons_run, "bm25/extractive")["q2"]
     assert {each.rubric for each in pair.verdicts} <= set(pair.scores)
-    assert pair.scores["token_f1"] == experiment.per_query["bm25/extractive"]["token_f1"]["q2"]
+    assert pair.scores["token_f1"] == moons_run.per_query["bm25/extractive"]["token_f1"]["q2"]
     assert view.system("bm25").answers == ()
 
 
-def test_a_query_that_is_not_there(config):
-    views = QueryViews(rb.run_experiment(config).path)
+def test_a_query_that_is_not_there(moons_run):
+    views = QueryViews(moons_run.path)
 
     with pytest.raises(DataError, match=r"no query 'qq3'; did you mean 'q3'.*\(q1, q2, q3,"):
         views.find("qq3")

@@ -16,15 +16,21 @@ from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.records.gate import DropFacts
 from ragbench.report.comparison import render_csv, render_latex, render_markdown
 from ragbench.report.terminal import render_terminal
+from tests.experiment.moons import moons_place
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 
-@pytest.fixture
-def finished(config):
-    """A run with a measure that is no default, and with a score of the whole corpus."""
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run with a measure that is no default, and with a score of the whole corpus.
+
+    No test changes it.
+    """
     scores = {"retrieval": {"measures": ["precision@2"]}, "generation": ["bleu.corpus"]}
-    return run_experiment({**config, "metrics": scores})
+    folder = tmp_path_factory.mktemp("finished")
+    with moons_place(folder) as config:
+        return run_experiment({**config, "metrics": scores, "output": str(folder / "runs")})
 
 
 def test_run_files_are_scored_by_the_measures_of_the_others(finished, tmp_path, data):

@@ -29,15 +29,14 @@ def test_an_evaluation_shows_its_scores():
 
 
 @pytest.mark.costly
-def test_an_experiment_is_short_and_has_scores(config):
-    experiment = rb.run_experiment(config)
-    of_others = replace(experiment, record=replace(experiment.record, name=HOSTILE))
+def test_an_experiment_is_short_and_has_scores(moons_run):
+    of_others = replace(moons_run, record=replace(moons_run.record, name=HOSTILE))
     assert repr(of_others).isprintable(), "a summary.json may hold any name"
 
-    assert len(repr(experiment)) < 500
-    mean = experiment.summary["systems"][0]["scores"]["ndcg@10"]["mean"]
-    assert f"bm25: ndcg@10 {mean:#.3g}" in repr(experiment)
-    html = experiment._repr_html_()
+    assert len(repr(moons_run)) < 500
+    mean = moons_run.summary["systems"][0]["scores"]["ndcg@10"]["mean"]
+    assert f"bm25: ndcg@10 {mean:#.3g}" in repr(moons_run)
+    html = moons_run._repr_html_()
     assert "<td>bm25/extractive</td>" in html
     [rankings, answers] = re.findall("<table><caption>.*?: (.*?)</caption>(.*?)</table>", html)
     assert [name for name, _ in (rankings, answers)] == ["rankings", "answers"]
@@ -48,44 +47,42 @@ def test_an_experiment_is_short_and_has_scores(config):
 
 
 @pytest.mark.costly
-def test_an_experiment_as_a_frame(config):
+def test_an_experiment_as_a_frame(moons_run):
     pytest.importorskip("pandas")
-    experiment = rb.run_experiment(config)
-    frame = experiment.to_pandas()
+    frame = moons_run.to_pandas()
 
     assert len(frame) == 4 * 5
     row = frame.loc[("bm25/extractive", "q2")]
-    assert row["token_f1"] == experiment.per_query["bm25/extractive"]["token_f1"]["q2"]
-    assert row["cause"] == experiment.causes["bm25/extractive"]["q2"].cause
+    assert row["token_f1"] == moons_run.per_query["bm25/extractive"]["token_f1"]["q2"]
+    assert row["cause"] == moons_run.causes["bm25/extractive"]["q2"].cause
     assert frame["ndcg@10"].isna()["bm25"].tolist() == [False] * 4 + [True]
-    assert experiment.queries["q2"].answers == ("Europa",)
+    assert moons_run.queries["q2"].answers == ("Europa",)
 
 
 @pytest.mark.costly
-def test_the_texts_and_pictures_of_an_experiment(config):
+def test_the_texts_and_pictures_of_an_experiment(moons_run):
     pytest.importorskip("pandas")
-    experiment = rb.run_experiment(config)
-    frame = experiment.to_pandas(texts=True)
+    frame = moons_run.to_pandas(texts=True)
 
     assert [*frame.columns][:5] == ["question", "answer", "reference", "cause", "ndcg@10"]
     row = frame.loc[("bm25/extractive", "q2")]
     assert row["question"] == "Where is an ocean beneath the ice?"
     assert row["answer"].startswith("Europa hides an ocean")
     assert row["reference"] == "Europa"
-    why = experiment.causes["bm25/extractive"]["q2"].why
+    why = moons_run.causes["bm25/extractive"]["q2"].why
     assert row["reason"] == f"{why}; context_overlap: 7 of 7 words found"
     assert frame["answer"].isna()["bm25"].all()
 
     for kind in ("causes", "scores", "differences"):
-        ElementTree.fromstring(experiment.plot(kind)._repr_svg_())
-    assert experiment.plot().title == "where answers are lost"
-    means = experiment.plot("scores", "rouge1")
+        ElementTree.fromstring(moons_run.plot(kind)._repr_svg_())
+    assert moons_run.plot().title == "where answers are lost"
+    means = moons_run.plot("scores", "rouge1")
     assert means.words.startswith("bm25/extractive 0.")
-    assert experiment.plot("differences", "rouge1").title == "rouge1: difference from the baseline"
+    assert moons_run.plot("differences", "rouge1").title == "rouge1: difference from the baseline"
     with pytest.raises(rb.OptionError, match=r"found 'rouge', allowed: .*did you mean 'rougeL'"):
-        experiment.plot("scores", "rouge")
+        moons_run.plot("scores", "rouge")
     with pytest.raises(rb.OptionError, match="kind: found 'loss', allowed: causes"):
-        experiment.plot("loss")
+        moons_run.plot("loss")
 
 
 def test_the_picture_of_an_evaluation_and_its_file(tmp_path):
@@ -101,9 +98,9 @@ def test_the_picture_of_an_evaluation_and_its_file(tmp_path):
 
 
 @pytest.mark.costly
-def test_a_comparison(config):
+def test_a_comparison(moons_run):
     pytest.importorskip("pandas")
-    found = rb.compare(rb.run_experiment(config))
+    found = rb.compare(moons_run)
     frame = found.to_pandas()
     assert found.plot().title.startswith(f"{found.to_dict()['measures'][0]['measure']}: diff")
 

@@ -17,26 +17,23 @@ from tests.experiment.moons import ANSWERS, CORPUS, QRELS, QUERIES, write_jsonl
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 
-def test_retrieval_scores_are_trec_evals(config):
-    experiment = rb.run_experiment(config)
-
-    rankings = (experiment.path / "rankings" / "exact.trec").read_text().splitlines()
+def test_retrieval_scores_are_trec_evals(moons_run):
+    rankings = (moons_run.path / "rankings" / "exact.trec").read_text().splitlines()
     run = {}
     for line in rankings:
         query, _, document, _, score, _ = line.split()
         run.setdefault(query, {})[document] = float(score)
     judged = {q: docs for q, docs in QRELS.items() if max(docs.values()) > 0}
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map"}).evaluate(run)
-    ours = experiment.per_query["exact"]
+    ours = moons_run.per_query["exact"]
     for query, scores in theirs.items():
         assert ours["ndcg@10"][query] == pytest.approx(scores["ndcg_cut_10"], abs=1e-9)
         assert ours["map"][query] == pytest.approx(scores["map"], abs=1e-9)
     assert math.isnan(ours["map"]["q5"])
 
 
-def test_folder_has_every_file(config):
-    path = rb.run_experiment(config).path
-
+def test_folder_has_every_file(moons_run):
+    path = moons_run.path
     files = {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
     assert files == {
         "config.yaml",
@@ -64,9 +61,8 @@ def test_folder_has_every_file(config):
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
 
 
-def test_every_score_carries_its_weight(config):
-    summary = rb.run_experiment(config).summary
-
+def test_every_score_carries_its_weight(moons_run):
+    summary = moons_run.summary
     assert [system["name"] for system in summary["systems"]] == [
         "bm25",
         "bm25/extractive",
@@ -104,9 +100,8 @@ def test_two_runs_are_equal_but_for_timing(config):
         assert (first.path / name).read_bytes() == (second.path / name).read_bytes()
 
 
-def test_per_query_has_an_empty_cell_where_there_is_no_score(config):
-    path = rb.run_experiment(config).path
-
+def test_per_query_has_an_empty_cell_where_there_is_no_score(moons_run):
+    path = moons_run.path
     with (path / "per_query.csv").open(newline="") as stream:
         rows = {(row["system"], row["query_id"]): row for row in csv.DictReader(stream)}
     assert rows["bm25", "q5"]["map"] == ""
@@ -247,15 +242,14 @@ def test_records_are_a_system(tmp_path, monkeypatch):
     assert overlaps[0] > overlaps[1]
 
 
-def test_load_experiment_reads_what_was_written(config, tmp_path):
-    written = rb.run_experiment(config)
-
-    for path in (written.path, written.path.parent, written.path.parent / "latest"):
+def test_load_experiment_reads_what_was_written(moons_run):
+    experiments = moons_run.path.parent
+    for path in (moons_run.path, experiments, experiments / "latest"):
         read = rb.load_experiment(path)
-        assert read.summary == written.summary
-        assert read.comparisons == written.comparisons
+        assert read.summary == moons_run.summary
+        assert read.comparisons == moons_run.comparisons
     with pytest.raises(rb.DataError, match="no run here"):
-        rb.load_experiment(tmp_path / "runs" / "moon")
+        rb.load_experiment(experiments.parent / "moon")
 
 
 def test_depth_is_in_the_signature_of_uncut_measures_only(config):
