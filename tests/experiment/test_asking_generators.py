@@ -28,7 +28,9 @@ def server():
 
 def asking(config, server, **options):
     entry = {"type": "openai", "model": "m", "base_url": server.url, **options}
-    return {**config, "generators": {"gpt": entry}, "metrics": {"generation": ["rouge1"]}}
+    retrievers = {"bm25": config["retrievers"]["bm25"]}
+    metrics = {"generation": ["rouge1"]}
+    return {**config, "retrievers": retrievers, "generators": {"gpt": entry}, "metrics": metrics}
 
 
 def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
@@ -72,12 +74,12 @@ def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
 
 def test_a_budget_holds_for_answers_too(config, server):
     experiment = run_experiment(
-        {**asking(config, server, max_tokens=20), "budget": {"tokens": 900}},
+        {**asking(config, server, max_tokens=20), "budget": {"tokens": 450}},
         choices=Choices(judge=False),
     )
 
     budget = experiment.summary["budget"]
-    assert budget["spent"]["tokens"] <= 900
+    assert budget["spent"]["tokens"] <= 450
     assert budget["reached"]
     assert "generate bm25/gpt" in budget["missing"]
     assert experiment.exit_code == 3

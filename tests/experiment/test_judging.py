@@ -42,10 +42,11 @@ def server():
 
 
 def judged(config, server, **block):
-    """The config with a judge on the server."""
+    """The config with one retriever and a judge on the server."""
     judge = {"type": "openai", "model": "m", "base_url": server.url, **block}
     judge.setdefault("rubrics", ["faithfulness", "answer_relevancy"])
-    return {**config, "metrics": {"generation": [], "judge": judge}}
+    retrievers = {"bm25": config["retrievers"]["bm25"]}
+    return {**config, "retrievers": retrievers, "metrics": {"generation": [], "judge": judge}}
 
 
 def rows(experiment, system):
@@ -118,12 +119,13 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
 
 def test_all_grounded_rubrics_split_and_check_once(config, server):
     """Two systems, eleven numbers: no message list is sent twice, and no more than they need."""
-    experiment = run_experiment(judged(config, server, rubrics=GROUNDED))
+    both = {"retrievers": config["retrievers"]}
+    experiment = run_experiment(judged(config, server, rubrics=GROUNDED) | both)
 
     assert len(experiment.summary["systems"][-1]["scores"]) == len(GROUNDED) == 11
     assert server.counters.most_asked == 1
     before = server.counters.requests
-    run_experiment(judged(config, server, rubrics=GROUNDED[:3]))
+    run_experiment(judged(config, server, rubrics=GROUNDED[:3]) | both)
     assert server.counters.requests == before, "fewer rubrics ask nothing new"
 
 
@@ -312,7 +314,8 @@ def test_a_killed_run_pays_for_nothing_twice(config, tmp_path, warm):
         concurrency = 2
         path = tmp_path / "exp.yaml"
         block = {"concurrency": concurrency, "rubrics": GROUNDED[:4]}
-        path.write_text(yaml.safe_dump(judged(config, server, **block)))
+        both = {"retrievers": config["retrievers"]}
+        path.write_text(yaml.safe_dump(judged(config, server, **block) | both))
         process = warm.start("run", path, "--json", cwd=tmp_path)
         while server.counters.requests <= 12 and process.poll() is None:
             time.sleep(0.01)

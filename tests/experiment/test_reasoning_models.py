@@ -61,6 +61,7 @@ def judged(config, server, **block):
     generator = {"type": "openai", "model": "gpt-5", "base_url": server.url, "seed": 7}
     return {
         **config,
+        "retrievers": {"bm25": config["retrievers"]["bm25"]},
         "generators": {"gpt": generator},
         "metrics": {"generation": [], "judge": judge},
     }

@@ -17,7 +17,7 @@ from ragbench.records.manifest import Choices
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
-from tests.experiment.moons import QUERIES
+from tests.experiment.moons import QUERIES, moons_place
 from tests.experiment.test_preferences import OWN
 from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
 from tests.score.judge.scripted import Held
@@ -53,9 +53,20 @@ def invoke(*arguments):
     return result
 
 
-def test_comparisons_and_baselines_take_the_mean_of_a_query(config, server, tmp_path):
-    several = run_experiment(asking(config, server), choices=Choices(judge=False))
-    once = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run with several answers to each query and one with one, which no test changes."""
+    folder = tmp_path_factory.mktemp("samples")
+    with ChatServer(answer_in_turn, model="m") as server, moons_place(folder) as config:
+        config["output"] = str(folder / "runs")
+        return [
+            run_experiment(asking(config, server, samples), choices=Choices(judge=False))
+            for samples in (SAMPLES, 1)
+        ]
+
+
+def test_comparisons_and_baselines_take_the_mean_of_a_query(runs, tmp_path):
+    several, once = runs
     means = several.per_query["bm25/gpt"]["rouge1"]
 
     column = read_scored(several.path).systems["bm25/gpt"].columns["rouge1"]
@@ -130,10 +141,8 @@ def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(confi
     assert twice == (2 * SAMPLES - 1) * n, "all samples but the first, which is stored"
 
 
-def test_pages_say_what_their_intervals_cover(config, server):
-    several = run_experiment(asking(config, server), choices=Choices(judge=False))
-    once = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
-
+def test_pages_say_what_their_intervals_cover(runs):
+    several, once = runs
     for page in ("report.md", "report.html"):
         text = (several.path / page).read_text(encoding="utf-8")
         assert "and of answers to them" in text
