@@ -18,6 +18,7 @@ from ragbench.data.files.lines import text_lines
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, DataError
 from ragbench.files import cache_folder, naming_unwritable, write_file
 from ragbench.json_yaml import YamlError, load_yaml
+from ragbench.llm.server import Server
 from ragbench.questions import base, review
 from ragbench.questions.known_item import WARNING, known_items
 from ragbench.questions.make import QuestionMaker
@@ -318,7 +319,7 @@ def _ask(
     failed a check among them. DataError if a file of prices, or the cache, cannot be read;
     CallFailure if the server cannot be reached, or refuses all calls.
     """
-    server = options.server(keep_alive=options.keep_alive)
+    server = Server.from_options(options)
     prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []
     with (

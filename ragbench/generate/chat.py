@@ -407,7 +407,7 @@ class OpenAIGenerator(ChatGenerator):
             TypeError: An unknown option, or no `model`.
         """
         chosen = OpenAIGeneratorOptions(**options)
-        self._server = chosen.server(client=client, keep_alive=chosen.keep_alive)
+        self._server = server.Server.from_options(chosen, client=client)
         super().__init__(
             self._server.connect,
             load_prompt(chosen.prompt, chosen.system, "openai"),

@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -36,7 +36,7 @@ _BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a 
 
 
 class ServerOptions(OptionSet):
-    """Address and key of a server with the OpenAI protocol; `server` checks and joins them.
+    """Address and key of a server with the OpenAI protocol; `Server` checks and joins them.
 
     Attributes:
         base_url: URL of the server, up to and including `/v1`; default: OpenAI's.
@@ -51,41 +51,6 @@ class ServerOptions(OptionSet):
     azure_endpoint: Annotated[str | None, Option()] = None
     azure_deployment: Annotated[str | None, Option()] = None
     api_version: Annotated[str | None, Option()] = None
-
-    def server(
-        self,
-        *,
-        mode: Mode = "live",
-        client: Any = None,
-        keep_alive: bool = True,
-    ) -> Server:
-        """Return the server of these options; nothing is connected.
-
-        Arguments are the attributes of `Server`.
-
-        Raises:
-            OptionError: Options of Azure that do not fit together: with `azure_endpoint` also
-                `base_url` or no `api_version`, without it one of the others. Or an invalid
-                address.
-        """
-        address = self.base_url
-        if self.azure_endpoint:
-            if address:
-                allowed = "either azure_endpoint or base_url"
-                raise OptionError("openai", "azure_endpoint", self.azure_endpoint, allowed)
-            if not self.api_version:
-                allowed = "with azure_endpoint: a version, such as 2024-10-21"
-                raise OptionError("openai", "api_version", self.api_version, allowed)
-            name = self.azure_deployment
-            place = f"/deployments/{quote(name, safe='')}" if name else ""
-            address = f"{self.azure_endpoint.rstrip('/')}/openai{place}"
-            address += f"?api-version={quote(self.api_version, safe='')}"
-        else:
-            for option in ("azure_deployment", "api_version"):
-                if (value := getattr(self, option)) is not None:
-                    allowed = "only with azure_endpoint; with base_url, a part of the URL"
-                    raise OptionError("openai", option, value, allowed)
-        return Server(address, self.api_key_env, client, mode, keep_alive)
 
 
 class SamplingOptions(OptionSet):
@@ -262,32 +227,48 @@ class Connected:
             engine.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Address of a chat server, or a ready client; environment variables are read on `connect`.
+class Server(ServerOptions):
+    """Server of a chat model, or a ready client; environment variables are read on `connect`.
 
-    `connect` returns the chat model, which ignores the key with a client. OptionError
-    for an invalid address, if there is no client.
+    `Server.from_options` picks it out of the options of a judge or generator. `connect` returns the
+    chat model, which ignores the key with a client. OptionError for options of Azure that do not
+    fit together: with `azure_endpoint` also `base_url` or no `api_version`, without it one of the
+    others. OptionError too for an invalid address, if there is no client.
 
     Attributes:
-        base_url: URL of the server; None or empty means `OPENAI_BASE_URL`, else OpenAI.
-        api_key_env: Name of the environment variable with the key.
-        client: Client to use instead of the address: of `openai`, an object like it, a chat model
-            of LangChain, or a function of messages; None connects to the address.
         mode: `batch` sends calls in files of the batch API, `live` one by one.
         keep_alive: False to open a connection for each request.
+        client: Client to use instead of the address: of `openai`, an object like it, a chat model
+            of LangChain, or a function of messages; None connects to the address.
     """
 
-    base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
-    client: Any = None
-    mode: str = "live"
+    mode: Mode = "live"
     keep_alive: bool = True
+    client: Any = None
 
     def __post_init__(self) -> None:
-        """Raise an OptionError for an invalid address, before anything is connected."""
+        if self.azure_endpoint and self.base_url:
+            allowed = "either azure_endpoint or base_url"
+            raise OptionError("openai", "azure_endpoint", self.azure_endpoint, allowed)
+        if self.azure_endpoint and not self.api_version:
+            allowed = "with azure_endpoint: a version, such as 2024-10-21"
+            raise OptionError("openai", "api_version", self.api_version, allowed)
+        for option in () if self.azure_endpoint else ("azure_deployment", "api_version"):
+            if (value := getattr(self, option)) is not None:
+                allowed = "only with azure_endpoint; with base_url, a part of the URL"
+                raise OptionError("openai", option, value, allowed)
         if self.client is None:
-            Address.parse(self.base_url or None)
+            Address.parse(self.address)
+
+    @property
+    def address(self) -> str | None:
+        """URL of the server with its query; None means `OPENAI_BASE_URL`, else OpenAI."""
+        if not self.azure_endpoint:
+            return self.base_url or None
+        name = self.azure_deployment
+        place = f"/deployments/{quote(name, safe='')}" if name else ""
+        version = quote(self.api_version or "", safe="")
+        return f"{self.azure_endpoint.rstrip('/')}/openai{place}?api-version={version}"
 
     @property
     def missing_key(self) -> str | None:
@@ -297,7 +278,7 @@ class Server:
         """
         if self.client is not None or os.environ.get(self.api_key_env):
             return None
-        address = self.base_url or os.environ.get("OPENAI_BASE_URL")
+        address = self.address or os.environ.get("OPENAI_BASE_URL")
         return None if address and not is_azure(address) else self.api_key_env
 
     def connect(self, replies: Replies | None) -> ChatModel:
@@ -324,7 +305,7 @@ class Server:
             chat = OpenAIChat(client=self.client, keep_alive=self.keep_alive)
         else:
             chat = OpenAIChat(
-                base_url=self.base_url,
+                base_url=self.address,
                 api_key_env=self.api_key_env,
                 keep_alive=self.keep_alive,
                 keyless=replies is not None and replies.replay,

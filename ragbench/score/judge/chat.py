@@ -71,7 +71,7 @@ class OpenAIJudge(ModelJudge):
         """
         chosen = OpenAIJudgeOptions(**options)
         check_values("openai", declared_options(OpenAIJudgeOptions), options)
-        self._server = chosen.server(mode=chosen.mode, client=client, keep_alive=chosen.keep_alive)
+        self._server = server.Server.from_options(chosen, client=client)
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),

@@ -273,7 +273,7 @@ class ServedClassifier(ModelJudge, Classifier):
 
         None if it is set or not needed, or without a splitter. The key of `base_url` is no part.
         """
-        return None if self._splitter is None else self._splitter.server().missing_key
+        return None if self._splitter is None else Server.from_options(self._splitter).missing_key
 
     def check(self) -> None:
         """Connect to the servers, and check a local model without loading it.
@@ -321,9 +321,9 @@ class ServedClassifier(ModelJudge, Classifier):
     def _clients(self, replies: llm.Replies | None) -> llm.ChatModel:
         chosen, clients = self._chosen, dict[str, llm.ChatModel]()
         if self._splitter is not None:
-            clients[self._splitter.model] = self._splitter.server().connect(replies)
+            clients[self._splitter.model] = Server.from_options(self._splitter).connect(replies)
         if chosen.base_url and self._preset is not None and self._preset.head == "chat":
-            server = Server(chosen.base_url, chosen.api_key_env or "")
+            server = Server(base_url=chosen.base_url, api_key_env=chosen.api_key_env or "")
             clients[self.model] = server.connect(replies)
         elif chosen.base_url:
             clients[self.model] = ClassificationEndpoint(chosen.base_url, chosen.api_key_env)
