@@ -38,7 +38,10 @@ def test_csv(write):
     ("row", "expected"),
     [
         ({"query_id": "a", "answer": "y"}, "query 'a' is repeated, first at line 1"),
-        ({"id": "b", "answer": "y"}, "neither query_id nor question (keys: id, answer)"),
+        (
+            {"id": "b", "answer": "y"},
+            "neither query_id nor question (keys: id, answer); allowed: one of them",
+        ),
         ({"query_id": "b", "response": "y"}, "no 'answer' (keys: query_id, response)"),
         ({"query_id": "b", "answer": ["y"]}, "column 'answer' is a list; allowed: text"),
         (

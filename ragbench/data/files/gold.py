@@ -187,7 +187,8 @@ class GoldIds:
             if name in grades:
                 self.repeated += 1
                 if grades[name] != grade:
-                    raise entry.error(f"column '{column}': '{name}' has two grades")
+                    problem = f"column '{column}': '{name}' has two grades"
+                    raise entry.error(problem, allowed="one grade for a document")
             grades[name] = grade
         return list(grades.items())
 

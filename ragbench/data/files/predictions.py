@@ -135,7 +135,7 @@ def _key(entry: Entry) -> str:
     question = entry.values.get("question")
     if question in (None, ""):
         keys = ", ".join(entry.values) or "none"
-        raise entry.error(f"neither query_id nor question (keys: {keys})")
+        raise entry.error(f"neither query_id nor question (keys: {keys})", allowed="one of them")
     return entry.text("question")
 
 

@@ -159,7 +159,8 @@ class QuestionTable:
         for name, grade in row.grades.items():
             # a document may come again with the same grade
             if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
-                raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
+                problem = f"'{row.query.id}': '{name}' has two grades"
+                raise row.entry.error(problem, allowed="one grade for a document")
         self.n_joined += 1
 
     def _add_query(self, row: ParsedRow) -> None:
@@ -217,7 +218,8 @@ class QuestionTable:
         label = DEFAULT_SYSTEM if row.system is None else row.system
         name = system_name(label)
         if (other := self.labels.setdefault(name, label)) != label:
-            raise row.entry.error(f"systems '{label}' and '{other}' would both be named '{name}'")
+            problem = f"systems '{label}' and '{other}' would both be named '{name}'"
+            raise row.entry.error(problem, allowed="names that differ in letters or digits")
         return name
 
 

@@ -384,12 +384,12 @@ class _RubricReader:
         keys = self._keys
         judged = _ASKS.get(method)
         if (asks == "pair") != (method == "pairwise") or judged not in (None, asks):
-            allowed = f"{method} of {judged}" if judged else "pairwise of pair, or neither"
-            raise self.error("method", f"{method} of {asks}", allowed)
+            allowed = f"asks: {judged}" if judged else "method: pairwise and asks: pair, or neither"
+            raise self.error("method", f"{method} cannot be combined with asks: {asks}", allowed)
         for key, methods in _ONLY_FOR.items():
             if key in keys and method not in methods:
-                allowed = f"with method {' or '.join(methods)}"
-                raise self.error(key, f"the method is {method}", allowed)
+                allowed = f"method: {' or '.join(methods)}"
+                raise self.error(key, f"no effect with method: {method}", allowed)
         if self._path.parent == _FOLDER:  # built-in rubrics have them for readers and tests
             return
         unsent = {"examples"} if method in _FORMULAS else set()

@@ -142,15 +142,23 @@ def test_the_fingerprint_follows_the_content_not_the_form(tmp_path):
         (
             "method: rating",
             "formula: claim_f1",
-            r":7: formula: the method is rating; allowed: with",
+            r":7: formula: no effect with method: rating; allowed: method",
         ),
-        ("method: rating", "verdicts: own", r":7: verdicts: the method is rating; allowed: with"),
+        (
+            "method: rating",
+            "verdicts: own",
+            r":7: verdicts: no effect with method: rating; allowed: method",
+        ),
         (
             "method: rating",
             "method: pairwise",
-            r":7: method: pairwise of answer; allowed: pairwise of pair",
+            r":7: method: pairwise cannot be combined with asks: answer; allowed: asks: pair",
         ),
-        ("asks: answer", "asks: pair", r":7: method: rating of pair; allowed: pairwise of pair"),
+        (
+            "asks: answer",
+            "asks: pair",
+            r":7: method: rating cannot be combined with asks: pair; allowed: method: pairwise",
+        ),
         ("method: rating", "guidelines: one", r":7: guidelines: 'one'; allowed: a list of texts"),
         ("question: Why", "question: [Why]", r"number 1: question is \['Why'\]; allowed: a text"),
         (
