@@ -26,7 +26,8 @@ def answers_by_generator(
     """Return generator -> its answers to the questions that count.
 
     Only generators that are paired with a retriever count. Those without both controls, gold and
-    wrong passages, or without any right answer, are left out.
+    wrong passages, or without any right answer, are left out. If `gold_context` is missing, the
+    control with the most distractors stands for it; for `shuffled_context`, `no_context` does.
 
     Args:
         summary: Summary of the run.

@@ -156,7 +156,7 @@ def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
 def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str]) -> bool:
     """Return True if all systems have the same rankings of and answers to these queries.
 
-    False if a system is new or removed, or if the base has no run folder.
+    False if a system is new or removed, or if the base has no run folder. Controls do not count.
     """
     systems = {name for name, system in base.systems.items() if system.role != "control"}
     return (

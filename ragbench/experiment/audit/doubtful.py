@@ -76,6 +76,8 @@ class GradedLabel:
 def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], int]:
     """Return (labels of a saved sheet in its order, number of its rows without a label).
 
+    Documents are not checked: a row may name one that the data set lacks.
+
     Raises:
         DataError: The file cannot be read or is no sheet of an audit, a row comes twice or has a
             query that the data set lacks, or a label is no grade of the scale.

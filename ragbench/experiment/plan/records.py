@@ -107,8 +107,9 @@ class PlannedFill:
     def grade_of(self, level: float) -> int:
         """Return the grade of a level, which may be a mean of several verdicts.
 
-        Rounded to the nearest level of the rubric, halves down: 1 becomes grade 0, 2 grade 1. With
-        `relevant_from`, rounded levels from there on become 1 and the others 0.
+        Rounded to the nearest level of the rubric, halves down: 1 becomes grade 0, 2 grade 1. One
+        beyond the scale becomes the lowest or highest level. With `relevant_from`, rounded levels
+        from there on become 1 and the others 0.
         """
         # ceil of level - 0.5 rounds halves down; a mean outside the levels is clipped
         nearest = min(max(math.ceil(level - 0.5), 1), self.rubric.levels)

@@ -35,7 +35,8 @@ def _pool(
 ) -> Iterator[tuple[str, JudgedItem]]:
     """Yield id and item of the first `depth` hits of all retrievers, query by query.
 
-    A passage that several retrievers return is yielded once; without any text, its text is empty.
+    A passage that several retrievers return is yielded once. Its text is that of the corpus, else
+    that of the first retriever that returns one, else empty.
     `rankings` may be empty, and then nothing is yielded. The order is that of the retrievers, best
     hits first.
     """

@@ -230,7 +230,7 @@ class ScoreRanking(StoredStage):
 
     @property
     def _missing(self) -> list[int]:
-        """Rows of the queries that the ranking lacks, ascending."""
+        """Rows of the queries that the ranking lacks, failed ones included, ascending."""
         return [row for row, name in enumerate(self.plan.ids) if name not in self._order]
 
     @property
@@ -429,7 +429,10 @@ def _texts_of(answers: records.Answers) -> Sequence[str | None]:
 
 
 def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
-    """Yield the ids, scores, texts and causes of a ranking, to hash them."""
+    """Yield the ids, scores, texts, metadata and causes of a ranking, to hash them.
+
+    A ranking of a run file has ids and scores alone.
+    """
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())

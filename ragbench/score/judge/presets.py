@@ -33,7 +33,7 @@ class Preset:
         needs: Extra of ragbench, or `base_url` for a server.
         auc: Measured area under the ROC curve; None if it was not measured.
         template: Input text; empty for a pair of passage and text.
-        summary: Template for an item without a question; empty if it is `template`.
+        summary: Template for an item without a question, where `template` has `{passages}`.
         passage: Form of each passage where the template has all `{passages}`.
         tokens: Ids of the decoded tokens for "unsupported" and "supported".
         label: Label of a supported text; None: the usual ones.
@@ -92,7 +92,8 @@ class Preset:
     def prompt(self, question: str | None, passages: list[str]) -> str:
         r"""Return the template with the question and all passages; `{text}` stays.
 
-        Passages are numbered from 1 and joined by line breaks. A blank question counts as none.
+        Passages are numbered from 1 and joined by line breaks. Without a question, or with a blank
+        one, the template is `summary`. Meant for presets whose template has `{passages}`.
 
         Example:
             >>> preset = load_presets()["lettucedetect"]

@@ -376,11 +376,12 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     """Return a measure from a user's plain function of one ranking.
 
     The function gets `retrieved`, the grade at each rank or None if unjudged, and `judged`, all
-    grades of the query in falling order. It returns a number >= 0; more is better. Queries without
-    a relevant document get NaN; `@k` cuts the ranking. The measure takes `RankedGrades`, and as
-    keywords `k` and the function's further parameters, which need a default. An exception or
-    another result of the function becomes an `AdapterError` with the query. The same function and
-    name give the same measure. OptionError if the function takes other arguments.
+    grades of the query in falling order. It returns an int or float >= 0, not infinite; more is
+    better. Queries without a relevant document get NaN, without a call; `@k` cuts the ranking. The
+    measure takes `RankedGrades`, and as keywords `k` and the function's further parameters, which
+    need a default. An exception or another result of the function becomes an `AdapterError` with
+    the query. The same function and name give the same measure. OptionError if the function takes
+    other arguments.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")

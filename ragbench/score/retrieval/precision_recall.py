@@ -173,7 +173,8 @@ def r_precision_multiple(
 def _precision_at(ranked: RankedGrades, ranks: IntArray, rel: int) -> FloatArray:
     """Return the precision of each query at its own number of ranks; NaN for 0 ranks.
 
-    `ranks` has that number for each query; it and the result have shape (n,).
+    `ranks` has that number for each query; it and the result have shape (n,). Documents graded
+    `rel` or higher are hits.
     """
     hit = ranked.grades >= rel
     within = ranked.weigh(np.ones_like, ranks[ranked.query])

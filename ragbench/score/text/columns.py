@@ -259,8 +259,8 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     """Return a function of a prediction and its references: one value per metric, in their order.
 
     The metrics are parts of one declaration, so its function is called once a row. The returned
-    function raises `AdapterError` if a value is not an int or a float; NaN passes. Errors of the
-    metric itself pass through it.
+    function raises `AdapterError` if a value is not an int or a float, or is a bool; NaN passes.
+    Errors of the metric itself pass through it.
 
     Args:
         metrics: Metrics with one declaration and equal options; at least one.

@@ -36,7 +36,7 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     Results are cached. MissingExtra for a tokenizer that needs a package.
 
     Raises:
-        OptionError: There is no such tokenizer.
+        OptionError: There is no such tokenizer; `auto` is none either, `_Tokenizers` replaces it.
     """
     extra = (AUTO, ROUGE, UNICODE)
     split: Tokenize

@@ -276,8 +276,9 @@ class Prompts:
     def _conversation(self) -> list[tuple[str, str]]:
         """Return label and text of all messages; tool outputs follow the message that called.
 
-        The last two are question and answer. Labels are `turn-1-user` and `turn-2-tool-1`.
-        Messages are numbered from 1; empty ones are left out, except those of the user.
+        The question and the answer come last, with any tool calls of the answer after it. Labels
+        are `turn-1-user` and `turn-2-tool-1`. Messages are numbered from 1; empty ones, even the
+        answer, are left out, except those of the user.
         """
         material: list[tuple[str, str]] = []
         for number, message in enumerate(messages_of(self.item), start=1):
