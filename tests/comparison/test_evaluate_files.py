@@ -105,7 +105,6 @@ def assert_equal(one, other):
 
 
 @in_peace
-@settings(max_examples=30)
 @given(texts, chunk_sizes, rules)
 def test_any_file_scores_as_the_run_read_whole(lines, chunk_bytes, rules):
     """Scattered queries, repeated documents, ties, odd white space and odd numbers included."""
@@ -115,7 +114,6 @@ def test_any_file_scores_as_the_run_read_whole(lines, chunk_bytes, rules):
 
 
 @in_peace
-@settings(max_examples=30)
 @given(texts, st.integers(1, 400))
 def test_ties_are_averaged_alike(lines, chunk_bytes):
     text = b"".join(lines)

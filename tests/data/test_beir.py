@@ -238,7 +238,8 @@ def test_folders_that_lack_something(folder, problem, tmp_path):
     )
     (folder / "queries.jsonl").unlink()
     assert problem(lambda: Beir(path=folder).load()) == (
-        "FOLDER: no queries.jsonl (the folder has corpus.jsonl)"
+        "FOLDER: no queries.jsonl (the folder has corpus.jsonl); "
+        "allowed: a folder of BEIR: queries.jsonl, corpus.jsonl, qrels/"
     )
 
 

@@ -69,7 +69,7 @@ def test_labels_are_found_by_name_whatever_their_order(tmp_path, model):
     ],
 )
 def test_other_labels_are_refused(labels):
-    with pytest.raises(OptionError, match=r"nli: model: found 'm \(.*allowed: a model whose id2l"):
+    with pytest.raises(OptionError, match=r"nli: model: found 'm' \(.*allowed: a model whose id2l"):
         label_columns(Checkpoint("nli", "m", None), dict(enumerate(labels)))
 
 

@@ -97,7 +97,9 @@ def test_a_group_stands_for_its_metrics():
 
 
 def test_texts_alone_are_refused():
-    with pytest.raises(OptionError, match=r"abstention\.recall.*metrics of texts here"):
+    with pytest.raises(
+        OptionError, match=r"abstention\.recall.*metrics of texts; this one reads more"
+    ):
         rb.evaluate_texts(["a"], ["a"], ["abstention.recall"])
 
 
