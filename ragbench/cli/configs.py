@@ -76,25 +76,25 @@ def init(
     output.echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
 
 
-def _parse_columns(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
-    """Parse `PART=COLUMN` into part -> column, or columns of a part that may have several.
+def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:
+    """Parse `PART=COLUMN` into part -> column.
 
     No pairs give {}.
 
     Raises:
-        BadParameter: The part is unknown, has no column, or has two and may have one.
+        BadParameter: The part is unknown, has no column, or has two.
     """
-    from ragbench.types.tables import PARTS, SEVERAL
+    from ragbench.types.tables import PARTS
 
     columns_of_part = output.parse_pairs("--column", columns)
     for part, names in columns_of_part.items():
         if part not in PARTS:
             problem = f"unknown part '{part}'; allowed: {', '.join(PARTS)}"
             raise click.BadParameter(problem, param_hint="--column")
-        if len(names) > 1 and part not in SEVERAL:
+        if len(names) > 1:
             problem = f"{part} has one column: '{names[0]}' or '{names[1]}'"
             raise click.BadParameter(problem, param_hint="--column")
-    return {part: names if len(names) > 1 else names[0] for part, names in columns_of_part.items()}
+    return {part: names[0] for part, names in columns_of_part.items()}
 
 
 @click.command(name="validate")

@@ -44,7 +44,7 @@ def evaluate(
     metrics: Sequence[ScoreName] | None = None,
     *,
     judge: Judge | str | Mapping[str, Any] | object = None,
-    columns: Mapping[str, str | list[str] | None] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:

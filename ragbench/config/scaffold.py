@@ -38,7 +38,7 @@ _PART_DESCRIPTIONS = {
     "grades": "how relevant each gold document is",
 }
 # Part -> its column, or the columns that share it
-_PartColumns = dict[str, str | list[str]]
+_PartColumns = dict[str, str]
 
 
 def scaffold_beir(file: Path) -> tuple[str, Sequence[str], str]:
@@ -132,7 +132,7 @@ def _scaffold_traces(
 def _guess_columns(
     records: Path, corpus: Corpus | None, user_columns: PartMap
 ) -> tuple[_PartColumns, list[str]]:
-    """Return (part -> column or columns, notes on other possible readings).
+    """Return (part -> column, notes on other possible readings).
 
     Raises:
         DataError: The file cannot be read, a column of the user is missing, no column has the
@@ -147,11 +147,9 @@ def _guess_columns(
     rows = kept_rows(with_paths(list(read_rows(records, "records")), user_columns))
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
     doubts: list[str] = []
-    sample, resolved, groups = map_columns(
-        rows[:_SAMPLED_ROWS], user_columns, names, records, doubts
-    )
+    sample, resolved = map_columns(rows[:_SAMPLED_ROWS], user_columns, names, records, doubts)
     columns: _PartColumns = {**resolved}
-    doubts += _remove_empty_gold(columns, rows, groups)
+    doubts += _remove_empty_gold(columns, rows, user_columns)
     present = dict.fromkeys(key for entry in sample for key in entry.values)
     free = [column for column in present if column not in columns.values()]
     if "relevant" not in columns:  # the cells decide: its name may be any
@@ -170,23 +168,22 @@ def _guess_columns(
         _settle_answer(columns, free, corpus is not None, records)
     # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
-    for part, group in groups.items():
-        if group is not None and part in columns:
-            columns[part] = group if isinstance(group, str) else list(group)
     return columns, doubts
 
 
-def _remove_empty_gold(columns: _PartColumns, rows: Sequence[Entry], groups: PartMap) -> list[str]:
+def _remove_empty_gold(
+    columns: _PartColumns, rows: Sequence[Entry], user_columns: PartMap
+) -> list[str]:
     """Remove guessed columns of gold that are empty in every row; return a note for each, or [].
 
-    `columns` is changed. `groups` has the columns that the user named or numbered, which stay.
+    `columns` is changed. `user_columns` has the columns that the user named, which stay.
     """
     notes = []
     for part in ("relevant", "reference_contexts", "reference", "retrieved"):
         column = columns.get(part)
-        if column is None or groups.get(part) is not None:
+        if column is None or user_columns.get(part) is not None:
             continue
-        if all(row.values.get(str(column)) in (None, "", [], {}) for row in rows):
+        if all(row.values.get(column) in (None, "", [], {}) for row in rows):
             del columns[part]
             notes.append(f"column '{column}' is empty in every row and is not used")
     return notes
@@ -205,7 +202,7 @@ def _settle_answer(
         DataError: Nothing tells whether the answers are gold.
     """
     is_decided = bool({"reference", "contexts", "retrieved", "system", "queries"} & set(columns))
-    if str(columns.get("answer", "")).strip().casefold() != "answer" or is_decided:
+    if columns.get("answer", "").strip().casefold() != "answer" or is_decided:
         return
     if has_corpus or {"relevant", "reference_contexts"} & set(columns):
         columns["reference"] = columns.pop("answer")
@@ -305,7 +302,7 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
             f"column '{answer}' is read as the answer of a system; "
             f"if it is the gold answer, write reference: {answer} instead of answer: {answer}"
         )
-    if str(columns.get("reference")).strip().casefold() == "answer":
+    if columns.get("reference", "").strip().casefold() == "answer":
         notes.append(
             "column 'answer' is read as the gold answer; if a system wrote it, write answer: answer"
         )
@@ -314,14 +311,13 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
     return notes
 
 
-def _column_line(part: str, column: str | list[str]) -> str:
-    """Return the line of the config for a part and its column, or columns; without a line end.
+def _column_line(part: str, column: str) -> str:
+    """Return the line of the config for a part and its column, without a line end.
 
     It is indented by four spaces, and ends with a comment for a part that needs one.
     """
-    names = _scalar(column) if isinstance(column, str) else f"[{', '.join(map(_scalar, column))}]"
     comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
-    return f"    {part}: {names}{comment}"
+    return f"    {part}: {_scalar(column)}{comment}"
 
 
 def _relative(path: Path, file: Path) -> str:

@@ -152,9 +152,6 @@ def _read_names() -> Iterator[tuple[str, Names]]:
 # Part -> its column names, in the order in which parts are looked for.
 PARTS: Mapping[str, Names] = dict(_read_names())
 
-# Parts that may have several columns.
-SEVERAL = ("relevant", "reference_contexts", "reference", "retrieved")
-
 
 def folded(name: str) -> str:
     """Return a column name in the form in which names are compared, such as `doc_id`.

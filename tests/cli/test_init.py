@@ -367,20 +367,6 @@ def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(here):
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 
-def test_several_columns_of_a_likely_name_are_all_gold(here):
-    (here / "docs").mkdir()
-    for name in ("a", "b"):
-        (here / "docs" / f"{name}.md").write_text(f"{name} wrote it.", encoding="utf-8")
-    header = ["question", "answer", "doc_1", "doc_2", "doc_3"]
-    write_csv(here / "qa.csv", [header, ["Who?", "a", "a.md", "b.md", ""]])
-
-    result = invoke("--from", "qa.csv", "--corpus", "docs")
-
-    assert "2 of 2 gold documents are in the corpus" in result.stderr
-    columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
-    assert columns["relevant"] == ["doc_1", "doc_2", "doc_3"]
-
-
 def test_columns_of_other_names_are_said(here):
     (here / "docs").mkdir()
     (here / "docs" / "d1.md").write_text("Galle sah Neptun.", encoding="utf-8")
@@ -388,9 +374,9 @@ def test_columns_of_other_names_are_said(here):
     write_csv(
         here / "qa.csv",
         [
-            ["Frage", "Antwort", "Erste Quelle", "Zweite Quelle"],
-            ["Wer sah Neptun?", "Galle", "d1.md", "d2.md"],
-            ["Wer sah Ceres?", "Piazzi", "d2.md", ""],
+            ["Frage", "Antwort", "Beste Quelle"],
+            ["Wer sah Neptun?", "Galle", "d1.md"],
+            ["Wer sah Ceres?", "Piazzi", "d2.md"],
         ],
     )
     table = ("--from", "qa.csv", "--corpus", "docs")
@@ -399,7 +385,7 @@ def test_columns_of_other_names_are_said(here):
         invoke(*table)
     result = invoke(
         *(*table, "--column", "question=Frage", "--column", "reference=Antwort"),
-        *("--column", "relevant=Erste Quelle", "--column", "relevant=Zweite Quelle"),
+        *("--column", "relevant=Beste Quelle"),
     )
 
     assert result.exit_code == 0, result.stderr
@@ -407,7 +393,7 @@ def test_columns_of_other_names_are_said(here):
     assert written["dataset"]["columns"] == {
         "question": "Frage",
         "reference": "Antwort",
-        "relevant": ["Erste Quelle", "Zweite Quelle"],
+        "relevant": "Beste Quelle",
     }
     assert "2 of 2 gold documents are in the corpus" in result.stderr
     assert invoke("ragbench.yaml", command=run_command).exit_code == 0

@@ -93,18 +93,6 @@ def test_lists_and_objects(load, value, expected):
         assert grades(load([{"relevant": value}], ".parquet")) == [expected]
 
 
-def test_several_columns(load):
-    row = {"source_doc_1": "io", "source_doc_2": "", "source_doc_3": "venera 13"}
-
-    assert grades(load([row], ".csv")) == [{IO: 1, VENERA: 1}]
-    listed = load(
-        [{"first": "io", "second": ["venera 13"], "third": None}],
-        columns={"relevant": ["first", "second"]},
-    )
-    assert grades(listed) == [{IO: 1, VENERA: 1}]
-    assert listed.queries[0].metadata == {"third": None}
-
-
 @pytest.mark.parametrize(
     ("relevant", "graded", "expected"),
     [
@@ -348,12 +336,3 @@ def test_absolute_paths_are_known_by_their_end(written, expected):
     documents = [Document(name, "text") for name in (VENERA, RADAR, FAR, IO)]
 
     assert DocumentNames(documents, "docs").resolve(written) == ([expected] if expected else [])
-
-
-def test_numbered_columns_of_a_likely_name(load):
-    rows = [
-        {"doc_1": "io.md", "doc_2": "moon/maps.txt", "doc_3": "", "url": "https://a.b"},
-        {"doc_1": "io.md", "doc_2": "", "doc_3": "", "url": "https://a.b"},
-    ]
-
-    assert grades(load(rows, ".csv")) == [{IO: 1, FAR: 1}, {IO: 1}]

@@ -170,16 +170,6 @@ def test_a_comma_within_an_id_that_stands_in_a_list(tmp_path):
     }
 
 
-def test_numbered_columns_are_ranks(tmp_path):
-    (tmp_path / "ids.csv").write_text(
-        "question,retrieved_1,retrieved_2,retrieved_3,relevant\nWhy?,a,b,,b\nWho?,,,,a\n"
-    )
-
-    found = ids_of(Records(path=tmp_path / "ids.csv").load())
-
-    assert found == {"Why?": (["a", "b"], ["b"]), "Who?": ([], ["a"])}
-
-
 def test_a_frame_and_columns_of_other_names(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(

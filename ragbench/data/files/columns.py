@@ -1,24 +1,22 @@
 """Columns of a table by part: `columns: {question: user_input, ...}`.
 
 A part is what a column holds of a record: question, answer, contexts, relevant and so on. A column
-may lie inside another, as in exported traces (`columns: {answer: output.text}`), and some parts may
-have several columns (`columns: {relevant: [doc_1, doc_2]}`). The column names that are known
-without `columns` stand in `types/tables.py`, for the loaders and for `ragbench init`.
+may lie inside another, as in exported traces (`columns: {answer: output.text}`). The column names
+that are known without `columns` stand in `types/tables.py`, for the loaders and for `ragbench
+init`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_allowed, nearest
-from ragbench.types.tables import PARTS, SEVERAL, columns_named, folded
+from ragbench.types.tables import PARTS, columns_named, folded
 
 _Values = dict[str, Any]
 
@@ -27,128 +25,38 @@ _CONTEXT = "context"
 _RAGBENCH = {"documents", "documents_sentences", "response"}
 # Part -> its column; parts without a column are absent.
 Columns = Mapping[str, str]
-# The option `columns`: part -> its column, its columns, or None for no column.
-PartMap = Mapping[str, str | Sequence[str] | None]
+# The option `columns`: part -> its column, or None for no column.
+PartMap = Mapping[str, str | None]
 # Returns True for a column that holds ids of the corpus.
 HoldsIds = Callable[[str], bool]
 
 
-def check_mapping(columns: PartMap, owner: str) -> None:
+def check_mapping(columns: Mapping[str, object], owner: str) -> None:
     """Check the option `columns` of a loader by itself, before a file is read.
 
     Parts with None are skipped; an empty mapping is allowed.
 
     Raises:
-        OptionError: A part is unknown, a column is no text, a list is empty or stands for a part
-            that takes one column, or a column is named twice; `owner` names the loader.
+        OptionError: A part is unknown, a column is no text, or a column is named twice; `owner`
+            names the loader.
     """
     check_allowed(owner, "columns", columns, PARTS)
     parts: dict[str, str] = {}
-    for part, option in columns.items():
-        if option is None:
+    for part, column in columns.items():
+        if column is None:
             continue
-        is_list = part in SEVERAL and isinstance(option, (list, tuple)) and bool(option)
-        for column in option if is_list else [option]:
-            if not isinstance(column, str):
-                names = ", a list of names" if part in SEVERAL else ""
-                allowed = f"the name of a column{names}, or null"
-                raise OptionError(owner, f"columns.{part}", column, allowed)
-            if column in parts:
-                allowed = f"another column than that of {parts[column]}"
-                raise OptionError(owner, f"columns.{part}", column, allowed)
-            parts[column] = part
-
-
-def group_numbered_columns(
-    present: Sequence[str], columns: PartMap, holds_ids: HoldsIds
-) -> PartMap:
-    """Return `columns` with a list of columns for each part that numbered columns hold.
-
-    The result is a new dict, and the lists are in the order of `present`; without numbered columns
-    it equals `columns`. `source_doc_1` and `source_doc_2` hold `relevant`. Parts that
-    `columns` names stay as they are, and so do parts whose name without a number is a column. Names
-    that are only likely for `relevant` need a column for which `holds_ids` returns True.
-    """
-    mapping = dict(columns)
-    for part in SEVERAL:
-        # a part that the user names, also as null, is not guessed
-        if part not in mapping and (group := _numbered(part, present, mapping, holds_ids)):
-            mapping[part] = group
-    return mapping
-
-
-def join_columns(
-    entries: Sequence[Entry], columns: PartMap
-) -> tuple[Sequence[Entry], dict[str, str | None]]:
-    """Return (rows, part -> column name) with each group of columns as one column, a list.
-
-    A group of `columns` is named `a + b`; empty cells of a group are left out. A row whose cells of
-    a group are all empty has []. The group's own columns are removed from new rows; without a group
-    `entries` is returned as it is. None stays None in the names.
-
-    Raises:
-        DataError: A column of a group is not in the table.
-    """
-    present = list(dict.fromkeys(key for entry in entries for key in entry.values))
-    groups: list[Sequence[str]] = []
-    names: dict[str, str | None] = {}
-    for part, option in columns.items():
-        if option is None or isinstance(option, str):
-            names[part] = option
-            continue
-        for column in option:
-            _check_present(column, present, part, entries[0].file if entries else None)
-        groups.append(option)
-        names[part] = " + ".join(option)
-    if groups:
-        entries = [replace(e, values=_with_joined(e.values, groups)) for e in entries]
-    return entries, names
-
-
-def _numbered(
-    part: str, present: Sequence[str], columns: PartMap, holds_ids: HoldsIds
-) -> list[str]:
-    """Return the columns `name_1, name_2, ...` of a part; empty where they do not surely hold it.
-
-    They do not if a column has the name without a number, or if there is only one. The first such
-    name in the table counts; columns that `columns` names are not used.
-    """
-    used = set(_columns_in(columns))
-    sure = set(map(folded, PARTS[part].sure))
-    names = sure.union(map(folded, PARTS[part].likely))
-    alone = [column for column in present if folded(column) in names]
-    if any(part != "relevant" or folded(name) in sure or holds_ids(name) for name in alone):
-        return []
-    groups: dict[str, list[str]] = {}
-    for column in present:
-        stem = re.sub(r"_?\d+$", "", folded(column))
-        if column not in used and stem != folded(column) and stem in names:
-            groups.setdefault(stem, []).append(column)
-    for stem, group in groups.items():
-        certain = part != "relevant" or stem in sure or any(map(holds_ids, group))
-        if len(group) > 1 and certain:
-            return group
-    return []
-
-
-def _with_joined(values: _Values, groups: Sequence[Sequence[str]]) -> _Values:
-    """Return a copy of the values of a row with one list for the cells of each group.
-
-    The new key is `a + b`. Cells that are lists are joined; None and blank cells are left out.
-    """
-    values = dict(values)
-    for group in groups:
-        cells = [values.pop(column, None) for column in group]
-        filled = [cell for cell in cells if cell is not None and str(cell).strip()]
-        values[" + ".join(group)] = list(
-            chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in filled)
-        )
-    return values
+        if not isinstance(column, str):
+            allowed = "the name of a column, or null"
+            raise OptionError(owner, f"columns.{part}", column, allowed)
+        if column in parts:
+            allowed = f"another column than that of {parts[column]}"
+            raise OptionError(owner, f"columns.{part}", column, allowed)
+        parts[column] = part
 
 
 def resolve_columns(
     present: Sequence[str],
-    columns: Mapping[str, str | None] | None,
+    columns: PartMap | None,
     file: object,
     holds_ids: HoldsIds = lambda column: False,
     doubts: list[str] | None = None,
@@ -281,8 +189,9 @@ def with_paths(entries: Sequence[Entry], columns: PartMap) -> Sequence[Entry]:
     """
     paths = [
         column
-        for column in _columns_in(columns)
-        if "." in column
+        for column in columns.values()
+        if column is not None
+        and "." in column
         and not any(column in entry.values for entry in entries)
         and any(value_at(entry.values, column) is not None for entry in entries)
     ]
@@ -292,12 +201,6 @@ def with_paths(entries: Sequence[Entry], columns: PartMap) -> Sequence[Entry]:
         replace(entry, values=entry.values | {path: value_at(entry.values, path) for path in paths})
         for entry in entries
     ]
-
-
-def _columns_in(columns: PartMap) -> Iterator[str]:
-    """Yield every column that `columns` names; parts with null have none."""
-    for option in columns.values():
-        yield from [option] if isinstance(option, str) else option or ()
 
 
 def value_at(value: Any, path: str | None) -> Any:

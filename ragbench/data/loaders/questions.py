@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from ragbench.data.files.columns import (
     Columns,
     PartMap,
-    group_numbered_columns,
-    join_columns,
     resolve_columns,
     with_paths,
 )
@@ -496,15 +494,14 @@ def map_columns(
     names: DocumentNames | None,
     file: object,
     doubts: list[str] | None = None,
-) -> tuple[Sequence[Entry], Columns, PartMap]:
-    """Return (rows with paths and groups as columns, part -> column, part -> columns of the user).
+) -> tuple[Sequence[Entry], Columns]:
+    """Return (rows with paths as columns, part -> column).
 
-    The third part is `mapping` with the numbered columns that were grouped. Rows with `keep` = no
-    are left out. Before that each row gets its number in the table, from 1.
+    Rows with `keep` = no are left out. Before that each row gets its number in the table, from 1.
 
     Args:
         entries: Rows of the table.
-        mapping: Part -> its column, its columns, or none, as the user says it.
+        mapping: Part -> its column, or none, as the user says it.
         names: Document ids of the corpus; None without a corpus.
         file: For messages.
         doubts: Receives ambiguous columns as sentences; None raises the first one.
@@ -517,14 +514,10 @@ def map_columns(
     numbered = enumerate(with_paths(entries, mapping), 1)
     rows = kept_rows([replace(entry, number=number) for number, entry in numbered])
     present = list(dict.fromkeys(key for row in rows for key in row.values))
-    groups = group_numbered_columns(present, mapping, lambda column: holds_ids(rows, names, column))
-    joined, columns = join_columns(rows, groups)
-    # a group is one column now, so that the names are read again
-    present = list(dict.fromkeys(key for row in joined for key in row.values))
     resolved = resolve_columns(
-        present, columns, file, lambda column: holds_ids(joined, names, column), doubts
+        present, mapping, file, lambda column: holds_ids(rows, names, column), doubts
     )
-    return joined, resolved, groups
+    return rows, resolved
 
 
 def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -109,7 +109,7 @@ class RecordsOptions(OptionSet):
     """
 
     path: Annotated[Path, Option(refers_to="path")]
-    columns: Annotated[Mapping[str, str | list[str] | None] | None, Option()] = None
+    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
     split: base.SplitOption = None
 
@@ -156,7 +156,7 @@ class HuggingFaceOptions(OptionSet):
     path: Annotated[str, Option(refers_to="folder_or_name")]
     subset: Annotated[str | None, Option()] = None
     split: Annotated[str | Mapping[str, Any], Option()] = "test"
-    columns: Annotated[Mapping[str, str | list[str] | None] | None, Option()] = None
+    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
 
 
@@ -253,7 +253,8 @@ class RecordTable:
             refuse_traces(entries)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
-        rows, resolved, self._named = map_columns(entries, columns or {}, names, file)
+        self._named = columns or {}
+        rows, resolved = map_columns(entries, self._named, names, file)
         self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns = resolved

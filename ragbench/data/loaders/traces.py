@@ -292,7 +292,7 @@ class TracesOptions(OptionSet):
     id_field: Annotated[str | None, Option()] = None
     hops: Annotated[Hops, Option()] = "apart"
     gold: Annotated[Path | None, Option(refers_to="path")] = None
-    columns: Annotated[Mapping[str, str | list[str] | None] | None, Option()] = None
+    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
     split: SplitOption = None
 

@@ -166,7 +166,7 @@ class _StaleTable:
         self._by_id = documents_by_id(self.corpus.documents)
         self.names = DocumentNames(self.corpus.documents, self.corpus.folder)
         mapping = options["columns"] or {}
-        self._rows, self._columns, _ = map_columns(self._entries, mapping, self.names, self.path)
+        self._rows, self._columns = map_columns(self._entries, mapping, self.names, self.path)
         self._quotes = self._columns.get("reference_contexts", "quote")
         self._spans = self._columns.get("reference_spans", "reference_spans")
         # stale: a name that no longer fits one document is a label to repair, not an error
