@@ -367,7 +367,7 @@ class RecordTable:
             system=self._required(entry, "system") if "system" in self._columns else None,
             contexts=self._contexts(entry, chat),
             answer=answer if answer is not None else self._text(entry, "answer"),
-            # an empty cell of several columns is no gold answer
+            # an empty text of a list is no gold answer
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
             # the reworded question was searched for as well
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),

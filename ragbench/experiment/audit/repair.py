@@ -244,8 +244,8 @@ class _StaleTable:
             changed = {old: [*new] for old, new in moves.items() if [*new] != [old]}
             cells |= self._renamed(row, changed)
         for column in cells:
-            # the mapping may read a path in an object, or several columns as one: the file has no
-            # such cell, and a new column would leave the old gold in place
+            # the mapping may read a path in an object: the file has no such cell, and a new column
+            # would leave the old gold in place
             if column not in self._entries[row.number - 1].values:
                 problem = f"'{column}' is no column of the file, and cannot be rewritten"
                 raise row.error(problem, allowed="a column of ids or spans, no path")
