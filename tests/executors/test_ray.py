@@ -22,6 +22,7 @@ from ragbench.executors.base import MALLOC, LostItem, blocks_of
 from ragbench.experiment.runner import run_experiment
 from tests.executors import tasks
 from tests.experiment.deadly import assert_workers_change_nothing
+from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents
 
 
@@ -146,7 +147,8 @@ def config(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
-    dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
+    data = part_of(repository / "datasets/example", tmp_path / "data", 40, 40)
+    dataset = {"type": "beir", "path": str(data), "split": "test"}
     return {
         "name": "ray",
         "dataset": dataset,
