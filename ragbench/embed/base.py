@@ -59,21 +59,6 @@ def as_unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class Encodings:
-    """Counts of the texts that an embedder has served so far.
-
-    Attributes:
-        texts: Number of texts; equal texts of one call count once.
-        stored: Number of texts whose vectors were read from the cache.
-        seconds: Wall time of encoding the other texts.
-    """
-
-    texts: int
-    stored: int
-    seconds: float
-
-
 class Embedder(ABC):
     """Model that encodes texts as vectors.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 from ragbench.embed import base as embed
 from ragbench.embed import sentence_transformers
-from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, ignore_progress
+from ragbench.embed.base import Advance, Embedder, Vectors, ignore_progress
 from ragbench.embed.component import SearchComponent
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
@@ -43,9 +42,6 @@ class CachedEmbedder:
         identity: Name of the model, part of the key of a vector.
         revision: Revision of the model, part of the key too.
         prompts: Text put before a text, by its role: `query`, `document`.
-        encoded: Number of texts that the model has encoded so far; equal texts of a call count
-            once.
-        reused: Number of texts whose vectors were read from the cache so far.
     """
 
     def __init__(
@@ -69,8 +65,6 @@ class CachedEmbedder:
         self._block_size = block_size
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
-        self.encoded = self.reused = 0
-        self._seconds = 0.0
 
     @property
     def model(self) -> str:
@@ -82,14 +76,6 @@ class CachedEmbedder:
     def independent(self) -> bool:
         """Return True if a vector depends on its own text only, not on the batch."""
         return bool(self._embedder.manner)
-
-    @property
-    def encodings(self) -> Encodings:
-        """Return the numbers of texts so far, encoded and stored, and the time of encoding.
-
-        Time is in seconds, that of reading the cache left out.
-        """
-        return Encodings(self.encoded + self.reused, self.reused, self._seconds)
 
     @property
     def limit(self) -> int | None:
@@ -132,11 +118,7 @@ class CachedEmbedder:
         def encode_block(block: Sequence[str]) -> Iterator[bytes]:
             return (row.astype("<f4").tobytes() for row in self._encode(block, prompt, advance))
 
-        def report_stored(count: int) -> None:
-            self.reused += count
-            advance(count)
-
-        blobs = self._blobs(VECTOR_ROWS, distinct, self._block_size, encode_block, report_stored)
+        blobs = self._blobs(VECTOR_ROWS, distinct, self._block_size, encode_block, advance)
         for key, blob in blobs:
             vector = np.frombuffer(blob, dtype="<f4")
             if not len(vectors):  # the first vector tells the width
@@ -207,14 +189,11 @@ class CachedEmbedder:
     def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
         """Encode distinct texts; raise `DataError` if a vector is not finite.
 
-        The rows are in the order of the texts, not normalised. Adds to `encoded` and the time.
+        The rows are in the order of the texts, not normalised.
         """
         import numpy as np
 
-        start = time.perf_counter()
         vectors = self._embedder.encode(texts, prompt=prompt, normalize=False, advance=advance)
-        self._seconds += time.perf_counter() - start
-        self.encoded += len(texts)
         broken = ~np.isfinite(vectors).all(axis=1)
         if broken.any():
             text = texts[int(broken.argmax())]

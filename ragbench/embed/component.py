@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragbench.embed.base import Encodings
 from ragbench.executors.base import Executor
 from ragbench.registry import Configured
 
@@ -33,14 +32,6 @@ class SearchComponent(Configured):
     cache_folder: Path | None = None
     cache_also: Sequence[Path] = ()
     executor: Executor | None = None
-
-    @property
-    def encodings(self) -> Encodings | None:
-        """Return counts of the texts that were encoded so far; None without an encoder.
-
-        Here None; a component with an encoder overrides it.
-        """
-        return None
 
     @property
     def notes(self) -> Sequence[str]:

@@ -58,14 +58,6 @@ class MMR(Reranker):
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open("reranker 'mmr'", self)
         self._embedder: CachedEmbedder | None = None
 
-    @property
-    def encodings(self) -> embed.Encodings | None:
-        """Return the counts of texts so far, and of those read from the cache.
-
-        They come with the seconds of encoding. None before the model is loaded.
-        """
-        return None if self._embedder is None else self._embedder.encodings
-
     def check(self) -> None:
         """Raise `MissingExtra` if sentence-transformers is not installed."""
         embed.need_packages("reranker 'mmr'", EXTRA, PACKAGES)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.embed.base import Encodings
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import IndexSearch, Retriever
 from ragbench.retrieve.python import first_documents, read_hits, to_retriever
@@ -58,11 +57,6 @@ class Chunked(Retriever):
     def notes(self) -> list[str]:
         """Return the notes of the retriever, after a note on text that no chunk contains."""
         return [*self._lost_text, *self.retriever.notes]
-
-    @property
-    def encodings(self) -> Encodings | None:
-        """Return counts of the texts that the retriever has encoded; None without an encoder."""
-        return self.retriever.encodings
 
     def check(self) -> None:
         """Raise `MissingExtra` if a package of the retriever is not installed."""

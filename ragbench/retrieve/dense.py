@@ -24,7 +24,7 @@ from ragbench.types import Document, IntArray, Query, ScoredDocument
 from ragbench.types.documents import hash_documents, record_ids
 
 _OWNER = "retriever 'dense'"
-_FORMAT = "1"  # part of the key: change it with the files of a stored matrix
+_FORMAT = "2"  # part of the key: change it with the files of a stored matrix
 _LISTS = "lists.faiss"
 _BLOCK = 8192  # documents whose texts and vectors are in memory at a time
 
@@ -106,11 +106,6 @@ class Dense(Retriever):
         self._index: nearest.Exact | nearest.InvertedFile | None = None
 
     @property
-    def encodings(self) -> embed.Encodings | None:
-        """Return the numbers of texts so far, encoded and stored; None before `index`."""
-        return None if self._embedder is None else self._embedder.encodings
-
-    @property
     def notes(self) -> list[str]:
         """Return notes on documents and queries that are longer than the model reads.
 
@@ -159,7 +154,7 @@ class Dense(Retriever):
         embedder = self._embedder = self._embedder or self._open()
         self._ids = record_ids(corpus)
         longest: float | None = None
-        encoded_before, matrix = embedder.encodings.texts, self._stored_matrix(embedder, corpus)
+        matrix = self._stored_matrix(embedder, corpus)
         if matrix is None:
             texts = [document.full_text for document in corpus]
             self._vectors = self._encode(embedder, texts, "document", self.advance)
@@ -167,11 +162,8 @@ class Dense(Retriever):
             self._id_ranks = nearest.id_ranks(self._ids)
         else:
             self._vectors, self._id_ranks = matrix["vectors"], matrix["id_ranks"]
-            self._truncated, distinct = matrix["counts"].tolist()
+            [self._truncated] = matrix["truncated"].tolist()
             longest = float(matrix["longest"].max())
-            # an older run wrote the matrix: its texts count as stored, though no text was read
-            if embedder.encodings.texts == encoded_before:
-                embedder.reused += distinct
         is_exact = self._kind == "exact"
         self._index = (
             nearest.Exact(self._vectors, longest) if is_exact else self._inverted_file(matrix)
@@ -220,9 +212,9 @@ class Dense(Retriever):
     ) -> None:
         """Encode a corpus block by block and write its matrix.
 
-        The arrays are `vectors`, `longest`, `id_ranks` and `counts` (cut texts, distinct texts).
+        The arrays are `vectors`, `longest`, `id_ranks` and `truncated` (the number of cut texts).
         """
-        truncated, encoded_before = 0, embedder.encodings.texts
+        truncated = 0
         # a vector may depend on the other texts of its batch: then the corpus is one block
         size = _BLOCK if embedder.independent else len(corpus)
         with writer.open_array("vectors") as vectors, writer.open_array("longest") as longest:
@@ -233,7 +225,7 @@ class Dense(Retriever):
                 longest.append(np.array([nearest.longest_of(block)]))
                 truncated += _count_truncated(embedder, texts, "document")
         writer.add("id_ranks", nearest.id_ranks(record_ids(corpus)))
-        writer.add("counts", np.array([truncated, embedder.encodings.texts - encoded_before]))
+        writer.add("truncated", np.array([truncated]))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the `top_k` most similar documents of each query, best first.

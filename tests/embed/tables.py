@@ -1,9 +1,10 @@
-"""A model whose vectors are written in a test, and the number of vectors in a cache file."""
+"""A model whose vectors are written in a test, and what is encoded, and lies in a cache file."""
 
 import numpy as np
 
 from ragbench.embed.base import ignore_progress
 from ragbench.embed.cache import CACHE_KIND, VECTOR_ROWS
+from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.database import Store
 
 
@@ -22,6 +23,18 @@ class Table:
 
     def count_tokens(self, texts, *, prompt=""):
         return [self.counts.get(text, 0) for text in texts]
+
+
+def encoded_texts(monkeypatch):
+    """The texts that models encode from now on."""
+    texts, encode = [], SentenceTransformerEmbedder.encode
+
+    def watched(self, asked, **options):
+        texts.extend(asked)
+        return encode(self, asked, **options)
+
+    monkeypatch.setattr(SentenceTransformerEmbedder, "encode", watched)
+    return texts
 
 
 def stored_vectors(path):

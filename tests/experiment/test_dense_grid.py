@@ -6,9 +6,8 @@ import pytest
 
 from ragbench import run_experiment
 from ragbench.data.files.trec_files import read_run
-from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.database import CACHE_FILE
-from tests.embed.tables import stored_vectors
+from tests.embed.tables import encoded_texts, stored_vectors
 from tests.experiment.moons import part_of
 
 pytestmark = pytest.mark.slow
@@ -26,14 +25,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def encoded():
     """How many texts models have encoded so far."""
-    texts, encode = [], SentenceTransformerEmbedder.encode
-
-    def watched(self, asked, **options):
-        texts.extend(asked)
-        return encode(self, asked, **options)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTransformerEmbedder, "encode", watched)
+        texts = encoded_texts(patch)
         yield lambda: len(texts)
 
 

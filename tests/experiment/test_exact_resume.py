@@ -1,5 +1,6 @@
 """Runs with local models are the same to the last bit, however often they were stopped."""
 
+import json
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.records.manifest import Choices
 from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
+from tests.embed.tables import encoded_texts
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -94,6 +96,11 @@ def expected(place):
         return of(run_experiment(place / "exact.yaml"))
 
 
+def queries(place):
+    lines = (place / "data" / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["text"] for line in lines}
+
+
 def test_after_a_kill(place, run, expected, monkeypatch):
     """The files as they are when a model is about to encode for the third time: a kill's rest."""
     encode, calls = SentenceTransformerEmbedder.encode, []
@@ -108,36 +115,40 @@ def test_after_a_kill(place, run, expected, monkeypatch):
         patch.setattr(SentenceTransformerEmbedder, "encode", watched)
         run("live")
 
+    left = encoded_texts(monkeypatch)
     resumed = run("killed")
-    left = work(resumed)
-    assert "encode dense" not in left, "it was encoded before"
-    assert "encode diverse" in left
+    assert left
+    assert not queries(place) & {*left}, "`dense` encoded them before"
     assert of(resumed) == expected
 
 
-def test_from_two_joined_caches(place, run, expected):
+def test_from_two_joined_caches(place, run, expected, monkeypatch):
     """Each made by a run over other queries; nothing is written to them, and the own one is new."""
     run("one", 4)
     run("two", 4, seed=5)
     others = [place / "one", place / "two"]
     before = [(other / CACHE_FILE).read_bytes() for other in others]
 
+    left = encoded_texts(monkeypatch)
     joined = run("joined", cache_also=[str(other) for other in others])
 
     assert of(joined) == expected
     assert [(other / CACHE_FILE).read_bytes() for other in others] == before
-    assert 0 < work(joined)["encode dense"] < QUERIES - 4, "what both lacked"
+    assert len(queries(place) & {*left}) == QUERIES - 5, "what both lacked"
 
 
-def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, expected):
+def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(
+    place, run, expected, monkeypatch
+):
     changed = {"retrievers.dense.similarity": "dot", "retrievers.dense.normalize": True}
     others = {"cache_also": [str(place / "whole")]}
 
+    left = encoded_texts(monkeypatch)
     found = run("empty", **changed, **others)
 
     made = work(found)
     assert (made["index dense"], made["retrieve dense"]) == (DOCUMENTS, QUERIES)
-    assert not {name for name in made if name.startswith("encode")}
+    assert left == []
     assert of(found)["dense.trec"] == expected["dense.trec"]
 
     bad = place / "bad"
@@ -145,7 +156,7 @@ def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, e
     (bad / CACHE_FILE).write_bytes(b"no database" * 9)
     with pytest.warns(DamagedCache, match="bad/cache.sqlite"):
         found = run("fresh", **changed, cache_also=[str(bad), *others["cache_also"]])
-    assert "encode dense" not in work(found)
+    assert left == []
 
 
 def test_a_changed_corpus_leaves_the_digits_of_its_other_documents(place, run, expected):

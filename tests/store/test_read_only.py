@@ -39,10 +39,11 @@ with Replies(f"{folder}/replies.sqlite") as replies:
                 print(engine.ask(ChatRequest("m", (Message("user", text),))).text)
             except DataError as error:
                 print(error)
-embedder = CachedEmbedder(Table(), Path(folder) / "cache.sqlite")
+table = Table()
+embedder = CachedEmbedder(table, Path(folder) / "cache.sqlite")
 embedder.encode(asked)
 embedder.count_tokens(asked)
-print(embedder.reused)
+print(len(asked) - len(table.encoded))
 """
 
 

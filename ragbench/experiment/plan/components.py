@@ -14,7 +14,6 @@ from ragbench import errors
 from ragbench.config import schema
 from ragbench.config.components import indexes
 from ragbench.data.files.judgements import read_nuggets
-from ragbench.embed.base import Encodings
 from ragbench.executors.base import Executor
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.files import cache_folder
@@ -61,11 +60,6 @@ class Reranked(Retriever):
     def notes(self) -> Sequence[str]:
         """Notes of the reranker about the hits that it ordered; empty without any."""
         return self.reranker.notes
-
-    @property
-    def encodings(self) -> Encodings | None:
-        """Numbers of texts that the reranker encoded so far, with time; None if it encodes none."""
-        return self.reranker.encodings
 
     def check(self) -> None:
         """Raise `MissingExtra` if a package of the reranker is not installed."""

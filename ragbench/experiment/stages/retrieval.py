@@ -176,19 +176,8 @@ def make_ready(workspace: base.Workspace, name: str) -> Retriever:
             _index(name, retriever, corpus, stage.advance)
     if retriever.borrows:
         retriever.borrow([make_ready(workspace, source) for source in retriever.sources])
-    # documents are encoded while they are indexed
-    note_encodings(workspace, name)
     workspace.ready.add(name)
     return retriever
-
-
-def note_encodings(workspace: base.Workspace, name: str) -> None:
-    """Record the number of texts that a retriever encoded so far, of stored ones, and seconds.
-
-    `workspace.work` has them under `encode NAME`. Nothing for a retriever that encodes no texts.
-    """
-    if (counts := workspace.plan.retrievers[name].encodings) is not None:
-        workspace.work[f"encode {name}"] = Work(counts.texts, counts.stored, counts.seconds)
 
 
 def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
@@ -336,7 +325,6 @@ class Retrieve(base.StoredStage):
         executor = self.workspace.executor
         outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
         base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
-        note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             # Not `self.notes`: it needs `outcomes`, which are being computed here.
             stored = {_NOTES: list(dict.fromkeys([*self._read_notes(), *notes]))}
