@@ -234,8 +234,8 @@ def _warnings(
 def _describe_dataset(plan: Plan) -> records.Dataset:
     """Return name, type and sizes of the data set; sizes are None without corpus or judgements.
 
-    The name is that of its file or folder, else its type, or `data of Python`; `/` and the split
-    follow if there is one.
+    The name is that of its file or folder, without the suffix, else its type, or `data of Python`;
+    `/` and the split follow if there is one.
     """
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one

@@ -89,10 +89,10 @@ def check_splits(audited: AuditedSet) -> Iterator[Finding]:
 
 
 def check_language(audited: AuditedSet) -> Iterator[Finding]:
-    """Yield the questions in another language or script than 90 % of the questions.
+    """Yield the questions in another language or script than at least 90 % of the questions.
 
     Languages with stop words are told by these, other ones by their script. A question that shows
-    too little of its language is passed over; nothing if fewer than 10 questions show it.
+    too little of its language does not count; nothing if fewer than 10 questions show it.
     """
     labels = [_language(query.text) for query in audited.queries]
     counts = Counter(label for label in labels if label)

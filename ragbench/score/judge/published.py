@@ -164,7 +164,8 @@ def ragas_noise(
     `answer` and `reference` have a row per statement and a column per passage: True if the passage
     supports the statement. `right` marks the statements of the answer that the reference supports.
     A passage is relevant if it supports a statement of the reference. An answer without statements
-    raises ZeroDivisionError. From 0 to 1. ValueError if rows differ in length.
+    raises ZeroDivisionError. From 0 to 1. `reference` has a row, and all rows are equally long;
+    a row of another length raises ValueError, one of `answer` not always.
 
     Example:
         >>> ragas_noise([[True, False], [False, True]], [[True, False]], [False, False])

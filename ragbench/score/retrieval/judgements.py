@@ -19,6 +19,8 @@ from ragbench.types.rows import NUMBER_ERRORS, HitBlock, borders, score_column
 def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
     """Return qrels as `Qrels`; valid dictionaries are shared, so that callers must not change them.
 
+    The grade 1.0 counts as 1; True is no grade.
+
     Raises:
         DataError: `qrels` are no mapping of mappings, an id is no text, or a grade is no integer or
             too large.

@@ -143,9 +143,9 @@ def parse_measure(name: object) -> Measure:
     `python:module:name` is imported.
 
     Raises:
-        OptionError: An unknown measure, option or cut-off, or a name of several measures.
+        OptionError: An unknown measure, option or cut-off, or a name of several measures; or a
+            plug-in or code of the user is no measure.
         DataError: The code of `python:module:name` cannot be imported.
-        OptionError: A plug-in or code of the user is no measure.
 
     Example:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
@@ -180,9 +180,9 @@ def parse_measures(
         Measures in the order of the names, repeated ones too; no names give an empty list.
 
     Raises:
-        OptionError: An unknown measure, option or cut-off.
+        OptionError: An unknown measure, option or cut-off, or a plug-in or code of the user is no
+            measure.
         DataError: The code of `python:module:name` cannot be imported.
-        OptionError: A plug-in or code of the user is no measure.
 
     Example:
         >>> [measure.name for measure in parse_measures(["map", "ndcg_cut.5,10"])]

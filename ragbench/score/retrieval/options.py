@@ -65,7 +65,7 @@ def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, 
 
     Raises:
         OptionError: The text has another form, as without any pair, a grade twice, or a gain that
-            is negative or infinite; or `gain` is not linear.
+            is negative or infinite; or there is a text, and `gain` is not linear.
 
     Example:
         >>> read_gains("ndcg", "{1:3.5,2:9}")

@@ -190,8 +190,8 @@ class GoldAnswers:
     nor is any answer if there are none.
 
     `tokenize` is that of the metric `contains`, `articles` the language whose articles do not
-    count. If there is an answer, an unknown tokenizer raises OptionError, one that is not installed
-    MissingExtra, and an unknown language KeyError.
+    count. An unknown tokenizer raises OptionError, one that is not installed MissingExtra, and an
+    unknown language KeyError: at creation, or without an answer once a passage is searched.
 
     Example:
         >>> gold = GoldAnswers(["30 days"])

@@ -395,8 +395,8 @@ def declaration_of(function: object) -> Declaration | None:
 def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     """Return a declaration for a user's plain function of a prediction and optional references.
 
-    The function returns a number, True or False; more is better, and the range is unbounded. A
-    function with references gives no value to an item without one. Exceptions of the function
+    The function returns an int, a float, True or False; more is better, and the range is unbounded.
+    A function with references gives no value to an item without one. Exceptions of the function
     become `AdapterError` with the name of the metric. The same function and name give the same
     declaration. OptionError if the function takes other arguments.
     """
