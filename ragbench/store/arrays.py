@@ -1,4 +1,4 @@
-"""Arrays on disk by key, mapped into memory: indexes, matrices of vectors, packed corpora.
+"""Arrays on disk by key, mapped into memory: indexes and matrices of vectors.
 
     <cache>/arrays/<kind>/<key>/about.json, <name>.npy, ...
 

@@ -18,8 +18,6 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_allowed, nearest
 from ragbench.types.tables import PARTS, columns_named, folded
 
-_Values = dict[str, Any]
-
 _CONTEXT = "context"
 # the columns that identify the RAGBench data set, whose passages are its `documents`
 _RAGBENCH = {"documents", "documents_sentences", "response"}
