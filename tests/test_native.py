@@ -78,7 +78,7 @@ def test_columns_of_frames_stand_for_lists_and_what_is_missing_is_none():
         (([{"answer": "a"}], None, ["bleu"]), "no column with the reference"),
         (([{"response": "a", "actual_output": "b"}], None, ["bleu"]), "could both be the answer"),
         (([RAGAS], ["a"], ["bleu"]), "references beside a table"),
-        ((["a"], None, ["bleu"]), "references: found 'NoneType'"),
+        ((["a"], None, ["bleu"]), "references: found NoneType"),
         ((["a"], ["b"], "bleu"), "names of metrics, in a list"),
         ((["a"], ["b"], ()), "names of metrics, in a list"),
     ],
