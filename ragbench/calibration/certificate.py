@@ -235,7 +235,8 @@ def _sampling(
 
     The draw is repeated from its signature and compared with the labelled rows, unless the user
     vouches for it. Labels may end early, but no row before the last labelled one may lack a label.
-    Rows without the signature of a sheet, or of several sheets, are no random draw.
+    Rows without the signature of a sheet, or of several sheets, are no random draw. At least one
+    answer must have a label.
     """
     if vouched:
         return True, "the user vouches for it (--random)"

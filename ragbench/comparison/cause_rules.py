@@ -357,6 +357,7 @@ def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Los
 
     It is `right` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
     The rank counts from 1; 0 gives `not_retrieved`, one beyond `depth` gives `ranked_too_low`.
+    `reader` is the end of the reason, the number of hits that are read, such as `reads 5`.
     """
     rank = ranking.answer_rank
     if rank is None:

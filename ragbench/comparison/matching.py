@@ -122,7 +122,8 @@ def match_sources(
         base: Source that the runs are compared with; without runs, its systems are compared with
             each other.
         runs: Further sources.
-        measures: Names of measures in any spelling; None takes all that several systems have.
+        measures: Names of measures in any spelling; None and an empty list take all that several
+            systems have.
         intersect: Compare the common queries if the query sets differ. Common queries whose text,
             judgements or gold answers differ are left out too, unless these are most of them.
         alone: Keep systems that only one source has.
@@ -507,7 +508,7 @@ def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str |
 
     If each source has one system, these are matched whatever their names, under that of the first
     source. The keys keep the order of the sources and their systems; a value has a name for each
-    source, None where it lacks the system.
+    source, None where it lacks the system. IndexError without sources.
     """
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]

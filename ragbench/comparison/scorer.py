@@ -251,8 +251,9 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
     """Return a function that reads the ranking and the gold of a row, and scores them.
 
     The function returns (value, reason, cause); the value is None without gold or ranking, and NaN
-    where the measure has none. Without `retrieved`, the ranking is that of the passages, whose ids
-    are hashes where they have none, as gold passages have. It raises DataError for another form.
+    where the measure has none, as without a relevant document. Without `retrieved`, the ranking is
+    that of the passages, whose ids are hashes where they have none, as gold passages have. It
+    raises DataError for another form.
     """
 
     def score(entry: Entry) -> Scored:
@@ -290,8 +291,9 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
 def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking:
     """Return a function that scores a ranking by a measure of one list, without NumPy.
 
-    It takes the ids in rank order and document -> grade, and returns (value, cause): NaN and
-    `NO_RELEVANT` without a relevant document. `cutoff` is the `k` of the measure; None for none.
+    It takes the ids in rank order and document -> grade, and returns (value, `Cause.SCORED`), or
+    (NaN, `Cause.NO_RELEVANT`) without a relevant document. `cutoff` is the `k` of the measure; None
+    for none.
     """
 
     def score(ranking: list[str], gold: dict[str, int]) -> tuple[float, Cause]:

@@ -124,8 +124,8 @@ def read_scored(
 def needs_qrels(source: Source) -> bool:
     """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict.
 
-    False for a folder, a missing file and anything but a path; an empty file counts as TREC run.
-    OSError if the file cannot be opened.
+    False for a folder, a missing file, a file `latest`, which names a run folder, and anything but
+    a path; an empty file counts as TREC run. OSError if the file cannot be opened.
     """
     if not isinstance(source, (str, Path)):
         return False

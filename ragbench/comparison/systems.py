@@ -149,7 +149,8 @@ def summarize(
         kind: Kind of the score, for the record; None leaves it out.
 
     Raises:
-        OptionError: A value is outside the range of the score, or confidence is outside (0, 1).
+        OptionError: There is an interval, and a value is outside the range of the score, or
+            confidence is outside (0, 1). A sum, and no scored query, have none.
         IndexError: Clusters have another length.
 
     Example:

@@ -70,7 +70,8 @@ class CostComparison:
         """Kind of cost, and system -> cost of a query, for the systems that may be chosen.
 
         The kind is the first of dollars, tokens and milliseconds that is known of two systems and
-        differs; without one the mapping is empty. A system whose cost is not known is left out.
+        differs; without one the result is (`usd`, {}). A system whose cost is not known is left
+        out.
         """
         answers = _has_answers(self.systems[self.system])
         peers = [s for s in self.systems.values() if _has_answers(s) == answers]

@@ -109,7 +109,7 @@ class Facts(Record):
             >>> Facts(difference=-0.5, interval=(-0.5276, -0.4449)).change
             '-0.5 [-0.5276, -0.4449]'
         """
-        if not isinstance(self.difference, float):
+        if not isinstance(self.difference, (float, int)):
             return ""
         low, high = self.interval or (None, None)
         ends = "" if low is None or high is None else f" [{low:+.4g}, {high:+.4g}]"

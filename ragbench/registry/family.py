@@ -52,7 +52,7 @@ class Family:
         Args:
             type_name: A built-in type, a type of an installed package, or `python:module:Name`.
             search: Folders where `python:` looks before installed packages; they stay at the front
-                of `sys.path`. None means those of the surrounding `looking_in`.
+                of `sys.path`. Empty means those of the surrounding `looking_in`.
 
         Raises:
             OptionError: The type is unknown.
@@ -153,7 +153,7 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
 
     Args:
         path: Module and name, which may be dotted: `package.module:Class.method`.
-        search: Folders that are searched before installed packages; none means those of the
+        search: Folders that are searched before installed packages; empty means those of the
             surrounding `looking_in`.
 
     Raises:
@@ -246,5 +246,8 @@ def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterab
 
 
 def summary_line(component: Any) -> str:
-    """Return the first line of a component's docstring, without the full stop; '' without one."""
+    """Return the first line of a component's docstring, without the full stop; '' without one.
+
+    A class without a docstring has that of its base class.
+    """
     return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")

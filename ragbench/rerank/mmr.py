@@ -147,7 +147,7 @@ def marginal_relevance(
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
     """Return the scores scaled to the range of similarities: lowest 0, highest 1; 1 if all equal.
 
-    In the order of the hits, shape (n,); none for no hits.
+    In the order of the hits, shape (n,); none for no hits. The span of the scores must be finite.
 
     Raises:
         AdapterError: A hit has no finite score; `query` is named in the message.

@@ -151,8 +151,8 @@ class Fusion(Retriever):
 def scaled(scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores of one query's ranking from 0, the lowest, to 1, the highest.
 
-    `scores` is document id -> score. Equal scores do not tell documents apart: all get 0. The order
-    of the documents stays; empty stays empty.
+    `scores` is document id -> score; the scores and their span must be finite. Equal scores do not
+    tell documents apart: all get 0. The order of the documents stays; empty stays empty.
 
     Example:
         >>> scaled({"a": 3.0, "b": 2.0, "c": 1.0})

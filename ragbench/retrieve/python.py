@@ -152,9 +152,9 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     documents of LangChain, mappings with `id` and optionally `score`, `text`, `title`, `metadata`,
     and pairs of one of these and a score; also `Retrieved`, and a mapping {id: score}, which is
     sorted by score. An empty list gives no hits. Ids become text, with white space encoded as in a
-    URL. Hits keep their order, a mapping's come largest score first. A repeated id with another
-    text is another chunk, with an id of its own (`separate_chunks`); any other repeated id stays.
-    With chunks, `top_k` counts documents, so that there may be more hits.
+    URL. Hits keep their order, a mapping's come largest score first, None as 0. A repeated id with
+    another text is another chunk, with an id of its own (`separate_chunks`); any other repeated id
+    stays. With chunks, `top_k` counts documents, so that there may be more hits.
 
     Raises:
         AdapterError: The reply is None, a text or no iterable, or a hit has no usable id or score.

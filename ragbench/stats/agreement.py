@@ -257,8 +257,8 @@ def krippendorff_alpha(table: FloatArray, level: Level = "nominal") -> resamplin
     are interchangeable: unlike kappa it counts as disagreement that one is stricter.
 
     Args:
-        table: Ratings of n items, shape (n, raters); NaN marks a missing rating. Each row has two
-            ratings or more.
+        table: Ratings of n items, shape (n, raters), one row or more; NaN marks a missing rating.
+            Each row has two ratings or more.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance). The word is not checked.
 

@@ -37,7 +37,7 @@ def mean_correlation(
 
     Args:
         statistic: `pearson`, `spearman` or `kendall_tau_b`, computed in each group.
-        table: x and y of n items, shape (n, 2); NaN where missing.
+        table: x and y of n items, shape (n, 2); NaN or infinite where missing.
         groups: n labels; items with equal ones are a group. Items without both numbers are left
             out first.
         level: The level of measurement, for the record.

@@ -35,8 +35,8 @@ def allocate_labels(sizes: ArrayLike, spreads: ArrayLike, n: int) -> Strata:
 
     Args:
         sizes: Number of items of each stratum, above 0.
-        spreads: Expected standard deviation of the labels in each stratum; if all are 0, the labels
-            go by size alone.
+        spreads: Expected standard deviation of the labels in each stratum, 0 or more; if all are 0,
+            the labels go by size alone.
         n: Labels to divide.
 
     Returns:

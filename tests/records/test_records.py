@@ -229,6 +229,12 @@ def test_a_number_that_is_not_known_is_null_and_another_is_not_there():
     assert from_json(DropFacts, written) == drop
 
 
+def test_a_difference_that_a_file_writes_as_an_integer_has_words_too():
+    facts = from_json(Facts, {"difference": -1, "interval": [-1, 0.5]})
+
+    assert facts.change == "-1 [-1, +0.5]"
+
+
 @pytest.mark.parametrize(
     ("value", "name"),
     [(None, "null"), (True, "a truth value"), (1, "an integer"), ({}, "an object")],
