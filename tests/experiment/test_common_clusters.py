@@ -100,7 +100,7 @@ def test_gates_are_held_by_the_clusters_of_the_run(clustered):
     assert clustered.summary["gates"][0]["n_clusters"] == 3
 
     (clustered.path / "queries.jsonl").unlink()
-    with pytest.raises(DataError, match=r"no queries\.jsonl with metadata\.topic"):
+    with pytest.raises(DataError, match=r"no queries\.jsonl, whose metadata\.topic has"):
         check_gates(clustered, gate)
 
 

@@ -111,7 +111,7 @@ def test_no_groups():
 @pytest.mark.parametrize(
     ("marked", "options", "message"),
     [
-        ([1], {}, "found 2, allowed: 1 rows"),
+        ([1], {}, "found 2 rows, allowed: 1"),
         ([1, 0], {"resamples": 0}, "resamples"),
         ([1, 0], {"seed": -1}, "seed"),
     ],
