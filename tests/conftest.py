@@ -56,9 +56,9 @@ if "TMPDIR" not in os.environ and (_memory := _memory_disk()):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
-# In CI all examples of a property, the same ones each time; elsewhere a quarter of them, and others
+# In CI 50 examples of a property, the same ones each time; elsewhere half of them, and others
 # each time; a few for `make fast`.
-settings.register_profile("all", deadline=None, derandomize=True, database=None)
+settings.register_profile("all", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("quarter", deadline=None, max_examples=25)
 settings.register_profile("fast", deadline=None, max_examples=10)
 if settings.get_current_profile_name() in ("default", "ci"):
