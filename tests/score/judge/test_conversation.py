@@ -264,5 +264,5 @@ def test_rubrics_of_ones_own_may_ask_of_conversations(tmp_path):
     path.write_text(
         "name: a\nasks: answer\nneeds: [answer]\nscale: {1: a, 2: b}\nmethod: retention\n"
     )
-    with pytest.raises(rb.DataError, match="allowed: retention of conversation"):
+    with pytest.raises(rb.DataError, match="allowed: asks: conversation"):
         load_rubric(path)
