@@ -395,8 +395,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         Scores of the judged queries, in the order of the qrels; without any, means are NaN.
 
     Raises:
-        DataError: The run or the qrels have another form, or the qrels lack subtopics that a
-            measure reads.
+        DataError: The run or the qrels have another form, such as an id that is no text, or the
+            qrels lack subtopics that a measure reads.
         OptionError: An unknown measure, an option that is not allowed, or confidence outside (0,
             1).
         AdapterError: A measure of the user fails.
@@ -609,9 +609,9 @@ def evaluate_run_file(
 ) -> Evaluation:
     r"""Score a run file against qrels, without holding the whole run in memory.
 
-    The scores are those of `evaluate_run`. Time grows with the rows of the run; memory with the
-    qrels and the longest query, not with the run. A file whose queries are scattered is read a
-    second time, into memory; so is a pipe, once.
+    The scores are those of `evaluate_run`. Ids need not be UTF-8. Time grows with the rows of the
+    run; memory with the qrels and the longest query, not with the run. A file whose queries are
+    scattered is read a second time, into memory; so is a pipe, once.
 
     Args:
         run: Path, `-` for standard input, or a binary stream; plain or gzip. `stable` ties keep

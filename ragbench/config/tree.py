@@ -132,6 +132,8 @@ class Report:
     def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
         """Return every problem as one error, in file order; those of overrides come last.
 
+        Without problems the error says `0 errors`: the caller has checked that there are some.
+
         Args:
             subject: Name of the config in the last line of the message.
             clean: Removes secrets from a text; applied to every problem.

@@ -229,7 +229,8 @@ class Change(base.MeasureGate):
 
         The decision has both means and the queries that lost most, unless no query was compared.
         Worst queries are at most five, the largest loss first. Undecided if under 80 % of the
-        queries of the baseline are common and unchanged.
+        queries of the baseline are common and unchanged. The pair must have query ids: IndexError
+        for a loss without them.
         """
         if not pairs.is_decidable:
             why = f"only {pairs.unchanged}, under {LEAST_COMMON:.0%}: write the baseline again"

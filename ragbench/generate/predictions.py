@@ -19,9 +19,10 @@ class Predictions(Generator):
     The answers are judged against the `contexts` of the file, or without them against the passages
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
     failures. A file with several answers to a query numbers them from 0 in the column `sample`;
-    `samples` must equal their number. DataError if the file cannot be read or a row is wrong;
-    MissingExtra for a Parquet file without the extra `parquet`. `generate_for` returns the first
-    answer to a query, and raises MissingPrediction if the file has none.
+    `samples` must equal their number. Integer ids become text; null is no answer, an empty cell of
+    CSV an empty one. DataError if the file cannot be read or a row is wrong; MissingExtra for a
+    Parquet file without the extra `parquet`. `generate_for` returns the first answer to a query,
+    and raises MissingPrediction if the file has none.
     """
 
     is_stored = True

@@ -196,7 +196,8 @@ def from_json(
 ) -> Value:
     """Return the record in a JSON value, whose types and words are checked.
 
-    Unknown keys are ignored; a missing key of a field with a default gets the default.
+    Unknown keys are ignored; a missing key of a field with a default gets the default. An integer
+    fits a number and stays an integer; 1.0 is no integer, and NaN and infinities do not fit.
 
     Args:
         record: Class of the record; any dataclass.

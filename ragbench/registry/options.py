@@ -209,7 +209,7 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     Parameters without an `Option` are inputs, not options, and are left out. In the order of the
     parameters, of a dataclass with its own fields before inherited ones; {} if it declares none.
     The class in its attribute `declares` is read in place of a class. NameError if an annotation
-    cannot be resolved.
+    cannot be resolved, TypeError or ValueError for an object without a readable signature.
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)

@@ -22,9 +22,10 @@ class RunFile(Retriever):
     """Take the rankings from a TREC run file, plain or gzip.
 
     Hits are sorted by score, ties by document id descending, as in trec_eval; the rank column is
-    ignored. A query that the file lacks counts as missing, not as empty. There is no latency. The
-    rankings of the 16 files read last stay in memory. DataError at once if the file cannot be read
-    or a line is malformed, and from a search if it has changed since.
+    ignored. Bytes of an id that are not UTF-8 become surrogates (`surrogateescape`). A query that
+    the file lacks counts as missing, not as empty. There is no latency. The rankings of the 16
+    files read last stay in memory. DataError at once if the file cannot be read or a line is
+    malformed, and from a search if it has changed since.
     """
 
     ranks_by_score = True
