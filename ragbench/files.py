@@ -194,8 +194,10 @@ def naming_unwritable(path: str | Path) -> Iterator[None]:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole: readers see the old content or all of the new.
 
-    Text is written as UTF-8, with its line ends as they are. Missing folders are created, and a
-    link is replaced, not followed. Raises an OSError if the file cannot be written, or is a folder.
+    Text is written as UTF-8, with its line ends as they are, and the surrogates of
+    `surrogateescape` as their bytes; UnicodeEncodeError for any other surrogate. Missing folders
+    are created, and a link is replaced, not followed. Raises an OSError if the file cannot be
+    written, or is a folder.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     with written_whole(path) as stream:

@@ -23,13 +23,18 @@ _PLAIN_KEY = re.compile(r"[^\s.\"'=]+")
 def dotted(path: Iterable[str]) -> str:
     """Return a path as `--set` takes it; keys with a dot, a quote, `=` or a space stand in quotes.
 
-    An empty path gives ''.
+    An empty path gives ''. A key with both kinds of quotes cannot be read back.
 
     Example:
         >>> dotted(["retrievers", "a.b", "k1"])
         'retrievers."a.b".k1'
     """
-    return ".".join(part if _PLAIN_KEY.fullmatch(part) else f'"{part}"' for part in path)
+    return ".".join(part if _PLAIN_KEY.fullmatch(part) else _in_quotes(part) for part in path)
+
+
+def _in_quotes(key: str) -> str:
+    """Return a key in double quotes, or in single ones if it has a double quote itself."""
+    return f"'{key}'" if '"' in key else f'"{key}"'
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ragbench.config.tree import Node, Place, Report, dotted
+from ragbench.config.variables import apply_overrides
 from ragbench.errors import ConfigError
 from tests.config.conftest import VALID
 
@@ -40,6 +42,16 @@ def test_indices_and_quoted_keys(load):
 
     assert config.retrievers["a.b"].options["k1"] == 2
     assert config.metrics.retrieval.measures == ("map", "mrr")
+
+
+@pytest.mark.parametrize("key", ["k1", "a.b", "a b", "a=b", "it's", 'the "best"'])
+def test_the_place_of_a_message_is_a_key_of_an_override(key):
+    report = Report()
+
+    tree = apply_overrides(Node({}, Place(), ()), [f"{dotted([key])}=7"], (), report)
+
+    assert tree.plain() == {key: 7}
+    assert len(report) == 0
 
 
 def test_later_ones_win_and_build_on_earlier_ones(load):
