@@ -120,9 +120,9 @@ def compare_systems(
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     """Return a sentence if all systems have the same value on every query, else None.
 
-    The sentence is such as `both systems have 0.5 on every query`, without a full stop. It is None
-    also for one system, for sums such as counts of relevant documents, and if there are no values.
-    IndexError without columns.
+    The sentence is such as `both systems have 0.5 on every query`, without a full stop. Queries
+    that no system has a value for do not count. It is None also for one system, for sums such as
+    counts of relevant documents, and if there are no values. IndexError without columns.
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():

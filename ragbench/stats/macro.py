@@ -20,7 +20,8 @@ def macro_mean(estimates: Sequence[Estimate]) -> Estimate:
     The limits are recovered from those of the estimates (MOVER): the squared distances from each
     estimate to its limit add up as variances do, so that an asymmetric interval stays asymmetric.
     They are for other queries in the same collections, not for other collections. NaN in a limit
-    gives NaN there, a NaN estimate gives NaN in all three.
+    gives NaN there, or infinity if another limit is infinite; a NaN estimate gives NaN in all
+    three. The estimates must not be infinite.
 
     Args:
         estimates: Estimate, lower and upper limit of each collection, of one level.
