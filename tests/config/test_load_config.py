@@ -192,7 +192,7 @@ def test_columns_are_checked_with_their_places(lines, here):
         "1:52: dataset.columns: unknown key 'qestion'"
     ]
     assert lines("dataset: {type: records, path: qa.jsonl, columns: {id: 3}}\n") == [
-        "1:56: dataset.columns.id: 3 is not text or a list of text"
+        "1:56: dataset.columns.id: 3 is not text"
     ]
 
 

@@ -136,8 +136,8 @@ def test_several_messages_of_one_side_are_one_turn():
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("hello", "text"),
-        ({"role": "user"}, "an object with role"),
+        ("hello", "found text"),
+        ({"role": "user"}, "found an object with role"),
         (["hello"], "turn 1 is text"),
         ([{"role": "user", "content": "a"}, {"content": "b"}], "turn 2 has no role"),
         ([{"role": "narrator", "content": "a"}], "turn 1 has role 'narrator'"),
