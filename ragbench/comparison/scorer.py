@@ -352,7 +352,7 @@ def _metric_scorer(name: str) -> ScoreRow:
     metric = parse_metric(name)
     # idf weights come from all references, so that one row cannot give the value of `evaluate`
     if metric.declaration.aggregate == "corpus" or metric.options.get("idf"):
-        allowed = "a metric of one answer; this one is of all answers together"
+        allowed = "a metric of one answer; rb.evaluate_texts has those of all answers together"
         raise OptionError("scorer", "name", name, allowed)
     text_scorer, lock = TextScorer([metric]), threading.Lock()
     # without rows: a metric that cannot be computed from one row is refused here

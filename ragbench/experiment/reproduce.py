@@ -323,8 +323,8 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield a phrase for each system or score that differs, with the number of queries.
 
-    Both are system -> query -> score -> value, None without a value. Scores and queries that only
-    the new run has are not told.
+    Both are system -> query -> score -> value, None without a value. A system that one run alone
+    has is told. Scores and queries that only the new run has are not.
     """
     for system in dict.fromkeys([*old, *new]):
         if system not in old or system not in new:

@@ -75,7 +75,8 @@ class PricedRun:
     def hits(self, retriever: str, k: int) -> BoolArray:
         """Return True for each query whose gold is among the first k hits of a retriever.
 
-        KeyError for an unknown retriever.
+        That is one gold document, or with `rankings.needs_all` all of them. KeyError for an unknown
+        retriever.
         """
         hits: BoolArray = self.rankings.depths(retriever) <= k
         return hits

@@ -71,7 +71,8 @@ class HttpService:
         reply = self._endpoint.post(templates.fill(self._body, values))
         answer = self._answer.one(reply)
         if not isinstance(answer, str):
-            raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
+            allowed = "text; the option `answer` has the path to it in the reply"
+            raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {allowed}")
         usage = Usage(
             read_count(self._value("input_tokens", reply)),
             read_count(self._value("output_tokens", reply)),

@@ -334,7 +334,7 @@ def _http_client(keep_alive: bool) -> object:
         )
     except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
         problem = Phrase(f"{type(error).__name__}: {mask_addresses(str(error))}")
-        allowed = f"a proxy such as http://host:3128, files that exist: *_PROXY, {_TRUST_NAMES}"
+        allowed = f"*_PROXY: a proxy such as http://host:3128; {_TRUST_NAMES}: files that exist"
         raise OptionError("openai", "environment", problem, allowed) from None
     if not keep_alive or not watch_connections(client):
         client.headers["Connection"] = "close"

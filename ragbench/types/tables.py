@@ -331,7 +331,7 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
     """
     if isinstance(texts, str):
         place = f"{owner}: {name}"
-        raise DataError("found a text", record=place, allowed="lists of texts, one per item")
+        raise DataError("found a text", record=place, allowed="a list, with an entry per item")
     if isinstance(texts, (list, tuple)):
         return list(texts)
     # Iterating a mapping would take its keys for texts.

@@ -190,7 +190,12 @@ KEYLESS = "metrics: {judge: {type: openai, model: m, rubrics: [fluency]}"
             "bert_score",
             "metric 'bertscore' needs bert-score",
         ),
-        ("Nothing", ANSWERING, None, "found watched_code:Nothing, allowed: a class with load"),
+        (
+            "Nothing",
+            ANSWERING,
+            None,
+            "watched_code:Nothing has no method load, allowed: a class with load",
+        ),
     ],
 )
 def test_a_data_set_in_python_hides_no_missing_key_or_package(
@@ -238,7 +243,7 @@ def test_a_plan_refuses_nothing_that_a_run_may_accept(here, monkeypatch, systems
             "is an object and takes no arguments",
         ),
         ("{type: 'python:watched_code:Search', boost: -1}", "boost: -1 is out of range"),
-        ("{type: 'python:watched_code:Nothing'}", "found watched_code:Nothing, allowed: a class"),
+        ("{type: 'python:watched_code:Nothing'}", "watched_code:Nothing has no method retrieve"),
     ],
 )
 def test_what_can_be_told_without_a_call_is_told(here, example_data, entry, found):

@@ -174,7 +174,7 @@ def never(prediction):
         ("precision", "a cut-off, as in precision@10"),
         ("err@10", r"a value of max, as in err\(max=3\)"),
         ("alpha_ndcg@10", "a measure of ids and grades; this one needs judgements with subtopics"),
-        ("bleu.corpus", "a metric of one answer; this one is of all"),
+        ("bleu.corpus", "a metric of one answer; rb.evaluate_texts has those of all"),
         ("abstention.recall", "it is scored in a run"),
     ],
 )

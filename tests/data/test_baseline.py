@@ -210,5 +210,5 @@ def test_mistakes_name_their_place(tmp_path, old, new, message):
 
 
 def test_no_file_is_one_line(tmp_path):
-    with pytest.raises(DataError, match=r"none\.json: no such file$"):
+    with pytest.raises(DataError, match=r"none\.json: no such file; allowed: the path of"):
         read_baseline(tmp_path / "none.json")

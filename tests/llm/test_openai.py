@@ -330,7 +330,9 @@ def test_variables_that_cannot_be_used_are_named_without_their_logins(
     """Both were internal errors, or said that the result could not be written."""
     monkeypatch.setenv(name, value)
 
-    with pytest.raises(OptionError, match=rf"openai: environment: .*{message}.*_PROXY, SSL") as why:
+    with pytest.raises(
+        OptionError, match=rf"openai: environment: .*{message}.*_PROXY: .*SSL"
+    ) as why:
         OpenAIChat(base_url="http://127.0.0.1:9/v1")
 
     assert "passw0rd99" not in str(why.value)

@@ -450,7 +450,8 @@ def read_record(path: Path, record_type: type[R]) -> R:
         text = path.read_bytes().decode("utf-8")
         value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except FileNotFoundError as error:
-        raise DataError("no such file", file=path) from error
+        allowed = "the path of a finished run, or of a file that ragbench wrote"
+        raise DataError("no such file", file=path, allowed=allowed) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except json.JSONDecodeError as error:

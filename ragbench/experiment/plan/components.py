@@ -168,8 +168,10 @@ def require_method(component: schema.Component, kind: str) -> None:
     # every class is callable, so that `callable` would always hold: look for a defined `__call__`
     calls = not inspect.isclass(cls) or any("__call__" in vars(b) for b in inspect.getmro(cls))
     if not calls and not has_method(cls, names):
-        message = f"{kind} '{component.name}': found {component.type.removeprefix(PYTHON)}"
-        raise errors.AdapterError(f"{message}, allowed: a class with {names[0]}")
+        code = component.type.removeprefix(PYTHON)
+        message = f"{kind} '{component.name}': {code} has no method {names[0]}"
+        allowed = f"a class with {names[0]}, or a function; docs/adapters.md has both"
+        raise errors.AdapterError(f"{message}, allowed: {allowed}")
 
 
 def uncalled_components(config: schema.ExperimentConfig) -> Iterator[str]:

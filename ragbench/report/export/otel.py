@@ -306,7 +306,9 @@ class LastRequest:
         if rejected is None:
             raise ExportError(f"{server} answered with no message of OTLP; {progress}")
         if rejected:
-            raise ExportError(f"{server} rejected {rejected} scores of a request; {progress}")
+            raise ExportError(
+                f"{server} rejected {rejected} scores of a request: its log says why; {progress}"
+            )
 
 
 def _count_rejected(answer: Any) -> int | None:

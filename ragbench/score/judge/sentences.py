@@ -136,8 +136,9 @@ def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: R
 
     `rule((source, sentence))` returns the ruling of a source on a sentence: supported, contradicted
     or not_mentioned. `analyze` returns the content words of a text; sentences without any claim
-    nothing. Of several references the one with the best score counts; without a reference the sides
-    that need one are empty. `not_applicable` if the formula has no value. Errors of `rule` are
+    nothing. Of several references the one with the best score counts; without a reference no
+    claim of the answer is in it (`not_mentioned`), so that the caller refuses rubrics that need
+    one. `not_applicable` if the formula has no value. Errors of `rule` are
     passed on; KeyError for a formula that is not in `FORMULAS`.
     """
     sides = grounding.FORMULAS[rubric.formula or ""].sides

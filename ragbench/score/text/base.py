@@ -490,7 +490,7 @@ def checked_rows(
     """
     if isinstance(predictions, str) or isinstance(references, str):
         place = "predictions" if isinstance(predictions, str) else "references"
-        raise DataError("found a text", record=place, allowed="lists of texts, one per item")
+        raise DataError("found a text", record=place, allowed="a list, with an entry per item")
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",

@@ -228,7 +228,7 @@ def test_progress_counts_every_row(tiny_bert):
     ("predictions", "references", "message"),
     [
         pytest.param(
-            "a", ["b"], "found a text, allowed: lists|found a text; allowed: lists", id="text"
+            "a", ["b"], "found a text, allowed: |found a text; allowed: a list", id="text"
         ),
         pytest.param(["a"], [], "1 predictions and 0 references", id="lengths"),
         pytest.param([None], ["a"], r"predictions\[0\]: found None", id="None"),
