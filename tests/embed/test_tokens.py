@@ -134,6 +134,7 @@ def test_a_layer_that_the_model_lacks_is_refused(tiny_bert):
         TokenEncoder(find_checkpoint("bertscore", tiny_bert), 3, device="cpu")
 
 
+@pytest.mark.slow(torch=True)
 def test_a_model_whose_configuration_names_no_layers_is_refused(tmp_path):
     """CLIP has a configuration for each of its two encoders, and none of its own."""
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')

@@ -198,6 +198,7 @@ def test_a_folder_named_after_another_model_is_what_its_configuration_says(tmp_p
     assert named == rb.bertscore(["the cat"], ["a dog"], model=tiny_bert, num_layers=2)
 
 
+@pytest.mark.slow(torch=True)
 def test_an_empty_text_scores_0_with_a_model_without_start_and_end_tokens(tmp_path):
     scorer = rb.BERTScorer(build_tiny_gpt(tmp_path / "gpt"), num_layers=1, device="cpu")
 
