@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.records.score import RunCounts
-from ragbench.registry import Option, OptionSet, check_values, declared_options
+from ragbench.registry import Option, OptionSet, check_values, declared_options, shown
 from ragbench.score.retrieval import base
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -30,6 +30,9 @@ SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
 )
+
+# Values may leave the range of a measure by a rounding error.
+_ROUNDING = 1e-6
 
 Missing = Literal["zero", "skip"]
 NoRelevant = Literal["skip", "zero"]
@@ -363,7 +366,7 @@ def score_passages(
     for measure in measures:
         if rules.ties == "average" and not measure.spec.averages_ties:
             raise base.no_average(measure.spec.name)
-        values, causes = _scored(measure, retrieved)
+        values, causes = _scored(measure, retrieved, len(retrieved.passages))
         if isinstance(retrieved, base.RetrievedSpans):
             causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
         if rules.missing == "skip":
@@ -383,7 +386,8 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     """
     ranked = evidence.grades
     spec = measure.spec
-    values, causes = _scored(measure, evidence.subtopics if spec.reads == "subtopics" else ranked)
+    record = evidence.subtopics if spec.reads == "subtopics" else ranked
+    values, causes = _scored(measure, record, ranked.n_queries)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
         values[irrelevant] = spec.low if spec.of_nothing is None else spec.of_nothing
@@ -399,9 +403,29 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     return values, causes
 
 
-def _scored(measure: Measure, record: Any) -> tuple[FloatArray, CauseArray]:
-    values = np.array(measure.score(record), np.float64)
-    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
+def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, CauseArray]:
+    """Return values and causes of every query; AdapterError unless there is a number per query."""
+    result = measure.score(record)
+    spec = measure.spec
+    owner = f"measure '{measure.label}'"
+    values = np.zeros(0)
+    try:
+        array = np.asarray(result)
+        if array.dtype.kind in "biufO":  # NumPy would also read texts and drop imaginary parts
+            values = array.astype(np.float64)  # None, in an array of objects, becomes NaN
+    except (TypeError, ValueError):  # lists of unequal lengths, or objects that are no numbers
+        pass
+    if values.shape != (n_queries,):
+        value = shown(result)
+        if isinstance(result, np.ndarray):
+            value = f"an array of {result.dtype} with shape {result.shape}"
+        allowed = f"one number per query, shape ({n_queries},), NaN for no value"
+        raise AdapterError(f"{owner}: found {value}, allowed: {allowed}")
+    outside = (values < spec.low - _ROUNDING) | (values > spec.high + _ROUNDING) | np.isinf(values)
+    if outside.any():
+        allowed = f"finite numbers from {spec.low:g} to {spec.high:g}, the range that it declares"
+        raise AdapterError(f"{owner}: found {values[outside][0]:g}, allowed: {allowed}")
+    causes = np.where(np.isnan(values), spec.nan_means, Cause.SCORED).astype(np.uint8)
     return values, causes
 
 

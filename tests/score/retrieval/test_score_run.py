@@ -1,10 +1,13 @@
 """The rules around the measures: who is scored, who is not and why, and what is counted."""
 
+from typing import Annotated
+
 import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.records.codec import to_json
+from ragbench.registry import Option
 from ragbench.score.retrieval.base import measure
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Cause, Qrels, Run
@@ -152,3 +155,55 @@ def test_an_exception_of_a_measure_of_the_user_names_the_measure():
     message = r"measure 'python:.*:failing@5': ZeroDivisionError: no documents"
     with pytest.raises(AdapterError, match=message):
         score_run(RUN, QRELS, [f"python:{__name__}:failing@5"])
+
+
+@measure("given", range=(0.0, 1.0))
+def given(ranked, *, case: Annotated[str, Option("Kind of value.")] = "scalar"):
+    n = ranked.n_queries
+    return {
+        "long": np.zeros(n + 1),
+        "column": np.zeros((n, 1)),
+        "scalar": 0.5,
+        "mapping": {"q1": 1},
+        "text": ["1"] * n,
+        "ragged": [[1], [1, 2]],
+        "complex": np.full(n, 1j),
+        "objects": [{}] * n,
+        "outside": np.full(n, 7.0),
+        "infinite": np.full(n, np.inf),
+        "numbers": [1, *[None] * (n - 1)],
+    }[case]
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("long", r"an array of float64 with shape \(3,\)"),
+        ("column", r"an array of float64 with shape \(2, 1\)"),
+        ("scalar", "0.5"),
+        ("mapping", "{'q1': 1}"),
+        ("text", r"\['1', '1'\]"),
+        ("ragged", r"\[\[1\], \[1, 2\]\]"),
+        ("complex", r"an array of complex128 with shape \(2,\)"),
+        ("objects", r"\[{}, {}\]"),
+    ],
+)
+def test_a_measure_of_the_user_returns_one_number_per_query(case, found):
+    name = f"python:{__name__}:given(case={case})"
+    message = rf"measure '.*given\(case={case}\)': found {found}, allowed: one number per query"
+    with pytest.raises(AdapterError, match=message):
+        score_run(RUN, {"q1": {"a": 1}, "q2": {"b": 1}}, [name])
+
+
+@pytest.mark.parametrize(("case", "found"), [("outside", "7"), ("infinite", "inf")])
+def test_a_measure_of_the_user_stays_in_its_range(case, found):
+    message = rf"measure '.*': found {found}, allowed: finite numbers from 0 to 1"
+    with pytest.raises(AdapterError, match=message):
+        score_run(RUN, QRELS, [f"python:{__name__}:given(case={case})"])
+
+
+def test_a_measure_of_the_user_may_return_a_list_with_none_for_no_value():
+    (column,) = score_run(RUN, QRELS, [f"python:{__name__}:given(case=numbers)"]).columns
+
+    assert column.values[0] == 1
+    assert np.isnan(column.values[1:]).all()
