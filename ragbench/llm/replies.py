@@ -96,7 +96,7 @@ class Replies:
             masking.
 
     Attributes:
-        writable: False for `replay` and for a file without write permission.
+        writable: False for `replay`, for a file without write permission, and after `close`.
 
     Raises:
         DataError: With `replay`, the file is missing; or the file is damaged or locked, or its file
@@ -119,7 +119,7 @@ class Replies:
         self.writable = self._store.writable
         # A second connection: commits wait for the disk, and readers must not wait for commits.
         self._writing = Store(self.path)
-        self._again_from = 0.0
+        self._again_from, self._closed = 0.0, False
         self.renew()
         renew_after_fork(self)
         # Reading once finds a damaged or locked file before a call is paid for.
@@ -190,11 +190,10 @@ class Replies:
             under the key before, with `stored` set. It holds the exception of a failed write.
 
         Raises:
-            DataError: The store is replayed or read-only.
-            RuntimeError: The store is closed.
+            DataError: The store is replayed, read-only or closed.
         """
         if not self.writable:
-            reason = "is replayed and not written" if self.replay else "is read-only"
+            reason = "is replayed and not written" if self.replay else "is read-only or closed"
             raise DataError(f"the store {reason}", file=self.path)
         if self._clean is not None:
             reply = reply.cleaned(self._clean)
@@ -245,6 +244,9 @@ class Replies:
             file=self.path,
             allowed="replay needs every reply; run once with the server to store it"
             if self.replay
+            else "the store is closed, and no call is paid whose reply cannot be stored: create a "
+            "new Judge or Replies with this file"
+            if self._closed
             else "the file is read-only, and no call is paid whose reply cannot be stored: give "
             "write permission, or use another cache with this one in cache_also",
         )
@@ -255,8 +257,9 @@ class Replies:
     def close(self) -> None:
         """Write the waiting replies and close the files.
 
-        A second call does nothing.
+        A second call does nothing. Later requests without a stored reply are refused, not paid.
         """
+        self._closed, self.writable = True, False
         self._thread.shutdown()
         self._writing.close()
         self._store.close()

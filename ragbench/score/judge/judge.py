@@ -249,7 +249,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         """Close connections and the file of replies, and unload the model.
 
         A second call does nothing more. A later `score` connects again; but with a file of replies
-        a new reply cannot be stored then, so that its verdict is `failed`.
+        it raises a DataError, before it asks, unless the file has the replies.
         """
         self._judge.close()
         if self._replies is not None:

@@ -124,6 +124,19 @@ def test_replies_are_kept_only_where_a_file_is_named(judge_on, tmp_path, monkeyp
         Judge("m", RUBRIC, base_url=server.url, replies="notes.txt")
 
 
+def test_a_closed_file_of_replies_refuses_requests_before_they_are_paid(judge_on, tmp_path):
+    server, judge = judge_on(rubrics=["faithfulness"], replies=tmp_path / "replies.sqlite")
+    verdict = judge.score(**ROW)["faithfulness"]
+    judge.close()
+    n_requests = server.counters.requests
+
+    with pytest.raises(DataError, match=r"replies\.sqlite.*the store is closed.*new Judge"):
+        judge.score(**ROW | {"answer": "It closed in 1968."})
+
+    assert judge.score(**ROW)["faithfulness"] == verdict
+    assert server.counters.requests == n_requests
+
+
 def test_inside_a_running_loop(judge_on):
     """A notebook's cell: both doors open, and many items are under way at once."""
     server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.1})
