@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.differences import Slicing, thirds_of
+from ragbench.errors import OptionError
 from ragbench.records.causes import CauseRow
 from ragbench.records.fixes import LostGroup, LostGroups
 from ragbench.records.manifest import QuestionRow
@@ -56,9 +57,14 @@ def find_lost_groups(
         metadata: Query id -> plain metadata; a missing one has none.
         causes: Query id -> cause of one system.
         relevant: Smallest grade of a gold document.
-        alpha: Chance of naming any group if there is none, above 0; below 1e-5 no group is named.
+        alpha: Chance of naming any group if there is none; below 1e-5 no group is named.
         seed: Equal seeds give equal p-values.
+
+    Raises:
+        OptionError: `alpha` is outside (0, 1), or the seed is no integer from 0.
     """
+    if not 0 < alpha < 1:
+        raise OptionError("find_lost_groups", "alpha", alpha, "a number between 0 and 1")
     rows = [row for row in rows if row.query_id in causes]
     rows = [row for row in rows if causes[row.query_id].cause != "unknown"]
     is_lost = np.array([causes[row.query_id].cause != "right" for row in rows], np.bool_)
@@ -72,7 +78,7 @@ def find_lost_groups(
                 members.setdefault(column.tobytes(), (slicing.field, value, column))
     groups = list(members.values())
     table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
-    resamples = max(_FEWEST_RESAMPLES, min(math.ceil(1 / alpha), _MOST_RESAMPLES))
+    resamples = max(_FEWEST_RESAMPLES, math.ceil(min(1 / alpha, _MOST_RESAMPLES)))
     test = overrepresentation(is_lost, table, resamples=resamples, seed=seed)
     significant = [
         LostGroup(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ragbench.errors import OptionError
 from ragbench.fixes.lost_groups import FEWEST, find_lost_groups
 from ragbench.records.causes import CauseRow
 from ragbench.records.manifest import QuestionRow
@@ -180,3 +181,15 @@ def test_metadata_of_later_questions_come_before_the_language():
     groups = find_lost_groups(rows, metadata, causes_of(rows, lost)).groups
 
     assert groups[0].field == "metadata.kind"
+
+
+@pytest.mark.parametrize("alpha", [0, -0.05, 1, float("nan")])
+def test_alpha_is_a_number_between_0_and_1(alpha):
+    with pytest.raises(OptionError, match=r"alpha: found .*, allowed: a number between 0 and 1"):
+        find_lost_groups([], {}, {}, alpha=alpha)
+
+
+def test_an_alpha_whose_inverse_is_infinite_names_no_group():
+    rows = rows_of(WORDS)
+
+    assert find_lost_groups(rows, {}, causes_of(rows, ALL_LOST), alpha=1e-310).groups == ()
