@@ -215,28 +215,30 @@ def _score_grid(compared: ComparedRuns) -> Grid:
 def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
     """Return the table of the queries that moved most, each with the documents of both rankings.
 
-    The cause of a query is `same` if it did not move, and empty if no causes are compared. A row
-    for each rank follows the row of a query, unless no ranking is stored. The shorter ranking is
-    filled up with empty texts; a missing or empty one has a remark.
+    The cause of a query is `same` if it did not move; without compared causes, as within one run,
+    the table has no such column. A row for each rank follows the row of a query, unless no ranking
+    is stored. The shorter ranking is filled up with empty texts; a missing or empty one has a
+    remark.
     """
     # a score may move while its cause stays
     flows = [f for f in compared.causes if (f.system, f.baseline) == (moved.system, moved.baseline)]
     causes = {q: fmt.move_words(move) for f in flows for move in f.moves for q in move.queries}
+    head, blank = (("cause",), ("",)) if flows else ((), ())
     rows: list[tuple[str, ...]] = []
     for query in moved.queries:
         scores = map(fmt.significant, (query.baseline_score, query.score))
         change = fmt.difference(query.difference, None)[0]
-        cause = causes.get(query.query_id, "same" if flows else "")
-        rows.append((printable(query.query_id), *scores, change, cause, printable(query.question)))
+        cause = (causes.get(query.query_id, "same"),) if flows else ()
+        rows.append((printable(query.query_id), *scores, change, *cause, printable(query.question)))
         rankings = (query.baseline_ranking, query.ranking)
         # of two baseline files no ranking is known
         if rankings == (None, None):
             continue
         sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
         for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
-            rows.append((f"  {rank}", *map(printable, pair), "", "", ""))
+            rows.append((f"  {rank}", *map(printable, pair), "", *blank, ""))
     names = map(printable, (moved.baseline, moved.system))
-    heads = ("query", *names, "difference", "cause", "question")
+    heads = ("query", *names, "difference", *head, "question")
     return Grid(moved_head(moved), heads, tuple(rows), words=True)
 
 

@@ -187,6 +187,9 @@ def test_one_run_alone_shows_its_systems_against_its_baseline(runs):
     assert [line for line in lines if line.startswith("ndcg@10  minilm  bm25     +0.162 ")]
     assert re.search(r"^  1 +\S+ +venus-surface$|^  1 +venus-surface ", out, re.M)
     assert "moved most on ndcg@10, minilm against bm25: 35 up, 16 down, 19 the same" in lines
+    heads = next(line.split() for line in lines if line.startswith("query "))
+    assert heads[:4] == ["query", "bm25", "exact", "difference"]
+    assert "cause" not in heads, "within one run no cause changes"
     assert any(line.endswith("?") for line in lines), "in words"
 
 
