@@ -32,9 +32,10 @@ QUICK = ("--set", "statistics.resamples=200")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, repository):
+def runs(tmp_path_factory, repository, finished_quickstart):
     """A folder with runs/old and runs/new of the quickstart, and baselines/main.json of old."""
     folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(finished_quickstart.folder / "cache", folder / "cache")
     config = repository / "configs" / "quickstart.yaml"
     for name, k1 in (("old", "0.9"), ("new", "0.0")):
         changes = ("--set", f"name={name}", "--set", f"retrievers.bm25.k1={k1}")

@@ -87,8 +87,16 @@ def read_by(whole, tmp_path_factory):
     return files
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", DAMAGES if FULL else ["cut", "names"])
+CASES = [
+    (name, damage)
+    for n, name in enumerate(FILES)
+    for damage in DAMAGES
+    if FULL or damage == ("cut" if n % 2 else "names") or (damage == "cut" and n < 3)
+]
+"""One damage of each file, and both of the three that all commands read."""
+
+
+@pytest.mark.parametrize(("name", "damage"), CASES)
 def test_a_damaged_file_is_one_sentence(whole, read_by, tmp_path, name, damage):
     run = tmp_path / "runs/quickstart/damaged"
     shutil.copytree(whole, run)

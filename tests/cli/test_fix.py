@@ -16,10 +16,18 @@ from tests.commands import run_command
 
 
 @pytest.fixture(scope="module")
-def quickstart(repository, tmp_path_factory):
+def stored(finished_quickstart, tmp_path_factory):
+    """A cache with the rankings of the quickstart."""
+    return shutil.copytree(finished_quickstart.folder / "cache", tmp_path_factory.mktemp("c") / "c")
+
+
+@pytest.fixture(scope="module")
+def quickstart(repository, tmp_path_factory, stored):
     """The folder of a quickstart without generators."""
     folder = tmp_path_factory.mktemp("fix")
-    run_quickstart(repository, folder / "runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGBENCH_CACHE", str(stored))
+        run_quickstart(repository, folder / "runs")
     return folder
 
 
@@ -77,7 +85,10 @@ def test_another_system_is_the_start(quickstart):
 
 
 @pytest.mark.costly
-def test_fusions_rescue_what_the_real_run_rescues(quickstart, repository, tmp_path):
+def test_fusions_rescue_what_the_real_run_rescues(
+    quickstart, repository, tmp_path, stored, monkeypatch
+):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(stored))
     changes = [c for c in fixes(quickstart)["changes"] if "fusion" in c]
     assert len(changes) == 8
     changes = [changes[0], changes[-1]]
@@ -121,7 +132,8 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path):
 
 
 @pytest.mark.costly
-def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, monkeypatch):
+def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, stored, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(stored))
     passages = 20  # another number than the config has
     promise = fixes(quickstart, "--passages", str(passages))["best"]["change"]
     best = tmp_path / "elsewhere" / "best.yaml"

@@ -197,12 +197,16 @@ def write_table(rows, path):
         write_csv(path, [list(rows[0]), *cells])
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_table_and_a_folder_run_at_once(here, table, suffix):
+def test_a_table_and_a_folder_run_at_once(here, table):
     """The scores are those that pytrec_eval and rouge-score give for what was found."""
-    write_table(table, here / f"qa{suffix}")
-
-    assert invoke("--from", f"qa{suffix}", "--corpus", "docs/").exit_code == 0
+    write_table(table, here / "qa.parquet")
+    write_table(table, here / "qa.csv")
+    written = []
+    for name in ("qa.parquet", "qa.csv"):
+        done = invoke("--from", name, "--corpus", "docs/", "--force")
+        assert done.exit_code == 0
+        written.append((here / "ragbench.yaml").read_text("utf-8").replace(name, "TABLE"))
+    assert written[0] == written[1]
     run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
 
     assert run.exit_code == 0, run.output

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from typing import get_args
 
 import pytest
@@ -142,10 +141,10 @@ def test_an_unknown_kind_is_a_usage_error():
 
 
 @pytest.mark.costly
-def test_a_reader_that_goes_away_early_is_no_error():
+def test_a_reader_that_goes_away_early_is_no_error(warm):
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "ragbench", "list"]
+    command = [warm.folder / "ragbench", "list"]
     found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (found.returncode, found.stderr) == (0, "")

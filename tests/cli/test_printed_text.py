@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -180,11 +179,11 @@ def test_csv_for_programs_keeps_ids_and_json_escapes_them(folder):
 
 
 @pytest.mark.slow
-def test_a_terminal_gets_colours_and_bars_and_nothing_else(folder):
+def test_a_terminal_gets_colours_and_bars_and_nothing_else(folder, warm):
     """On a pseudo terminal: only what we and rich draw, for which names are made harmless."""
     host, client = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "ragbench", "run", "c.yaml", "--set", "output=again"],
+        [warm.folder / "ragbench", "run", "c.yaml", "--set", "output=again"],
         cwd=folder, stdout=client, stderr=client, stdin=client, close_fds=True,
         env={**os.environ, "TERM": "xterm"},
     ) as process:  # fmt: skip

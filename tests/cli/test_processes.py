@@ -26,7 +26,7 @@ LINES = {
 }
 """Command -> the arguments of one call, where a quickstart has run: one of each kind."""
 
-FROM_NOTHING = {"list", "run"}
+FROM_NOTHING = {"list"}
 """Commands that start a Python of their own."""
 WITHOUT_RAGBENCH = """
 import runpy, sys

@@ -99,34 +99,29 @@ def again_of(text):
     return Path(re.search(r"again: (.*)", text)[1])
 
 
-def test_each_of_two_runs_reproduces_itself_where_nothing_is_set(two_runs, ragbench, tmp_path):
+def test_each_of_two_runs_reproduces_itself_whatever_is_set(two_runs, ragbench, tmp_path):
     assert scores(two_runs[0]) != scores(two_runs[1])
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    for run, k1 in zip(two_runs, ("0.1", "3"), strict=True):
+    present = {"K1": "7", "SPLIT": "none", "DS": "nowhere"}
+    for run, k1, variables in zip(two_runs, ("0.1", "3"), ({}, present), strict=True):
         config = yaml.safe_load((run / "config.yaml").read_text())
         assert config["retrievers"]["bm25"]["k1"] == float(k1)
         kept = manifest(run)["environment"]
         assert kept["K1"] == {"set": True, "value": k1, "secret": False}
         assert kept["SPLIT"] == {"set": False, "value": None, "secret": False}
 
-        done = ragbench("reproduce", run, "--quiet", cwd=elsewhere)
+        done = ragbench("reproduce", run, "--quiet", cwd=elsewhere, **variables)
 
         assert done.returncode == 0, done.stderr
-        assert f"environment: K1 is not set; '{k1}' is used, as recorded" in done.stdout
+        state = "'7'" if variables else "not set"
+        assert f"environment: K1 is {state}; '{k1}' is used, as recorded" in done.stdout
         assert "reproduced: every score and every ranking is the same" in done.stdout
         again = again_of(done.stdout)
         assert (again / "config.yaml").read_bytes() == (run / "config.yaml").read_bytes()
         assert manifest(again)["environment"] == kept
         assert manifest(again)["reproduces"] == run.name
-
-
-def test_other_values_of_now_do_not_count(two_runs, ragbench):
-    done = ragbench("reproduce", two_runs[0], "--quiet", K1="7", SPLIT="none", DS="nowhere")
-
-    assert done.returncode == 0, done.stderr
-    assert "environment: K1 is '7'; '0.1' is used, as recorded" in done.stdout
     assert "environment: SPLIT is 'none'; the default is used, as recorded" in done.stdout
 
 

@@ -102,20 +102,3 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path):
 
     assert done.returncode == 2
     assert not {"\x1b", "\a"} & set(done.stderr)
-
-
-@pytest.mark.costly
-def test_a_stream_without_an_end_of_line_is_refused_before_it_fills_the_memory(tmp_path):
-    (tmp_path / "q").write_text("q1 0 d1 1\n")
-
-    done = subprocess.run(
-        f"head -c 80000000 /dev/zero | {sys.executable} -m ragbench score q -",
-        shell=True,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 2
-    assert "NUL bytes without a line end" in done.stderr

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.cli.run_files import RUN_A, write_qrels, write_trec
+from tests.commands import run_command
 from tests.test_public import HEAVY
 
 pytestmark = [pytest.mark.usefixtures("runs"), pytest.mark.slow]
@@ -144,7 +145,7 @@ def test_ids_that_are_not_utf8_come_out_as_they_went_in(runs):
     (runs / "r").write_bytes(b"\xe9 Q0 d 1 1.0 t\xe8st\n")
 
     done = process("q", "r", "-q", "-n", "-m", "map", "--format", "trec")
-    as_json = process("q", "r", "-q", "-m", "map", "--format", "json")
+    as_json = run_command("score", "q", "r", "-q", "-m", "map", "--format", "json")
 
     assert done.stdout == b"map                   \t\xe9\t1.0000\n"
     assert json.loads(as_json.stdout)["systems"][0]["per_query"] == {"map": {"\udce9": 1.0}}

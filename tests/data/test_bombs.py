@@ -55,11 +55,15 @@ def test_a_line_without_an_end_is_refused_within_bounded_memory(bomb, warm, how)
     assert "bomb.gz:1: a line without an end in 64 MiB; allowed: lines of text" in said
 
 
-def test_standard_input_is_held_to_the_same(bomb, monkeypatch):
-    packed = io.BufferedReader(io.BytesIO(bomb.read_bytes()))
+@pytest.mark.parametrize(
+    ("text", "problem"), [(b"x", "a line without an end"), (b"\0", "NUL bytes without a line end")]
+)
+def test_standard_input_is_held_to_the_same(monkeypatch, text, problem):
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
+    packed = io.BufferedReader(io.BytesIO(gzip.compress(text * (2 << 20))))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed, encoding="utf-8"))
 
-    with pytest.raises(DataError, match="a line without an end in 64 MiB"):
+    with pytest.raises(DataError, match=f"{problem} in 1 MiB"):
         list(lines.read_lines(lines.standard_input()))
 
 
