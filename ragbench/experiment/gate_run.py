@@ -56,6 +56,7 @@ def run_gate(
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
+    base_run, base = base, _with_choices_of(base, head)
     comparable = list(_comparable(base, head))
     gates = [_against_base(gate) for gate in config.gates]
     skipped_judges = experiment.record.skipped_judges
@@ -107,8 +108,26 @@ def run_gate(
         skipped=[gate.text for gate in skipped],
         skipped_judges=skipped_judges,
         summary=experiment.record,
-        is_same=_is_same(base, head, matching.sources[0].query_ids),
+        is_same=_is_same(base_run, head, matching.sources[0].query_ids),
     )
+
+
+def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
+    """Return the base with its choice of each sweep, and its pairs, under the names of the head.
+
+    The winner of a sweep is compared with the winner in the base, whatever combinations they are.
+    A system of which the head has the name keeps it; `SystemScores.name` stays the one in the base.
+    """
+    if base.summary is None or head.summary is None:
+        return base
+    chosen = {choice.sweep: choice.system for choice in head.summary.selected}
+    names = {choice.system: chosen.get(choice.sweep) for choice in base.summary.selected}
+    systems = {}
+    for name, system in base.systems.items():
+        retriever, slash, generator = name.partition("/")
+        head_name = f"{names.get(retriever) or retriever}{slash}{generator}"
+        systems[name if name in head.systems else head_name] = system
+    return replace(base, systems=systems)
 
 
 def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:

@@ -9,7 +9,12 @@ import pytest
 import ragbench as rb
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
+from ragbench.experiment.gate_run import run_gate
+from ragbench.experiment.gates import scored_without_controls
 from ragbench.experiment.pytest_runs import collect_gates
+from ragbench.records.manifest import Choices
+from ragbench.report.progress import Progress
+from tests.experiment.moons import write_jsonl
 from tests.experiment.splits import write_splits
 
 GRID = [{"k1": k1, "b": b} for k1 in (0.1, 3.0) for b in (0.0, 1.0)]
@@ -84,8 +89,6 @@ def test_the_best_on_train_is_reported_on_test(data):
 
 @pytest.mark.slow
 def test_a_combination_that_only_names_is_run_without_a_choice(data):
-    from ragbench.records.manifest import Choices
-
     name = "tuned-k1=0.1-b=1.0"
     summary = rb.run_experiment(data, choices=Choices(only=(name,))).record
 
@@ -112,6 +115,33 @@ def test_what_a_caller_changes_in_the_config_outlives_the_choice(data):
     assert experiment.record.gates == ()
     assert "ndcg@3" not in experiment.record.systems[0].scores
     assert not Path("runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gates", [[], [{"measure": "map", "system": "tuned", "max_drop": 0.9}]])
+def test_gate_compares_the_choice_with_that_of_the_base(data, gates):
+    """The combinations have other names in base and head; `bm25` alone used to be decided."""
+    data["retrievers"]["tuned"]["sweep"] = {"b": [0.0, 1.0]}
+    data["generators"] = {"first": {"type": "extractive", "retrievers": ["tuned"]}}
+    answers = ({"query_id": f"q{n}", "answers": ["red"]} for n in range(13))
+    write_jsonl(Path(data["dataset"]["path"], "answers.jsonl"), answers)
+    base = rb.run_experiment(data)
+    data["retrievers"]["tuned"]["sweep"] = {"b": [0.25, 0.75]}
+    settings = load_config({**data, "gates": gates, "output": "head"})
+
+    review = run_gate(settings, scored_without_controls(base.path), Choices(), Progress(quiet=True))
+
+    old, new = (run.selected[0].system for run in (base.record, review.summary))
+    assert old != new
+    retrievers, pair = {"bm25", "both", new}, {f"{new}/first"}
+    changed = {change.system for change in review.scores}
+    assert changed == (retrievers if gates else retrievers | pair)
+    assert {gate.system for gate in review.decisions} == ({new} if gates else changed)
+    assert not review.is_same
+    means = (base.record.system(old), review.summary.system(new))
+    if gates:
+        expected = [system.scores["map"].mean for system in means]
+        assert review.decisions[0].means == pytest.approx(expected)
 
 
 def test_a_gate_on_an_open_choice_has_one_test_of_pytest(data):
