@@ -71,13 +71,23 @@ def open_base(
     commit = _git(root, "merge-base", "--end-of-options", reference, "HEAD")
     name = f"{reference}@{commit[:_SHORT]}"
     with tempfile.TemporaryDirectory(prefix="ragbench-") as folder:
-        tree = Path(folder).resolve() / "tree"
+        temporary = Path(folder).resolve()
+        tree = _mirrored(root, temporary)
         try:
             _git(root, "worktree", "add", "--detach", str(tree), commit)
             _link_untracked(root, tree, path, config)
-            yield read_scored(_run_base(root, tree, path, name, options, config), name=name)
+            yield read_scored(_run_base(root, temporary, path, name, options, config), name=name)
         finally:
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
+
+
+def _mirrored(path: Path, temporary: Path) -> Path:
+    """Return the place of a path below a temporary folder, with all of its parents.
+
+    A relative path from an output to the tree is then the same as in the run of the head.
+    """
+    whole = Path(os.path.abspath(path))
+    return temporary / whole.relative_to(whole.anchor)
 
 
 def _git(folder: Path, *arguments: str, check: bool = True, record: str = "") -> str:
@@ -126,7 +136,7 @@ def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig
 
 def _run_base(
     root: Path,
-    tree: Path,
+    temporary: Path,
     path: Path,
     name: str,
     options: Sequence[str],
@@ -134,12 +144,13 @@ def _run_base(
 ) -> Path:
     """Run the config of the base in its tree, in a process of its own, and return its run folder.
 
-    The cache is that of the head. Modules are imported from the tree, also those of a package that
-    is installed from the checkout.
+    The tree is `_mirrored(root, temporary)`. The cache is that of the head. Modules are imported
+    from the tree, also those of a package that is installed from the checkout.
 
     Raises:
         DataError: The config does not exist in the base, or its run fails.
     """
+    tree = _mirrored(root, temporary)
 
     def in_tree(place: str | Path) -> Path:
         """Return the place of a file of the checkout in the tree; other paths as they are."""
@@ -163,9 +174,11 @@ def _run_base(
     }
     # a config and output at the same relative places, so that both runs record the same paths
     relative = os.path.relpath(in_tree(path), folder)
-    output = in_tree(config.output).with_name(tree.parent.name)
+    output = in_tree(config.output).with_name(temporary.name)
     if not output.is_relative_to(tree):
-        output = tree.parent / "runs"
+        output = _mirrored(Path(config.output), temporary)
+        if tree.is_relative_to(output):  # other folders than that of the run are in it
+            output = temporary / "runs"
     command = [sys.executable, "-m", "ragbench", "gate", relative, "--base", name, *options]
     command += ["--as-base", str(output)]
     code = subprocess.run(command, cwd=folder, env=environment).returncode

@@ -169,6 +169,17 @@ def test_a_typo_changes_nothing(repository):
     assert lines[1:] == ["20 questions; corpus unchanged"]
 
 
+def test_an_output_outside_of_the_repository_changes_nothing(repository, tmp_path_factory):
+    output = tmp_path_factory.mktemp("runs")
+    edit(repository / "search.yaml", "# search of", f"output: {output}  #")
+    git(repository, "commit", "-qam", "another output")
+
+    code, lines, err = gate(repository, "HEAD")
+
+    assert (code, lines[1:]) == (0, ["20 questions; corpus unchanged"]), err
+    assert (output / "search/latest").exists()
+
+
 def test_a_base_and_a_head_that_fail_alike_are_incomplete(repository):
     """All answers failed on both sides, which was `nothing changed` with exit code 0."""
     line = "        # the gold document first\n"
