@@ -299,9 +299,10 @@ def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forget what a test imports of the modules it writes, and where it looks for them.
 
-    `mine.py` of one test is not `mine.py` of the next, whichever of them comes first.
+    `mine.py` of one test is not `mine.py` of the next, whichever of them comes first; nor is it
+    `configs/myapp.py`.
     """
-    path, written = [*sys.path], str(tmp_path_factory.getbasetemp())
+    path, written = [*sys.path], (str(tmp_path_factory.getbasetemp()), str(REPOSITORY / "configs"))
     # imports append to `sys.modules`: to compare all of its names takes a millisecond a test
     last = next(reversed(sys.modules.items()))
     yield
