@@ -230,12 +230,12 @@ def test_doubtful_gold_is_graded_with_keys_saved_and_read_back(tmp_path, visit, 
         assert audit(tmp_path, server, "--judge", "-o", "doubtful.html").returncode == 0
         page = visit(tmp_path / "doubtful.html")
         for i, (name, grade) in enumerate((("titan", "0"), ("copy", "1"))):
-            status = f"answer {i + 1} of 3: not labelled; {i} labelled"
+            status = f"passage {i + 1} of 3: not labelled; {i} labelled"
             expect(page.locator("#status")).to_have_text(status)
             expect(page.locator("#passages")).to_contain_text(DOCUMENTS[name])
             page.keyboard.press("2")  # no grade of the judgements
             page.keyboard.press(grade)
-        expect(page.locator("#status")).to_have_text("answer 3 of 3: not labelled; 2 labelled")
+        expect(page.locator("#status")).to_have_text("passage 3 of 3: not labelled; 2 labelled")
         with page.expect_download() as download:
             page.keyboard.press("s")
         assert download.value.suggested_filename == "doubtful.csv"

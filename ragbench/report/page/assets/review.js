@@ -62,7 +62,7 @@
     const row = rowAt(state.at);
     const n = originals.filter((_, i) => decisionOf(rowAt(i))).length;
     const word = isLabels ? "labelled" : "reviewed";
-    $("status").textContent = `${isLabels ? "answer" : "question"} ${state.at + 1} of ${originals.length}: ${decisionOf(row) || `not ${word}`}; ${n} ${word}`;
+    $("status").textContent = `${$("status").dataset.noun} ${state.at + 1} of ${originals.length}: ${decisionOf(row) || `not ${word}`}; ${n} ${word}`;
     drawPassages(row.quote ?? "");
     if (isLabels) return;
     $("keep").setAttribute("aria-pressed", String(Boolean(row.reviewed) && row.keep !== "no"));
