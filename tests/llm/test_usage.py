@@ -1,6 +1,8 @@
 """Tokens, prices, and a budget that holds at any concurrency."""
 
 import asyncio
+import threading
+import time
 from itertools import permutations
 
 import pytest
@@ -268,3 +270,31 @@ def test_never_over_whatever_the_order(limit, calls, workers):
         return sum(await asyncio.gather(*(call(*c, gate) for c in calls)))
 
     assert asyncio.run(main()) == budget.spent_tokens <= limit
+
+
+def test_calls_that_wait_past_the_time_limit_are_refused_in_every_thread():
+    """A running call has all tokens; when it ends, there is room for the others, but no time."""
+    budget = Budget(tokens=100, minutes=0.5 / 60)
+    running = asyncio.run(budget.reserve(Reservation(100, 0.0)))
+    failures = []
+
+    def wait():
+        try:
+            asyncio.run(budget.reserve(Reservation(20, 0.0)))
+        except CallFailure as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while not budget.time_is_up:
+        time.sleep(0.01)
+    budget.settle(running, Usage(6, 4))
+    for thread in threads:
+        thread.join(60)
+
+    assert [failure.cause for failure in failures] == [Cause.OVER_BUDGET] * 3
+    assert {str(failure) for failure in failures} == {
+        "over_budget: not sent: 0.00833333 minutes are over"
+    }
+    assert (budget.refused, budget.spent_tokens) == (3, 10)
