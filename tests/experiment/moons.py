@@ -63,7 +63,13 @@ def moons_config(folder):
         "dataset": {"type": "beir", "path": str(folder), "split": "test"},
         "retrievers": {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}},
         "generators": {"extractive": {"type": "extractive", "sentences": 1}},
-        "metrics": {"judge": {"type": "python:tests.words:context_overlap"}},
+        # each default measure and metric costs every run of a test some milliseconds
+        "metrics": {
+            "retrieval": {"measures": ["ndcg@10", "recall@10", "map"]},
+            "generation": ["rouge1", "token_f1"],
+            "judge": {"type": "python:tests.words:context_overlap"},
+        },
+        "statistics": {"resamples": 200},
     }
 
 

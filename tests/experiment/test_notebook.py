@@ -79,7 +79,7 @@ def test_the_texts_and_pictures_of_an_experiment(moons_run):
     means = moons_run.plot("scores", "rouge1")
     assert means.words.startswith("bm25/extractive 0.")
     assert moons_run.plot("differences", "rouge1").title == "rouge1: difference from the baseline"
-    with pytest.raises(rb.OptionError, match=r"found 'rouge', allowed: .*did you mean 'rougeL'"):
+    with pytest.raises(rb.OptionError, match=r"found 'rouge', allowed: .*did you mean 'rouge1'"):
         moons_run.plot("scores", "rouge")
     with pytest.raises(rb.OptionError, match="kind: found 'loss', allowed: causes"):
         moons_run.plot("loss")

@@ -19,7 +19,7 @@ def answered(config, tmp_path):
     ]
     write_jsonl(tmp_path / "qa.jsonl", rows)
     config["dataset"] = {"type": "records", "path": "qa.jsonl", "corpus": "moons/corpus.jsonl"}
-    config["generators"] = {}
+    config["generators"], config["metrics"] = {}, {}
     return config
 
 
