@@ -259,7 +259,6 @@ def test_options():
 @pytest.mark.parametrize(
     ("name", "split", "documents", "queries", "judgements"),
     [
-        ("scifact", "test", 5183, 300, 339),
         ("scifact", "train", 5183, 809, 919),
         ("cranfield", "test", 1400, 225, 1837),
         ("cacm", "test", 3204, 52, 796),

@@ -69,13 +69,13 @@ def test_no_cell_is_a_formula(text):
 
 
 @pytest.mark.parametrize("start", ["", " ", "\u00a0", '"', "' ", "q;", 'q; "', "q\t", "\t", ";;"])
-@pytest.mark.parametrize("sign", "=+-@\uff1d")
-def test_signs_and_blanks_before_a_formula_do_not_wake_it(start, sign):
-    text = f"{start}{sign}cmd|' /C calc'!A0"
+def test_signs_and_blanks_before_a_formula_do_not_wake_it(start):
+    for sign in "=+-@\uff1d":
+        text = f"{start}{sign}cmd|' /C calc'!A0"
 
-    assert f"'{sign}" not in text
-    assert re.search(r"(^|[;\t])['\"\s]*'[\"\s]*" + re.escape(sign), inert(text))
-    assert original(inert(text)) == text
+        assert f"'{sign}" not in text
+        assert re.search(r"(^|[;\t])['\"\s]*'[\"\s]*" + re.escape(sign), inert(text)), sign
+        assert original(inert(text)) == text
 
 
 @settings(max_examples=30)

@@ -84,11 +84,11 @@ def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_b
     AutoModel.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
     encoder = TokenEncoder(find_checkpoint("test", str(tmp_path)), 3, device="cpu")
-    tokens, rng = encoder.tokenize(TEXTS), random.Random(6)
+    tokens, rng = encoder.tokenize(TEXTS[:18]), random.Random(6)
     together = [rows.tobytes() for rows in encoder.encode(tokens)]
 
-    for _ in range(6):
-        places = rng.sample(range(len(TEXTS)), rng.choice((1, 3, 12)))
+    for size in (1, 3, 12):
+        places = rng.sample(range(len(tokens)), size)
         vectors = encoder.encode([tokens[place] for place in places])
         assert [rows.tobytes() for rows in vectors] == [together[place] for place in places]
 
@@ -96,7 +96,7 @@ def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_b
 @pytest.mark.parametrize("kind", ["embedder", "tokens"])
 def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
     rng = random.Random(7)
-    texts = [" ".join(rng.choices(WORDS, k=k)) for k in (1, 2, 5, 6, 14, 30, 31, 70)]
+    texts = [" ".join(rng.choices(WORDS, k=k)) for k in (1, 2, 6, 14, 30, 31)]
     if kind == "embedder":
         encode = SentenceTransformerEmbedder(minilm, device="cpu").encode
     else:
@@ -107,7 +107,7 @@ def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
 
     together = dict(zip(texts, (rows.tobytes() for rows in encode(texts)), strict=True))
 
-    for size in (1, 3, 5):
+    for size in (1, 4):
         some = rng.sample(texts, size)
         assert [rows.tobytes() for rows in encode(some)] == [together[text] for text in some]
 
@@ -142,7 +142,7 @@ def test_a_score_does_not_depend_on_the_rows_beside_it(scorer, tiny_bert, tiny_e
         assert scores(rows) == [together[row] for row in rows]
 
 
-@settings(max_examples=5)  # each makes a file
+@settings(max_examples=3)  # each makes a file
 @given(st.lists(SOME, max_size=3), st.permutations(TEXTS[:15]))
 def test_a_cache_that_was_filled_in_parts_gives_what_a_fresh_run_does(
     tiny_embedder, tmp_path_factory, parts, corpus

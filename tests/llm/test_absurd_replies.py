@@ -47,10 +47,10 @@ def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path, example_data
     with ChatServer(script) as server:
         (tmp_path / "c.yaml").write_text(
             f"dataset: {{type: beir, path: '{example_data}'}}\n"
-            "retrievers: {b: {type: bm25}}\n"
+            "retrievers: {b: {type: bm25}}\nstatistics: {resamples: 200}\n"
             f"generators: {{g: {{type: openai, model: m, base_url: '{server.url}'}}}}\n"
         )
-        done = run_command("run", "c.yaml", "--limit", 12, cwd=tmp_path)
+        done = run_command("run", "c.yaml", "--limit", 4, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
 

@@ -76,7 +76,7 @@ def test_a_client_of_the_users_own_is_asked_and_stays_open(server):
     ids=["whole", "synchronous client"],
 )
 def test_an_endless_reply_ends_within_bounded_memory(server, ask):
-    body = b" " * (200 << 20)
+    body = b" " * (100 << 20)
     tracemalloc.start()
     try:
         with pytest.raises(CallFailure, match="larger than 64 MiB") as failure:
@@ -86,7 +86,7 @@ def test_an_endless_reply_ends_within_bounded_memory(server, ask):
         tracemalloc.stop()
 
     assert failure.value.cause.word == "malformed"
-    assert peak < 150 << 20
+    assert peak < 80 << 20
 
 
 @pytest.mark.parametrize("ask", [answer, answer_to_a_client], ids=["whole", "synchronous client"])

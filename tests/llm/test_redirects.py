@@ -10,6 +10,8 @@ import ragbench as rb
 from tests.chat_server import ChatServer
 from tests.commands import run_command
 
+GENERATOR, JUDGE = "generators: {g: {", "metrics: {judge: {rubrics: [fluency], "
+
 
 @pytest.fixture
 def redirecting():
@@ -54,19 +56,21 @@ def test_nothing_reaches_the_other_host(redirecting, given):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("block", ["generators: {g: {", "metrics: {judge: {rubrics: [fluency], "])
 @pytest.mark.parametrize(
-    "address",
+    ("address", "block", "command"),
     [
-        "http://user:pass@h/v1",
-        "user:pass@h",
-        "http://:@h",
-        "http://[::1",
-        "http://h:pass",
-        "http://h/#x",
+        ("http://user:pass@h/v1", GENERATOR, "run"),
+        ("http://user:pass@h/v1", JUDGE, "run"),
+        ("http://user:pass@h/v1", GENERATOR, "plan"),
+        ("http://user:pass@h/v1", JUDGE, "validate"),
+        ("user:pass@h", GENERATOR, "validate"),
+        ("user:pass@h", JUDGE, "plan"),
+        ("http://:@h", GENERATOR, "validate"),
+        ("http://[::1", JUDGE, "validate"),
+        ("http://h:pass", GENERATOR, "validate"),
+        ("http://h/#x", JUDGE, "validate"),
     ],
 )
-@pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_an_address_that_a_run_refuses_is_refused_before(
     tmp_path, example_data, block, address, command
 ):

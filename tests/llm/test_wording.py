@@ -58,7 +58,7 @@ def test_each_alone_under_each_status(serve, name, status):
 
 @pytest.mark.costly
 def test_one_call_goes_ahead_of_the_others(serve):
-    """20 items, two kinds of requests: as many refusals as parameters that are refused."""
+    """40 items, two kinds of requests: as many refusals as parameters that are refused."""
     model = ReasoningModel(GOOD, refuses=("temperature", "logprobs", "response_format"))
 
     server, engine = serve(model, latency_s=0.02)

@@ -31,7 +31,7 @@ RECORDS = [
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, Record) and each.__module__ == module.__name__
 ]
-few = settings(max_examples=min(10, settings.default.max_examples))
+few = settings(max_examples=min(3, settings.default.max_examples))
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),

@@ -44,11 +44,11 @@ def test_agrees_with_the_library(variant):
     import bm25s
 
     texts = {f"d{i}": " ".join(["w" + str(i % 3), "x", "y" * (i + 1)] * (i + 1)) for i in range(9)}
-    theirs = bm25s.BM25(k1=0.9, b=0.4, method=variant, dtype="float64", auto_compile=False)
+    theirs = bm25s.BM25(k1=1.5, b=0.75, method=variant, dtype="float64", auto_compile=False)
     theirs.index([text.split() for text in texts.values()], show_progress=False)
     scores = dict(zip(texts, theirs.get_scores(["w1", "yyy"]).tolist(), strict=True))
 
-    ours = rank(texts, "w1 yyy", variant=variant)
+    ours = rank(texts, "w1 yyy", variant=variant, k1=1.5, b=0.75)
 
     matching = {id for id, text in texts.items() if {"w1", "yyy"} & set(text.split())}
     assert {id for id, _ in ours} <= matching
@@ -57,7 +57,7 @@ def test_agrees_with_the_library(variant):
         assert {id for id, _ in ours} == matching
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.dictionaries(st.sampled_from("pqrstuv"), TEXTS, min_size=1), TEXTS, st.integers(1, 7))
 def test_cut_keeps_the_head_of_the_full_ranking(texts, question, top_k):
     """Ties included: equal scores go to the larger id, whatever the cut."""
@@ -109,20 +109,16 @@ def test_unknown_stop_words_say_what_there_is():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "published"),
+    ("name", "published"),
     [
-        pytest.param("scifact", {}, 0.6713, id="scifact, k1 0.9, b 0.4, porter"),
-        pytest.param("scifact", {"k1": 1.5, "b": 0.75}, 0.6860, id="scifact, k1 1.5, b 0.75"),
-        pytest.param("cranfield", {}, 0.3679, id="cranfield, k1 0.9, b 0.4, porter"),
+        pytest.param("scifact", 0.6713, id="scifact, k1 0.9, b 0.4, porter"),
+        pytest.param("cranfield", 0.3679, id="cranfield, k1 0.9, b 0.4, porter"),
     ],
 )
-def test_reaches_the_known_figure(collection, indexed, name, options, published):
+def test_reaches_the_known_figure(collection, indexed, name, published):
     """nDCG@10 on a real collection, measured by trec_eval's own code."""
     data = collection(name)
-    retriever = BM25(**options) if options else indexed(name)
-    if options:
-        retriever.index(data.documents)
-    hits = retriever.retrieve(data.queries, 10)
+    hits = indexed(name).retrieve(data.queries, 10)
     run = {
         q.id: {h.id: h.score for h in found} for q, found in zip(data.queries, hits, strict=True)
     }
@@ -134,8 +130,8 @@ def test_reaches_the_known_figure(collection, indexed, name, options, published)
     assert mean == pytest.approx(published, abs=0.01)
 
 
-def large(n=2500, seed=5):
-    """A corpus of more than 1 MiB with ties."""
+def large(n, seed=5):
+    """A corpus with ties."""
     draw = random.Random(seed)
     vocabulary = [f"word{i}" for i in range(300)]
     texts = [" ".join(draw.choices(vocabulary, k=80)) for _ in range(n // 2)]
@@ -159,8 +155,8 @@ def kept(corpus, cache, **options):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("variant", ["lucene", "bm25+"])
-def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, variant):
-    corpus = large()
+def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, variant, small_indexes):
+    corpus = large(400)
     plain, expected = kept(corpus, None, variant=variant)
     _, made = kept(corpus, tmp_path, variant=variant)
     monkeypatch.setattr(BM25, "_build", lambda *_: pytest.fail("made again"))
@@ -170,7 +166,7 @@ def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, varian
     assert found == made == expected
     weighted = {"word3": 0.25, "word4": 2.0, "unknown": 1.0}
     assert mapped.search(weighted, 20) == plain.search(weighted, 20)
-    assert mapped.term_counts("e1300") == plain.term_counts("e1300") == {"word1": 40, "word2": 40}
+    assert mapped.term_counts("e300") == plain.term_counts("e300") == {"word1": 40, "word2": 40}
 
 
 @pytest.mark.slow

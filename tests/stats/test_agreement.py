@@ -33,7 +33,7 @@ def agreement(statistic, x, y, **options):
 
 
 @given(rated())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_raw_agreement_agrees_with_scikit_learn(pair):
     table = np.column_stack(pair)
 
@@ -42,7 +42,7 @@ def test_raw_agreement_agrees_with_scikit_learn(pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", [*PAIRED, krippendorff_alpha])
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(pair=rated(min_size=3))
 def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
     table = np.column_stack(pair)
@@ -56,7 +56,7 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(pair=rated(min_size=3))
 def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
     found = agreement(statistic, *pair)
@@ -70,7 +70,7 @@ def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(pair=rated(), data=st.data())
 def test_the_order_of_items_and_of_raters_changes_nothing(statistic, pair, data):
     x, y = pair
@@ -227,8 +227,7 @@ def _bell(rho):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("n", [5, 16])
-@pytest.mark.parametrize("rho", [0.5, 0.9])
+@pytest.mark.parametrize(("n", "rho"), [(5, 0.9), (16, 0.5)])
 def test_means_of_systems_need_no_added_items(n, rho):
     """300 samples of few systems: covered, and narrower than with two opposite ones added."""
     rng = np.random.default_rng(2)
@@ -247,12 +246,9 @@ def test_means_of_systems_need_no_added_items(n, rho):
 @pytest.mark.parametrize(
     ("statistic", "draw", "truth", "span"),
     [
-        pytest.param(pearson, _bell(0.3), 0.3, (-1, 1), id="r .3"),
         pytest.param(pearson, _bell(0.9), 0.9, (-1, 1), id="r .9"),
         pytest.param(pearson, _binary(0.8, 0.9), 0.8, (-1, 1), id="r of two classes: phi"),
-        pytest.param(cohen_kappa, _binary(0.4, 0.5), 0.4, (-1, 1), id="kappa .4"),
         pytest.param(cohen_kappa, _binary(0.8, 0.9), 0.8, (-1, 1), id="kappa .8: jackknife 80 %"),
-        pytest.param(kendall_tau_b, _binary(0.8, 0.9), 0.8, (-1, 1), id="tau-b of classes: phi"),
         pytest.param(roc_auc, _apart, 0.9615, (0, 1), id="auc .96: jackknife has 89 %"),
     ],
 )

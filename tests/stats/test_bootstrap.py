@@ -79,7 +79,7 @@ def test_the_seed_decides(ours):
 
 @pytest.mark.parametrize("ours", ALL)
 @given(sample=differences(), power=st.integers(-300, 300))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_limits_scale_with_the_values(ours, sample, power):
     """By powers of two, which lose no digit; from 1e-90 to 1e90."""
     values = np.where(np.abs(sample) < 1e-30, 0.0, sample)
@@ -91,7 +91,7 @@ def test_limits_scale_with_the_values(ours, sample, power):
 
 
 @given(differences())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_studentized_limits_mirror_each_other(sample):
     values = np.array(sample)
     low, high = studentized_bootstrap(values, resamples=100)

@@ -30,7 +30,7 @@ def test_hand_worked_sums(d, labels, expected):
 
 
 @given(difference_tables(), st.integers(1, 4))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_sums_lose_nothing(table, n_labels):
     labels = np.arange(len(table)) % n_labels
 
@@ -40,7 +40,7 @@ def test_sums_lose_nothing(table, n_labels):
 
 
 @given(differences(), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_a_cluster_per_query_is_no_cluster(d, random):
     labels = random.sample(range(1000), len(d))
 
@@ -101,25 +101,25 @@ def test_an_unseen_loss_may_be_that_of_the_largest_cluster():
 @pytest.mark.costly
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 def test_large_clusters_that_lose_whole_seldom_hide_their_drop(drop):
-    """10 clusters of 10 queries lose all or none, 40 queries change by chance; se of 150: 1.3."""
+    """10 clusters of 10 queries lose all or none, 40 queries change by chance; se of 80: 1.8."""
     rng, labels = np.random.default_rng(3), np.r_[np.repeat(np.arange(10), 10), np.arange(10, 50)]
     passed = 0
-    for _ in range(150):
+    for _ in range(80):
         large = -1.0 * (rng.random(10) < drop * 140 / 100)
         u = rng.random(40)
         single = np.where(u < 0.04, -1.0, np.where(u < 0.08, 1.0, 0.0))
         d = np.r_[np.repeat(large, 10), single]
         passed += difference_interval(d, clusters=labels).lower > -drop
 
-    assert passed / 150 <= 0.035 + 2 * 0.013
+    assert passed / 80 <= 0.035 + 2 * 0.018
 
 
 @pytest.mark.slow
 def test_covers_though_the_queries_of_a_cluster_agree():
-    """40 clusters of 1 to 9 queries that share most of their difference; se of 100: 2.2 points."""
+    """40 clusters of 1 to 9 queries that share most of their difference; se of 60: 2.8 points."""
     rng = np.random.default_rng(9)
     covered = np.zeros(2)
-    for _ in range(100):
+    for _ in range(60):
         sizes = rng.integers(1, 10, 40)
         labels = np.repeat(np.arange(40), sizes)
         shared = rng.normal(-0.05, 0.1, 40)[labels]
@@ -128,8 +128,8 @@ def test_covers_though_the_queries_of_a_cluster_agree():
             found = difference_interval(d, clusters=clusters, resamples=400)
             covered[kind] += found.lower <= -0.05 <= found.upper
 
-    assert covered[0] / 100 >= 0.93, "all: unseen losses of 9 queries are allowed for"
-    assert covered[1] / 100 < 0.85, "without clusters the interval is far too narrow"
+    assert covered[0] / 60 >= 0.92, "all: unseen losses of 9 queries are allowed for"
+    assert covered[1] / 60 < 0.85, "without clusters the interval is far too narrow"
 
 
 @pytest.mark.parametrize("method", ["default", "percentile", "bca"])

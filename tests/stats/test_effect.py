@@ -44,7 +44,7 @@ def test_covers_as_often_as_it_says():
 
 
 @given(differences())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_holds_the_effect_and_mirrors_it(d):
     low, high = effect_size_interval(d)
     effect = effect_size(d)

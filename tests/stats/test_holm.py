@@ -18,7 +18,7 @@ WITH_GAPS = st.lists(st.one_of(P, st.just(np.nan)), max_size=12)
 
 
 @given(FAMILIES)
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_benjamini_hochberg_agrees_with_scipy(scipy_stats, p):
     oracle = scipy_stats.false_discovery_control(p, method="bh")
 
@@ -26,7 +26,7 @@ def test_benjamini_hochberg_agrees_with_scipy(scipy_stats, p):
 
 
 @given(FAMILIES, st.sampled_from([0.01, 0.049, 0.2, 0.77]))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_holm_rejects_what_its_steps_reject(p, alpha):
     """Step by step as in the paper: smallest against alpha / m, next against alpha / (m - 1)."""
     rejected, m = np.zeros(len(p), dtype=bool), len(p)
@@ -56,7 +56,7 @@ def test_hand_worked(adjust, p, expected):
 
 @pytest.mark.parametrize("adjust", [holm_p_values, benjamini_hochberg_p_values])
 @given(p=WITH_GAPS, random=st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_properties(adjust, p, random):
     p = np.array(p)
     adjusted = adjust(p)

@@ -16,7 +16,7 @@ LEVELS = [1, 2, 3, 4, 5]
     pair=rated(),
     weights=st.sampled_from([("equal", None), ("linear", "linear"), ("quadratic", "quadratic")]),
 )
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_agrees_with_scikit_learn(pair, weights):
     assume(all(len(set(ratings)) > 1 for ratings in pair))
     x, y = (ratings.astype(int) for ratings in pair)

@@ -42,7 +42,7 @@ def plain_p_value(pairs):
 
 
 @given(collections)
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_the_test_over_all_counts_all_swaps_within_collections(pairs):
     columns = [np.array([a - b for a, b in rows]) for rows in pairs]
 

@@ -26,7 +26,7 @@ def families(draw, max_items=40, max_groups=5):
 
 
 @given(families())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_p_values_are_those_of_scipy(family):
     marked, members = family
 

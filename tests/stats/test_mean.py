@@ -17,7 +17,7 @@ UNBOUNDED = (0.0, np.inf)
 
 
 @given(hits=binary(), confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_binary_values_agree_with_scipy(scipy_stats, hits, confidence):
     oracle = scipy_stats.binomtest(int(sum(hits)), len(hits)).proportion_ci(confidence, "wilson")
 
@@ -28,7 +28,7 @@ def test_binary_values_agree_with_scipy(scipy_stats, hits, confidence):
 
 
 @given(values=scores(min_size=2, max_size=19), confidence=st.sampled_from([0.9, 0.95, 0.999]))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_unbounded_values_agree_with_scipy(scipy_stats, values, confidence):
     assume(np.std(values) > 1e-6)
     oracle = scipy_stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
@@ -42,7 +42,7 @@ def test_unbounded_values_agree_with_scipy(scipy_stats, values, confidence):
 
 
 @given(values=scores())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_bounded_values_are_t_with_two_pseudo_queries(scipy_stats, values):
     ours = mean_interval(values)
     assume(ours.rule == "plus_two")
@@ -102,7 +102,7 @@ def test_bootstraps_on_request(method, bootstrap):
     ),
     confidence=st.sampled_from([0.05, 0.95]),
 )
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_never_of_zero_width_and_always_around_the_mean(method, values, confidence):
     ours = mean_interval(values, method=method, confidence=confidence, resamples=50)
 
@@ -121,7 +121,7 @@ def test_equal_values_cannot_be_resampled(method, value, rule):
 
 
 @given(scores(min_size=2), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_order_of_queries_changes_nothing(values, random):
     shuffled = random.sample(values, len(values))
     one, other = mean_interval(values), mean_interval(shuffled)
@@ -130,7 +130,7 @@ def test_order_of_queries_changes_nothing(values, random):
 
 
 @given(scores(), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_limits_move_with_the_range(values, low, width):
     moved = np.minimum(low + width * np.array(values), low + width)
     one, other = mean_interval(values), mean_interval(moved, range=(low, low + width))
@@ -215,7 +215,7 @@ def test_a_rounding_error_above_the_range_is_let_through():
 
 
 @given(scores(), st.sampled_from(["default", "percentile", "bca"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_a_cluster_per_query_is_no_cluster(values, method):
     if not set(values) <= {0.0, 1.0}:  # Wilson's interval has no clusters
         alone = mean_interval(values, method=method, resamples=200)

@@ -23,7 +23,7 @@ def column(*d):
 
 
 @given(difference_tables(max_rows=30))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_t_agrees_with_scipy(scipy_stats, table):
     for ours, d in zip(t_test_p_values(table), table.T, strict=True):
         known = d[~np.isnan(d)]
@@ -41,7 +41,7 @@ def test_wilcoxon_without_ties_agrees_with_scipys_exact_test(scipy_stats, n):
 
 
 @given(difference_tables(max_rows=8, missing=False))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=16, deadline=None)
 def test_wilcoxon_with_ties_agrees_with_all_permutations(scipy_stats, table):
     """SciPy goes through every sign; differences in tenths keep the ties there."""
     for ours, d in zip(wilcoxon_p_values(table), np.rint(table * 10).T, strict=True):
@@ -72,7 +72,7 @@ def test_small_wilcoxon_p_values_of_many_agree_with_scipy(scipy_stats, n, sign):
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_mcnemar_agrees_with_the_binomial_test(scipy_stats, won, lost):
     table = column(*[1.0] * won, *[-1.0] * lost, 0.0)
 
@@ -82,7 +82,7 @@ def test_mcnemar_agrees_with_the_binomial_test(scipy_stats, won, lost):
 
 
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=1, max_size=13))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_mcnemar_is_the_sign_flip_test_of_hits(d):
     np.testing.assert_allclose(
         mcnemar_p_values(column(*d)), randomization_p_values(column(*d)), atol=1e-12
@@ -113,7 +113,7 @@ def test_hand_worked(test, d, expected):
 @pytest.mark.costly
 @pytest.mark.parametrize("test", TESTS)
 @given(table=difference_tables())
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_what_may_not_change_p_values(test, table):
     table = np.sign(table) if test is mcnemar_p_values else table
 

@@ -45,17 +45,17 @@ def test_a_judge_that_is_stricter_elsewhere_moves_the_mean():
     [pytest.param(0.05, (0.3, 0.6), id="good judge"), pytest.param(9.0, (0.9, 1.05), id="none")],
 )
 def test_covers_as_often_as_it_says(noise, ratio):
-    """1,000 samples: standard error .7 points. The judge is biased by .2 and compressed."""
+    """400 samples: standard error 1.1 points. The judge is biased by .2 and compressed."""
     rng = np.random.default_rng(0)
     covered, ratios = [], []
-    for _ in range(1_000):
+    for _ in range(400):
         y = rng.beta(2, 1, 600)
         f = 0.7 * y + 0.2 + noise * rng.normal(size=600)
         found = ppi_mean(y[:60], f[:60], f[60:], random=True, range=(0, 1))
         covered.append(found.lower <= 2 / 3 <= found.upper)
         ratios.append(found.width_ratio)
 
-    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.925 <= np.mean(covered) <= 0.98
     assert ratio[0] <= np.mean(ratios) <= ratio[1]
 
 
@@ -94,15 +94,15 @@ JUDGES, RATES = [lenient, harsh, noisy, exact], [0.5, 0.7, 0.9, 0.97]
     ],
 )
 def test_misses_seldom_where_labels_are_skewed(judge, passed, n):
-    """Bar: 6.5 %; 300 samples, se 1.4 points. Student's t alone misses in up to 18 %."""
+    """Bar: 6.5 %; 200 samples, se 1.7 points. Student's t alone misses in up to 18 %."""
     rng, missed = np.random.default_rng(n), 0
-    for _ in range(300):
+    for _ in range(200):
         y = (rng.random(n + 500) < passed).astype(float)
         f = judge(y, rng.random(n + 500)).astype(float)
         found = ppi_mean(y[:n], f[:n], f[n:], random=True, range=(0, 1))
         missed += not found.lower <= passed <= found.upper
 
-    assert missed / 300 <= 0.065 + 2 * 0.0142
+    assert missed / 200 <= 0.065 + 2 * 0.0174
 
 
 @given(
@@ -111,7 +111,7 @@ def test_misses_seldom_where_labels_are_skewed(judge, passed, n):
     ),
     shift=st.floats(-1, 1),
 )
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_a_constant_added_to_the_judge_changes_nothing(pairs, shift):
     y, f = np.array(pairs).T
     rest = np.append(f[20:], 0.3)

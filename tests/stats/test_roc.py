@@ -14,7 +14,7 @@ items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_s
 
 
 @given(items)
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_agrees_with_scikit_learn(items):
     scores, good = np.array(items, float).T
     assume(0 < good.sum() < len(good))
@@ -24,7 +24,7 @@ def test_agrees_with_scikit_learn(items):
 
 
 @given(items)
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
     table = np.array(items, float)
     found = roc_auc(table)
@@ -49,7 +49,7 @@ def test_hand_worked(scores, good, expected):
 
 
 @given(items)
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_turning_the_score_round_mirrors_it(items):
     scores, good = np.array(items, float).T
     one, other = (

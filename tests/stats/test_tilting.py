@@ -57,13 +57,13 @@ def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [FEW, MANY, -FEW, -MANY])
+@pytest.mark.parametrize("d", [FEW, MANY], ids=["few changed", "all changed"])
 def test_at_a_limit_the_observed_mean_is_as_rare_as_it_says(d):
-    """50,000 samples from the distribution of the lower limit, se .0007; half of the ties count."""
+    """20,000 samples from the distribution of the lower limit, se .0011; half of the ties count."""
     limit = tilting_interval(d)[0]
     assert limit < 0, "so that it allows for a loss of everything"
     values, _, weights = null(d, limit)
-    counts = np.random.default_rng(1).multinomial(len(d), weights / weights.sum(), 50_000)
+    counts = np.random.default_rng(1).multinomial(len(d), weights / weights.sum(), 20_000)
     means = counts @ values / len(d)
 
     above = np.mean(means > d.mean() + 1e-9) + np.mean(np.abs(means - d.mean()) <= 1e-9) / 2
@@ -123,7 +123,7 @@ def test_covers_where_few_lose_all_and_many_a_little(n, rare):
 
 
 @given(differences(min_size=2), st.sampled_from([0.5, 0.95, 0.99]))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_limits_hold_the_mean_mirror_and_scale(d, confidence):
     low, high = tilting_interval(d, confidence=confidence)
 
@@ -136,7 +136,7 @@ def test_limits_hold_the_mean_mirror_and_scale(d, confidence):
 
 
 @given(differences(min_size=2))
-@settings(max_examples=30)
+@settings(max_examples=16)
 def test_more_confidence_is_wider(d):
     low, high = tilting_interval(d)
     wider = tilting_interval(d, confidence=1 - 1e-6)

@@ -115,11 +115,12 @@ def test_porter_agrees_with_nltk(start, endings, upper):
     assert porter_stem(word) == PorterStemmer().stem(word)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_every_ending_is_replaced_as_in_nltk(ending):
-    words = [start + ending for start in ("t", "feas", "respons", "gener", "adopt")]
+def test_every_ending_is_replaced_as_in_nltk():
+    starts = ("t", "feas", "respons", "gener", "adopt")
+    words = [start + ending for ending in ENDINGS for start in starts]
+    stemmer = PorterStemmer()
 
-    assert [porter_stem(word) for word in words] == [PorterStemmer().stem(word) for word in words]
+    assert {word: porter_stem(word) for word in words} == {w: stemmer.stem(w) for w in words}
 
 
 @pytest.mark.parametrize(
