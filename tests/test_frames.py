@@ -1,11 +1,13 @@
 """Runs and qrels out of data frames, and what is said of frames that are neither."""
 
-import pandas as pd
-import polars
-import pyarrow as pa
 import pytest
 
 import ragbench as rb
+from tests.lazy import Lazy
+
+pa = Lazy("pyarrow")
+pd = Lazy("pandas")
+polars = Lazy("polars")
 
 RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d9": 0.5}}
 QRELS = {"q1": {"d2": 1, "d3": 0}, "q2": {"d9": 2}}

@@ -13,9 +13,10 @@ import pytest
 import ragbench as rb
 from ragbench.score.text.base import UnseenText
 from tests.chat_server import ChatServer
+from tests.lazy import Lazy
 from tests.words import context_overlap
 
-pd = pytest.importorskip("pandas")
+pd = Lazy("pandas")
 
 RAGAS = {
     "user_input": "When was it opened?",

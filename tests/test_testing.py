@@ -4,10 +4,12 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 
-import openai
 import pytest
 
 from ragbench.testing import Answer, ChatServer
+from tests.lazy import Lazy
+
+openai = Lazy("openai")
 
 MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 

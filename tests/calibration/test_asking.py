@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
 
 from ragbench.calibration.probes import (
     probe_position,
@@ -21,6 +20,9 @@ from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.types.conversation import Turn
 from ragbench.types.scores import Verdict
 from tests.calibration.runs import planted, score_of
+from tests.lazy import Lazy
+
+scipy = Lazy("scipy.stats")
 
 FLUENCY, FAITHFUL = load_rubric("fluency"), load_rubric("faithfulness")
 RATED = load_rubric({"name": "rated", "needs": ["contexts", "answer"], "scale": {1: "a", 5: "b"}})
@@ -60,7 +62,7 @@ def test_the_interval_is_students_after_one_query_at_each_end():
     """Twelve shifts of -0.25, one of -1, one of 1: never of zero width."""
     entry = probe_position(Impressed(), [FAITHFUL], _items())["faithfulness"]
 
-    expected = ttest_1samp([-0.25] * 12 + [-1, 1], 0).confidence_interval(0.95)
+    expected = scipy.ttest_1samp([-0.25] * 12 + [-1, 1], 0).confidence_interval(0.95)
     assert entry.interval == pytest.approx([min(expected.low, -0.25), expected.high])
 
 

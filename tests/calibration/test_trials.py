@@ -5,11 +5,13 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import kendalltau, spearmanr
-from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from tests.calibration.trial import ragtruth, summeval
 from tests.commands import run_command
+from tests.lazy import Lazy
+
+scipy = Lazy("scipy.stats")
+sklearn = Lazy("sklearn.metrics")
 
 pytestmark = pytest.mark.slow
 
@@ -49,12 +51,12 @@ def _check(found, judge, people, levels):
         ("kappa_linear", "linear"),
         ("kappa_quadratic", "quadratic"),
     ):
-        oracle = cohen_kappa_score(x, y, labels=places, weights=weights)
+        oracle = sklearn.cohen_kappa_score(x, y, labels=places, weights=weights)
         assert value[name] == pytest.approx(oracle, abs=1e-9)
-    assert value["spearman"] == pytest.approx(spearmanr(judge, people)[0], abs=1e-9)
-    assert value["kendall"] == pytest.approx(kendalltau(judge, people)[0], abs=1e-9)
+    assert value["spearman"] == pytest.approx(scipy.spearmanr(judge, people)[0], abs=1e-9)
+    assert value["kendall"] == pytest.approx(scipy.kendalltau(judge, people)[0], abs=1e-9)
     good = people > (levels[0] + levels[-1]) / 2
-    assert value["auc"] == pytest.approx(roc_auc_score(good, judge), abs=1e-9)
+    assert value["auc"] == pytest.approx(sklearn.roc_auc_score(good, judge), abs=1e-9)
     for each in found["agreement"].values():
         assert each["interval"][0] < each["value"] < each["interval"][1]
 

@@ -11,11 +11,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import pytrec_eval
-from scipy import stats as scipy_stats
 
 import ragbench as rb
 from tests.commands import run_command
 from tests.experiment.moons import write_moons
+from tests.lazy import Lazy
+
+scipy_stats = Lazy("scipy.stats")
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 

@@ -7,7 +7,6 @@ import pytest
 import pytrec_eval
 import yaml
 from click.testing import CliRunner
-from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench import read_qrels, read_run
 from ragbench.cli.configs import init, validate
@@ -15,6 +14,9 @@ from ragbench.cli.run import command as run_command
 from ragbench.config.load import load_config
 from ragbench.data.files.fields import content_id
 from ragbench.errors import ConfigError, DataError
+from tests.lazy import Lazy
+
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
@@ -224,7 +226,7 @@ def test_a_table_and_a_folder_run_at_once(here, table):
         assert scores["bm25"][measure]["mean"] == pytest.approx(mean, abs=1e-9)
     predictions = (folder / "predictions" / "bm25--extractive.jsonl").read_text("utf-8")
     answered = {row["query_id"]: row["answer"] for row in map(json.loads, predictions.splitlines())}
-    scorer = RougeScorer(["rougeL"])
+    scorer = rouge_scorer.RougeScorer(["rougeL"])
     rouge = [
         scorer.score(row["answer"], answered[content_id(row["question"])])["rougeL"].fmeasure
         for row in table

@@ -7,9 +7,11 @@ import json
 
 import pytest
 import sacrebleu
-from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench.data.files.predictions import read_pairs
+from tests.lazy import Lazy
+
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
 PREDICTIONS = """\
 {"query_id": "q1", "answer": "the cat sat on the mat"}
@@ -49,7 +51,9 @@ def system(score):
 
 
 def rouge1(prediction, *references):
-    return RougeScorer(["rouge1"]).score_multi(references, prediction)["rouge1"].fmeasure
+    return (
+        rouge_scorer.RougeScorer(["rouge1"]).score_multi(references, prediction)["rouge1"].fmeasure
+    )
 
 
 def bleu(prediction, *references):

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 
 from ragbench.comparison import compare_runs
 from ragbench.comparison.method import Method
 from ragbench.stats.multiple_comparisons import SystemPairs
 from tests.comparison.scored_systems import NAN, column
+from tests.lazy import Lazy
+
+scipy_stats = Lazy("scipy.stats")
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=12, max_size=12)
 QUICK = Method(resamples=200)

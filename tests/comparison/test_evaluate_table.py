@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from tests.chat_server import Answer, ChatServer
+from tests.lazy import Lazy
 from tests.score.judge.scripted import Script
 
-pd = pytest.importorskip("pandas")
-openai = pytest.importorskip("openai")
+openai = Lazy("openai")
+pd = Lazy("pandas")
 
 # as the quick start of ragas collects them
 ROWS = [

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats as scipy_stats
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
@@ -11,6 +10,9 @@ from ragbench.records.codec import to_json
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, minimum_detectable_difference
 from ragbench.types import ScoreColumn
+from tests.lazy import Lazy
+
+scipy_stats = Lazy("scipy.stats")
 
 NAN = float("nan")
 RANDOM = np.random.default_rng(5)

@@ -11,7 +11,6 @@ import ir_measures
 import numpy as np
 import pyndeval
 import pytrec_eval
-from sklearn import metrics as sklearn
 
 from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval import MEASURES
@@ -25,7 +24,10 @@ from tests.conformance import plainly
 from tests.conformance.cases import ROUGH, draw
 from tests.conformance.oracles import ENGINE, TREC_EVAL
 from tests.conformance.reference import ROUNDING, Pairs, Reference, declared_by_tests
+from tests.lazy import Lazy
 from tests.score.retrieval.test_average_ties import AVERAGED, orders
+
+sklearn = Lazy("sklearn.metrics")
 
 RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
 LOGARITHMS = ("ndcg", "ndcg_rel", "rndcg", "g", "bing", "gmap", "gm_bpref", "yaap")
@@ -115,8 +117,9 @@ def _value(name: str, grades: list[int], scores: list[float], **rules: object) -
     return parse_measure(name).score(rank({"q": qrels}, {"q": hits}, **rules))[0]
 
 
-def _gain_with_ties(name: str, oracle: Callable) -> Callable[[int], Pairs]:
+def _gain_with_ties(name: str, function: str) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
+        oracle = getattr(sklearn, function)
         for grades, scores in _rows(times):
             for k in (1, 5, 40):
                 ours = _value(f"{name}@{k}", grades, scores, ties="average")
@@ -285,11 +288,11 @@ REFERENCES = [
     *(
         Reference(
             name,
-            f"scikit-learn `{oracle.__name__}`, ties averaged and in order",
+            f"scikit-learn `{name}_score`, ties averaged and in order",
             ROUNDING,
-            _gain_with_ties(name, oracle),
+            _gain_with_ties(name, f"{name}_score"),
         )
-        for name, oracle in (("dcg", sklearn.dcg_score), ("ndcg", sklearn.ndcg_score))
+        for name in ("dcg", "ndcg")
     ),
     Reference(
         "lrap", "scikit-learn `label_ranking_average_precision_score`", ROUNDING, _label_ranking

@@ -11,8 +11,6 @@ from random import Random
 
 import pytest
 import sacrebleu
-from nltk.translate.meteor_score import meteor_score
-from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 import ragbench as rb
@@ -24,9 +22,13 @@ from ragbench.score.text.squad import contains, exact_match, token_f1
 from ragbench.score.text.ter import corpus_ter
 from tests.conformance.oracles import squad_f1, squad_tokens
 from tests.conformance.reference import Pairs, Reference, declared_by_tests
+from tests.lazy import Lazy
 from tests.models import build_tiny_bert, build_tiny_embedder
 from tests.score.text.strategies import SPACES, WORDS
 from tests.score.text.wordnet_files import use_wordnet, write_wordnet
+
+nltk_meteor = Lazy("nltk.translate.meteor_score")
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
 SINGLE_PRECISION = 1e-5
 """What 32-bit floats change, in batches of other sizes."""
@@ -56,7 +58,7 @@ def _rows(times: int, n: int, words: list[str] = WORDS, longest: int = 14) -> It
 def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
     values: dict[str, list[tuple[tuple, tuple]]] = {name: [] for name in TYPES}
     for stemmer in (False, True):
-        scorer = RougeScorer(list(TYPES), use_stemmer=stemmer)
+        scorer = rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer)
         for prediction, references in _rows(times, 250):
             theirs = scorer.score_multi(references, prediction)
             ours = rouge(prediction, references, TYPES, stemmer=stemmer, tokenize="rouge")
@@ -115,7 +117,7 @@ def _meteor(times: int) -> Pairs:
         for prediction, references in _rows(times, 1000, [*SYNONYMS, *WORDS[:12]]):
             gold = [split(text.rstrip()).split() for text in references]
             words = split(prediction.rstrip()).split()
-            yield meteor(prediction, references), meteor_score(gold, words)
+            yield meteor(prediction, references), nltk_meteor.meteor_score(gold, words)
 
 
 def _squad_exact(prediction: str, reference: str) -> float:

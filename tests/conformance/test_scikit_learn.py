@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn import metrics
 
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.score.retrieval.ranking import rank
+from tests.lazy import Lazy
+
+metrics = Lazy("sklearn.metrics")
 
 rows = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0, 7.5])), min_size=2, max_size=25

@@ -3,14 +3,16 @@
 import csv
 import json
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
 from ragbench.types import ToolCall, Turn
+from tests.lazy import Lazy
+
+pa = Lazy("pyarrow")
+parquet = Lazy("pyarrow.parquet")
 
 ROME = {"name": "weather", "arguments": {"city": "Rome"}, "output": "24 degrees"}
 PARIS = {"name": "weather", "arguments": {"city": "Paris"}, "output": "18 degrees"}
@@ -71,7 +73,7 @@ def as_csv(folder, rows):
 
 def as_parquet(folder, rows):
     path = folder / "rows.parquet"
-    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    parquet.write_table(pa.Table.from_pylist(rows), path)
     return path
 
 

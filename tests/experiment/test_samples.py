@@ -10,7 +10,6 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench.cli import group
 from ragbench.comparison.sources import read_scored
@@ -25,7 +24,10 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.experiment.moons import ANSWERS, QUERIES, moons_place
 from tests.experiment.test_stages import contents
+from tests.lazy import Lazy
 from tests.store import rows as stored_rows
+
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -105,7 +107,7 @@ def test_every_answer_is_kept_and_a_score_is_the_mean_over_them(experiment):
     assert [(row["query_id"], row["sample"]) for row in kept] == [
         (query, sample) for query in QUERIES for sample in range(SAMPLES)
     ]
-    oracle = RougeScorer(["rouge1"])
+    oracle = rouge_scorer.RougeScorer(["rouge1"])
     for query, score in experiment.per_query["bm25/gpt"]["rouge1"].items():
         own = [row["answer"] for row in kept if row["query_id"] == query]
         assert sorted(own) == sorted(SAID)
@@ -168,7 +170,7 @@ def test_a_query_with_some_failed_answers_keeps_the_mean_of_the_others(config):
     system = system_of(experiment)
     assert system["scores"]["rouge1"]["failed"] == {"refused": 1}
     assert system["answers"]["failed"]["rouge1"] == {"refused": 4, "server_error": 2}
-    oracle = RougeScorer(["rouge1"])
+    oracle = rouge_scorer.RougeScorer(["rouge1"])
     for query, score in experiment.per_query["bm25/gpt"]["rouge1"].items():
         if query in ANSWERS and query != "q1":
             whole = oracle.score_multi(ANSWERS[query], SAID[0])["rouge1"].fmeasure

@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
@@ -13,6 +12,9 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.gates.drop import Drop
 from ragbench.signature import Signature
 from ragbench.types import ScoreColumn
+from tests.lazy import Lazy
+
+stats = Lazy("scipy.stats")
 
 
 def part_of_scifact(source, folder):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from ragbench.comparison.method import Method
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -10,6 +9,9 @@ from ragbench.gates.base import GatedRun
 from ragbench.gates.cheapest import Cheapest, CostComparison
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
+from tests.lazy import Lazy
+
+scipy = Lazy("scipy.stats")
 
 N = 400
 LOST = {"big": 0, "mid": 4, "odd": 9, "small": 40}
@@ -78,7 +80,7 @@ def compare(systems, best="big", margin=0.03):
 )
 def test_four_systems_of_which_losses_are_counted(name, verdict, why):
     """Against 400 hits of the best, with an interval that we did not write for the lost ones."""
-    low, high = binomtest(LOST[name], N).proportion_ci(1 - 0.05 * 2 / 3, method="wilson")
+    low, high = scipy.binomtest(LOST[name], N).proportion_ci(1 - 0.05 * 2 / 3, method="wilson")
     is_above, is_below = low > 0.03, high < 0.03
     assert (is_below, is_above) == {"odd": (False, False), "small": (False, True)}.get(
         name, (True, False)

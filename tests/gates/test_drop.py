@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
+from tests.lazy import Lazy
+
+scipy_stats = Lazy("scipy.stats")
 
 NAN = float("nan")
 FAST = Method(resamples=500)

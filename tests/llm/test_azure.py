@@ -1,6 +1,5 @@
 """Azure's addresses, keys and filters, with the real openai client over HTTP."""
 
-import openai
 import pytest
 
 from ragbench.errors import OptionError
@@ -9,7 +8,10 @@ from ragbench.llm import CallFailure, ChatEngine, Limits, OpenAIChat, Replies
 from ragbench.score.judge.judge import Judge
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, exceed_context, filter_prompt
+from tests.lazy import Lazy
 from tests.llm.conftest import GOOD, asking
+
+openai = Lazy("openai")
 
 KEY = "azure-planted-0123456789"
 ROW = {"question": "When did it open?", "answer": "In 1932.", "contexts": ["It opened in 1932."]}

@@ -4,7 +4,6 @@ import asyncio
 import json
 from contextlib import ExitStack
 
-import openai
 import pytest
 
 from ragbench.llm import Budget, Prices
@@ -16,7 +15,10 @@ from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.model_judge import rehearse
 from ragbench.score.judge.rubric import load_rubric
 from tests.chat_server import Answer, Batches, ChatServer, refuse
+from tests.lazy import Lazy
 from tests.score.judge.scripted import Script
+
+openai = Lazy("openai")
 
 pytestmark = pytest.mark.slow  # seconds in all: batches settle and are looked at
 
@@ -279,10 +281,10 @@ def test_each_model_of_a_jury_has_its_own_batch(start):
     assert sorted(map(sorted, models)) == [["a"], ["b"]]
 
 
-@pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])
+@pytest.mark.parametrize("kind", ["OpenAI", "AsyncOpenAI"])
 def test_a_ready_client(start, kind):
     server, _ = start()
-    client = kind(base_url=server.url, api_key="sk-0123456789")
+    client = getattr(openai, kind)(base_url=server.url, api_key="sk-0123456789")
 
     _, judge = start(client=client)
 

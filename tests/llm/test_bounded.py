@@ -7,11 +7,13 @@ import json
 import threading
 import tracemalloc
 
-import openai
 import pytest
 
 from ragbench.llm import CallFailure, ChatEngine, OpenAIChat
+from tests.lazy import Lazy
 from tests.llm.conftest import asking, engine_before
+
+openai = Lazy("openai")
 
 pytestmark = pytest.mark.slow  # a second in all: megabytes over loopback
 

@@ -1,10 +1,10 @@
 """What HTTP errors mean; the openai package's own reader of Retry-After is the oracle."""
 
+import functools
 import time
 from dataclasses import replace
 from email.utils import formatdate
 
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +13,14 @@ from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_exception, failure_of_status, retry_after
 from ragbench.llm.limits import Backoff
 from ragbench.types import Cause
+from tests.lazy import Lazy
 
-CLIENT = openai.OpenAI(api_key="none", base_url="http://127.0.0.1:9")
+openai = Lazy("openai")
+
+
+@functools.cache
+def client():
+    return openai.OpenAI(api_key="none", base_url="http://127.0.0.1:9")
 
 
 @given(
@@ -24,13 +30,13 @@ CLIENT = openai.OpenAI(api_key="none", base_url="http://127.0.0.1:9")
     )
 )
 def test_agrees_with_openai_on_seconds(headers):
-    assert retry_after(headers) == CLIENT._parse_retry_after_header(headers)
+    assert retry_after(headers) == client()._parse_retry_after_header(headers)
 
 
 def test_agrees_with_openai_on_dates():
     headers = {"retry-after": formatdate(time.time() + 30, usegmt=True)}
 
-    expected = CLIENT._parse_retry_after_header(headers)
+    expected = client()._parse_retry_after_header(headers)
 
     assert retry_after(headers) == pytest.approx(expected, abs=0.5)
 
@@ -50,7 +56,7 @@ def test_agrees_with_openai_on_what_to_retry():
 
     request = httpx.Request("POST", "http://127.0.0.1")
     statuses = range(400, 600)
-    retried = {n for n in statuses if CLIENT._should_retry(httpx.Response(n, request=request))}
+    retried = {n for n in statuses if client()._should_retry(httpx.Response(n, request=request))}
 
     ours = {n for n in statuses if failure_of_status(n, "", headers={}).retryable}
 

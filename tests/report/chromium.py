@@ -16,8 +16,9 @@ from contextlib import contextmanager
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-expect = sync_api.expect
+from tests.lazy import Lazy
+
+sync_api = Lazy("playwright.sync_api")
 
 PATIENCE = 60_000  # ms; a machine may be busy, and waiting costs only a test that fails
 SLOWER = float(os.environ.get("RAGBENCH_TEST_SLOWER", "1"))
@@ -28,9 +29,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 @contextmanager
 def launched():
     """A browser."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     sandbox = [] if os.name == "nt" or os.geteuid() else ["--no-sandbox"]  # root has none
-    expect.set_options(timeout=PATIENCE)
+    sync_api.expect.set_options(timeout=PATIENCE)
     with sync_api.sync_playwright() as started:
         try:
             opened = started.chromium.launch(executable_path=path, args=sandbox)
@@ -38,6 +40,11 @@ def launched():
             pytest.skip(f"no Chromium: {error.message.splitlines()[0]}")
         yield opened
         opened.close()
+
+
+def expect(part):
+    """What waits until something is true of a part of a page."""
+    return sync_api.expect(part)
 
 
 def tab(browser, **options):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 
 import pytest
-from scipy.stats import binomtest
 
 from ragbench.data.runs.run_folder import csv_rows, to_csv
 from tests.calibration.trial import judged
 from tests.chat_server import ChatServer
 from tests.cli.test_audit_judge import DOCUMENTS, audit, level, write_set
 from tests.commands import run_command
+from tests.lazy import Lazy
 from tests.report.chromium import expect, looks, violations
 from tests.report.strategies import HOSTILE
 from tests.score.judge.scripted import Script
+
+scipy = Lazy("scipy.stats")
 
 pytestmark = pytest.mark.slow  # seconds: a browser
 
@@ -151,7 +153,7 @@ def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows,
     done = run_command("questions", "docs", "--reviewed", "saved.csv", "-o", "qa.csv", cwd=folder)
 
     def share(k, n):
-        ends = binomtest(k, n).proportion_ci(method="wilson")
+        ends = scipy.binomtest(k, n).proportion_ci(method="wilson")
         return f"{k} of {n}", f"{k / n:.2f} [{ends.low:.2f}, {ends.high:.2f}]"
 
     (fact, fact_share), (total, total_share) = share(15, 18), share(16, 19)

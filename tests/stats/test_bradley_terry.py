@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from scipy.stats import t
 
 from ragbench.errors import OptionError
 from ragbench.stats import bradley_terry_strengths
 from ragbench.stats.bradley_terry import win_matrix
+from tests.lazy import Lazy
+
+optimize = Lazy("scipy.optimize")
+scipy = Lazy("scipy.stats")
 
 TRIANGLE = [(0, 1), (0, 2), (1, 2)]
 OUTCOMES = st.sampled_from([0.0, 0.5, 1.0, math.nan])
@@ -38,7 +40,9 @@ def test_agrees_with_the_maximum_that_scipy_finds(case):
         values = np.append(free, -free.sum())
         return (wins * np.logaddexp(0, values[None, :] - values[:, None])).sum()
 
-    oracle = minimize(loss, np.zeros(len(wins) - 1), method="BFGS", options={"gtol": 1e-9}).x
+    oracle = optimize.minimize(
+        loss, np.zeros(len(wins) - 1), method="BFGS", options={"gtol": 1e-9}
+    ).x
 
     assert found.rule == "mle"
     np.testing.assert_allclose(found.values[:-1], oracle, atol=1e-5)
@@ -73,7 +77,7 @@ def test_an_interval_by_hand():
     """A win, a loss, a tie added: variance 1/3 each, Student's t with 3 degrees of freedom."""
     found = bradley_terry_strengths([[1.0], [0.0]], [(0, 1)])
 
-    assert found.upper == pytest.approx([math.sqrt(1 / 3) * t.ppf(0.975, 3)] * 2)
+    assert found.upper == pytest.approx([math.sqrt(1 / 3) * scipy.t.ppf(0.975, 3)] * 2)
     assert found.lower == pytest.approx(-found.upper)
 
 

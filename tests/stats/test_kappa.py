@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
 
 from ragbench.stats.agreement import cohen_kappa
+from tests.lazy import Lazy
 from tests.stats.strategies import rated
+
+sklearn = Lazy("sklearn.metrics")
 
 LEVELS = [1, 2, 3, 4, 5]
 
@@ -24,7 +26,7 @@ def test_agrees_with_scikit_learn(pair, weights):
     ours = cohen_kappa(np.column_stack(pair), weights=weights[0]).value
 
     assert ours == pytest.approx(
-        cohen_kappa_score(x, y, labels=LEVELS, weights=weights[1]), abs=1e-9
+        sklearn.cohen_kappa_score(x, y, labels=LEVELS, weights=weights[1]), abs=1e-9
     )
 
 

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 
 from ragbench import stats
 from ragbench.errors import OptionError
+from tests.lazy import Lazy
+
+scipy_stats = Lazy("scipy.stats")
 
 WITHOUT_REFERENCE = {
     "macro_mean": "the interval of a stratified mean, worked by hand",

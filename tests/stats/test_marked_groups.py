@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from ragbench.errors import OptionError
 from ragbench.stats import overrepresentation
+from tests.lazy import Lazy
+
+stats = Lazy("scipy.stats")
 
 WITHOUT_REFERENCE = {
     "overrepresentation": "Fisher's exact test of SciPy for each group, and all permutations"

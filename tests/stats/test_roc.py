@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from ragbench.stats.agreement import mean_agreement
 from ragbench.stats.correlation import roc_auc
+from tests.lazy import Lazy
 from tests.stats.strategies import FEW
+
+sklearn = Lazy("sklearn.metrics")
 
 items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_size=2, max_size=30)
 
@@ -20,7 +22,7 @@ def test_agrees_with_scikit_learn(items):
     assume(0 < good.sum() < len(good))
 
     ours = roc_auc(np.column_stack((scores, good))).value
-    assert ours == pytest.approx(roc_auc_score(good, scores), abs=1e-12)
+    assert ours == pytest.approx(sklearn.roc_auc_score(good, scores), abs=1e-12)
 
 
 @given(items)

@@ -4,7 +4,6 @@ import asyncio
 import sys
 import time
 
-import openai
 import pytest
 
 from ragbench.errors import DataError, MissingExtra, OptionError
@@ -13,8 +12,11 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import FAULTS, Answer
+from tests.lazy import Lazy
 from tests.score.judge.judging import judge_items
 from tests.score.judge.scripted import Script
+
+openai = Lazy("openai")
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -171,11 +173,11 @@ def test_cancelling_gives_up_what_is_under_way(judge_on):
     assert time.monotonic() - start < 300, "half of what an answer would take"
 
 
-@pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])
+@pytest.mark.parametrize("kind", ["OpenAI", "AsyncOpenAI"])
 def test_a_ready_client(kind):
     """Its address, key and headers count; it is not closed."""
     with ChatServer(Script()) as server:
-        client = kind(
+        client = getattr(openai, kind)(
             base_url=server.url, api_key="sk-mine-123456", default_headers={"x-team": "a"}
         )
         with Judge("m", RUBRIC, client=client) as judge:
@@ -185,7 +187,7 @@ def test_a_ready_client(kind):
         assert [verdicts["answer_relevancy"].score for verdicts in found] == [0.75, 0.75]
         assert (headers["authorization"], headers["x-team"]) == ("Bearer sk-mine-123456", "a")
         assert not client.is_closed()
-        if kind is openai.OpenAI:
+        if kind == "OpenAI":
             client.close()
         else:
             asyncio.run(client.close())

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import dcg_score, ndcg_score
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval import MEASURES
@@ -14,8 +13,11 @@ from ragbench.score.retrieval.base import spec_of
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.score_run import score_run
+from tests.lazy import Lazy
 from tests.score.retrieval.test_common import forms
 from tests.strategies import qrels_and_run
+
+sklearn = Lazy("sklearn.metrics")
 
 # with the options that change how they are computed
 WRITTEN = [
@@ -95,7 +97,7 @@ def test_agrees_with_scikit_learn(rows, k):
     )
     ranked = rank(qrels, run, ties="average")
 
-    for name, oracle in (("dcg", dcg_score), ("ndcg", ndcg_score)):
+    for name, oracle in (("dcg", sklearn.dcg_score), ("ndcg", sklearn.ndcg_score)):
         (value,) = parse_measure(f"{name}@{k}").score(ranked)
         assert value == pytest.approx(oracle([grades], [scores], k=k), abs=1e-9), name
 

@@ -4,7 +4,6 @@ import csv
 from random import Random
 
 import pytest
-from sklearn.metrics import precision_score, recall_score
 
 import ragbench as rb
 from ragbench.config.load import load_config
@@ -14,6 +13,9 @@ from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import parse_metrics
 from ragbench.types import Cause
 from tests.conformance.reference import Pairs, Reference
+from tests.lazy import Lazy
+
+sklearn = Lazy("sklearn.metrics")
 
 PRECISION, RECALL, OVER_REFUSAL = GROUPS["abstention"]
 REFUSALS = ("I don't know.", "Das steht nicht im Text.", "")
@@ -41,9 +43,9 @@ def by_scikit_learn(name):
         for column, refused, answerable in random_columns(times):
             without = [not has_answer for has_answer in answerable]
             theirs = {
-                PRECISION: lambda r=refused, u=without: precision_score(u, r),
-                RECALL: lambda r=refused, u=without: recall_score(u, r),
-                OVER_REFUSAL: lambda r=refused, a=answerable: recall_score(a, r),
+                PRECISION: lambda r=refused, u=without: sklearn.precision_score(u, r),
+                RECALL: lambda r=refused, u=without: sklearn.recall_score(u, r),
+                OVER_REFUSAL: lambda r=refused, a=answerable: sklearn.recall_score(a, r),
             }
             if column.name == name:
                 yield column.mean, theirs[name]()

@@ -1,22 +1,26 @@
 """ROUGE: equal to rouge-score to the last bit, by hand, and by its definition."""
 
+import functools
 import random
 import warnings
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score import rouge_scorer
 
 from ragbench.errors import OptionError
 from ragbench.score.text.base import UnseenText
 from ragbench.score.text.rouge import TYPES, lcs_length, lcs_positions, rouge
+from tests.lazy import Lazy
 from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import WORDS, latin_texts, texts
 
-SCORERS = {
-    stemmer: rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer) for stemmer in (False, True)
-}
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
+
+
+@functools.cache
+def scorer(stemmer):
+    return rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer)
 
 
 def as_tuples(scores):
@@ -26,7 +30,7 @@ def as_tuples(scores):
 @given(texts, texts, st.booleans())
 @settings(max_examples=30)
 def test_equals_rouge_score(prediction, reference, stemmer):
-    theirs = SCORERS[stemmer].score(reference, prediction)
+    theirs = scorer(stemmer).score(reference, prediction)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenText)
         ours = rouge(prediction, reference, TYPES, stemmer=stemmer, tokenize="rouge")
@@ -36,14 +40,14 @@ def test_equals_rouge_score(prediction, reference, stemmer):
 @given(latin_texts, st.lists(latin_texts, min_size=1, max_size=3), st.booleans())
 @settings(max_examples=30)
 def test_equals_rouge_score_on_latin_texts(prediction, references, stemmer):
-    theirs = SCORERS[stemmer].score_multi(references, prediction)
+    theirs = scorer(stemmer).score_multi(references, prediction)
     assert as_tuples(rouge(prediction, references, TYPES, stemmer=stemmer)) == as_tuples(theirs)
 
 
 @settings(max_examples=30)
 @given(texts, st.lists(texts, min_size=1, max_size=4))
 def test_of_several_references_the_best_counts(prediction, references):
-    theirs = SCORERS[False].score_multi(references, prediction)
+    theirs = scorer(False).score_multi(references, prediction)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenText)
         ours = rouge(prediction, references, TYPES, tokenize="rouge")
@@ -65,7 +69,7 @@ def test_long_texts_equal_rouge_score(stemmer):
     if stemmer:
         names = [f"{name}(stemmer=true)" for name in names]
     columns = score_texts([p for p, _ in pairs], [[r] for _, r in pairs], names)
-    theirs = [SCORERS[stemmer].score(r, p) for p, r in pairs]
+    theirs = [scorer(stemmer).score(r, p) for p, r in pairs]
     for column in columns:
         name, _, part = column.signature.name.partition(".")
         assert column.values.tolist() == [getattr(t[name], part or "fmeasure") for t in theirs]

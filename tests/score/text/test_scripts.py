@@ -6,7 +6,6 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rouge_score import rouge_scorer
 from sacrebleu.metrics.bleu import BLEU
 
 import ragbench as rb
@@ -17,8 +16,11 @@ from ragbench.score.text.base import UnseenText
 from ragbench.score.text.rouge import TYPES
 from ragbench.score.text.squad import answer_tokens
 from ragbench.text.languages import is_latin, split_unspaced, unicode_words
+from tests.lazy import Lazy
 from tests.score.text.scoring import score_texts
 from tests.score.text.strategies import texts
+
+rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
 # script -> an answer, the gold answer in it, and one that is not there
 ANSWERS = {

@@ -2,10 +2,11 @@
 
 from contextlib import contextmanager
 
-import nltk.data
-from nltk.corpus import wordnet
-
 from ragbench.score.text import meteor
+from tests.lazy import Lazy
+
+nltk = Lazy("nltk")
+nltk_corpus = Lazy("nltk.corpus")
 
 PARTS = ("noun", "verb", "adj", "adv")
 LETTERS = dict(zip(PARTS, "nvar", strict=True))
@@ -72,7 +73,7 @@ def use_wordnet(folder, monkeypatch):
 def forget_wordnet():
     """Close the database that is loaded, and load it anew at the next use."""
     # `vars`: an attribute of the database that is not loaded would load it
-    for stream in vars(wordnet).get("_data_file_map", {}).values():
+    for stream in vars(nltk_corpus.wordnet).get("_data_file_map", {}).values():
         stream.close()
-    wordnet._unload()
+    nltk_corpus.wordnet._unload()
     meteor._wordnet_version.cache_clear()
