@@ -7,7 +7,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -49,19 +49,27 @@ class LoopThread:
         Raises:
             RuntimeError: The caller runs in this loop itself, which would wait for ever.
         """
-        # A KeyboardInterrupt inside the Condition of a future may leave its lock released and would
-        # surface as a RuntimeError; a SimpleQueue has no such lock.
-        ended: queue.SimpleQueue[Future[Value]] = queue.SimpleQueue()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
+        # Only queues are shared: a KeyboardInterrupt inside the Condition of a
+        # `concurrent.futures.Future` may leave its lock held, and the loop would wait for it.
+        ended: queue.SimpleQueue[asyncio.Task[Value]] = queue.SimpleQueue()
+        tasks: list[asyncio.Task[Value]] = []
+        loop = self._loop_for(coroutine)
+
+        def start() -> None:
+            tasks.append(loop.create_task(coroutine))
+            tasks[0].add_done_callback(ended.put)
+
         try:
-            future.add_done_callback(ended.put)
+            loop.call_soon_threadsafe(start)
             # In short steps: a signal just before an unlimited wait is noticed only at its end, so
             # that Ctrl-C would have no effect while a call runs.
             while True:
                 with contextlib.suppress(queue.Empty):
                     return ended.get(timeout=_POLL_S).result()
+        except asyncio.CancelledError as error:
+            raise CancelledError(*error.args) from error
         except BaseException:
-            future.cancel()
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
