@@ -26,6 +26,7 @@ metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}
 gates:
   - {measure: ndcg@10}
   - {measure: faithfulness, undecided: fail}
+statistics: {resamples: 200}
 """
 MARKER = "<!-- ragbench:search.yaml -->"
 

@@ -7,8 +7,6 @@ import subprocess
 import pytest
 import yaml
 
-from ragbench.errors import EXIT_GATE_FAILED
-
 pytestmark = pytest.mark.slow
 
 INSTALL = "pip install ragbench-eval"
@@ -85,23 +83,6 @@ def test_the_workflow_passes_and_writes_the_summary(page, shell):
     assert " passed" in text.splitlines()[0]
 
 
-def test_a_failed_gate_is_an_annotation_at_its_line(shell):
-    config = shell.checkout / "search.ragbench.yaml"
-    text = config.read_text(encoding="utf-8")
-    (shell.checkout / "strict.yaml").write_text(text.replace("min: 0.4", "min: 0.99"))
-    line = next(i for i, row in enumerate(text.splitlines(), 1) if "min: 0.4" in row)
-
-    code, output = shell(
-        "ragbench run strict.yaml --quiet",
-        GITHUB_ACTIONS="true",
-        GITHUB_WORKSPACE=str(shell.checkout),
-    )
-
-    assert code == EXIT_GATE_FAILED
-    assert f"::error file=strict.yaml,line={line},title=gate fail::recall@10 >= 0.99" in output
-    assert "gate fail: recall@10 >= 0.99 (bm25)" in output
-
-
 def test_the_gitlab_job_finds_its_report(page, shell):
     job = yaml.safe_load(blocks(page, "yaml")[4])["gates"]
 
@@ -123,16 +104,13 @@ def test_pytest_runs_the_gates_and_the_tests(page, shell):
 def test_a_question_is_a_test_of_its_own(page, shell):
     file = shell.checkout / "test_questions.py"
 
-    code, output = shell("pytest test_questions.py -v -k q02 -p no:cacheprovider")
     # a question that this retriever cannot answer
     file.write_text(file.read_text(encoding="utf-8").replace("q03", "q04"), encoding="utf-8")
-    failed, said = shell("pytest test_questions.py -p no:cacheprovider")
+    code, output = shell("pytest test_questions.py -v -p no:cacheprovider")
 
-    assert code == 0, output
+    assert (code, "1 failed, 2 passed" in output) == (1, True), output
     assert "test_question[q02] PASSED" in output
-    assert "2 deselected" in output
-    assert (failed, "1 failed, 2 passed" in said) == (1, True), said
-    assert "Which craft was the first to go into orbit" in said
+    assert "Which craft was the first to go into orbit" in output
 
 
 def test_the_failure_of_a_gate_is_that_of_the_page(page, shell):
@@ -146,13 +124,3 @@ def test_the_failure_of_a_gate_is_that_of_the_page(page, shell):
     (shown,) = (text for text in blocks(page, "text") if text.startswith("exact got WORSE"))
     assert code == 1
     assert shown in output
-
-
-def test_undecided_is_4_where_that_is_asked_for(shell):
-    gates = "gates=[{measure: ndcg@10, system: exact, max_drop: 0.0}]"
-
-    lenient, _ = shell(f"ragbench run search.ragbench.yaml --quiet --set '{gates}'")
-    strict, output = shell(f"ragbench run search.ragbench.yaml --quiet --strict --set '{gates}'")
-
-    assert (lenient, strict) == (0, 4)
-    assert "warning: 1 of 1 gate undecided" in output

@@ -263,4 +263,5 @@ def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
     if not math.isfinite(score):
         name = json.dumps(score)  # NaN, Infinity or -Infinity
         raise AdapterError(f"hit {position} has the score {name}, allowed: a finite number")
-    return replace(hit, id=identifier, score=score)
+    is_unchanged = identifier is hit.id and score is hit.score
+    return hit if is_unchanged else replace(hit, id=identifier, score=score)

@@ -442,8 +442,8 @@ def _hit(hit: ScoredDocument) -> list[object]:
     that is not finite is a text, and empty metadata are None.
     """
     score = None if hit.score is None else _number(float(hit.score))
-    metadata = _plain(dict(hit.metadata)) or None
-    parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
+    metadata = hit.metadata and _plain(dict(hit.metadata))  # most hits have none
+    parts = [hit.id, score, hit.text, hit.title, metadata or None, hit.document]
     while len(parts) > 1 and parts[-1] is None:
         parts.pop()
     return parts
