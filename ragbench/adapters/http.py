@@ -365,7 +365,8 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
         OptionError: The proxy is no `http://` address; the message shows no login.
     """
     proxies = getproxies_environment()
-    text = proxies.get(url.scheme) or proxies.get("all")
+    variable = url.scheme if proxies.get(url.scheme) else "all"
+    text = proxies.get(variable)
     if not text or proxy_bypass(url.netloc):
         return None, {}
     with contextlib.suppress(ValueError):  # an invalid port, or an unclosed bracket
@@ -375,7 +376,7 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
             value = f"Basic {base64.b64encode(login.encode()).decode()}"
             return proxy, {} if proxy.username is None else {"Proxy-Authorization": value}
     address, allowed = text.rpartition("@")[2], "a proxy such as http://host:3128"
-    raise OptionError(owner, f"{url.scheme.upper()}_PROXY", address, allowed)
+    raise OptionError(owner, f"{variable.upper()}_PROXY", address, allowed)
 
 
 def _is_host(name: str) -> bool:

@@ -322,20 +322,27 @@ def _http_client(keep_alive: bool) -> object:
     # A redirect would send the question and the passages to another host.
     import openai
 
+    proxies = getproxies_environment()
+    names = [name for name in ("http", "https", "all") if proxies.get(name)]
+    source, allowed = "environment", f"{_TRUST_NAMES}: files that exist"
     try:
-        for name, proxy in getproxies_environment().items():
+        context = _ssl_context(*map(os.environ.get, _TRUST))
+        # Each proxy alone: the error of the client below would not name its variable.
+        for name in names:
+            source, allowed = f"{name.upper()}_PROXY", "a proxy such as http://host:3128"
+            address = proxies[name] if "://" in proxies[name] else f"http://{proxies[name]}"
             # Reading the port raises the error of an invalid proxy here, not at the first call.
-            _ = name == "no" or urlsplit(proxy).port
+            _ = urlsplit(address).port
+            _http_package().AsyncHTTPTransport(verify=context, proxy=address)
         client = openai.DefaultAsyncHttpxClient(
-            verify=_ssl_context(*map(os.environ.get, _TRUST)),
+            verify=context,
             follow_redirects=False,
             headers={"Accept-Encoding": "identity"},
             event_hooks={"response": [failures.async_bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several types, and it quotes logins of proxies
         problem = Phrase(f"{type(error).__name__}: {mask_addresses(str(error))}")
-        allowed = f"*_PROXY: a proxy such as http://host:3128; {_TRUST_NAMES}: files that exist"
-        raise OptionError("openai", "environment", problem, allowed) from None
+        raise OptionError("openai", source, problem, allowed) from None
     if not keep_alive or not watch_connections(client):
         client.headers["Connection"] = "close"
     return client

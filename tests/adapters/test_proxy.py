@@ -125,13 +125,15 @@ def test_no_message_shows_the_login(monkeypatch):
             assert "passw0rd99" not in failure.value.detail
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
 @pytest.mark.parametrize(
     "url", ["socks5://me:passw0rd99@h:1", "http://me:passw0rd99@h:x", "http://"]
 )
-def test_other_proxies_are_refused(monkeypatch, url):
-    monkeypatch.setenv("HTTPS_PROXY", url)
+def test_other_proxies_are_refused(monkeypatch, variable, url):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv(variable, url)
 
-    with pytest.raises(OptionError, match=r"HTTPS_PROXY: .*allowed: a proxy such as") as why:
+    with pytest.raises(OptionError, match=rf": {variable}: .*allowed: a proxy such as") as why:
         Endpoint("http", "https://search.invalid/")
     assert "passw0rd99" not in str(why.value)
     Endpoint("http", "http://search.invalid/")

@@ -328,10 +328,14 @@ def test_variables_that_cannot_be_used_are_named_without_their_logins(
     monkeypatch, name, value, message
 ):
     """Both were internal errors, or said that the result could not be written."""
+    monkeypatch.setenv("FTP_PROXY", "http://other:1")
     monkeypatch.setenv(name, value)
+    is_proxy = name.endswith("_PROXY")
+    source = name if is_proxy else "environment"
+    allowed = "a proxy such as http://host:3128$" if is_proxy else f"{name}, .*: files that exist"
 
     with pytest.raises(
-        OptionError, match=rf"openai: environment: .*{message}.*_PROXY: .*SSL"
+        OptionError, match=rf"openai: {source}: .*{message}.*allowed: {allowed}"
     ) as why:
         OpenAIChat(base_url="http://127.0.0.1:9/v1")
 
