@@ -223,7 +223,7 @@ def vector_key(model: str, prompt: str, text: str) -> str:
 class EmbedderOptions(OptionSet):
     """Options of the model that turns texts into vectors; `open` returns it behind a cache.
 
-    Only a config checks the values.
+    The component checks the values, not this class.
 
     Attributes:
         model: Folder, or name on the Hugging Face hub.

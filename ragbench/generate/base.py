@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ragbench.llm import Budget, Replies
+from ragbench.registry import Configured
 from ragbench.types import Document, Prediction, Query
 
 
-class Generator:
+class Generator(Configured):
     """Generator of answers from retrieved passages, with all methods that a run calls.
 
     Built-in generators inherit this class. A user's object only needs `generate` or `generate_for`;

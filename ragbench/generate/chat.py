@@ -237,7 +237,7 @@ class PromptOptions(OptionSet):
 class AnswerOptions(OptionSet):
     """End of answers, and token budget of the passages.
 
-    Only a config checks the values. None as `stop` means no such text.
+    The component checks the values, not this class. None as `stop` means no such text.
 
     Attributes:
         stop: Texts that end an answer.
@@ -374,7 +374,7 @@ class OpenAIGeneratorOptions(
 ):
     """Options of a generator on a chat server.
 
-    Limits that are out of range raise an OptionError; only a config checks the other values.
+    Limits that are out of range raise an OptionError; the generator checks the other values.
 
     Attributes:
         model: The model, as the server calls it.
@@ -387,10 +387,10 @@ class OpenAIGenerator(ChatGenerator):
     """Answer by a language model on a server with the OpenAI protocol.
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
-    characters, or one other character, each. A config checks the values of all options, this class
-    those of `concurrency`, `timeout` and `retries` alone. Options are those of
-    `OpenAIGeneratorOptions`, with `model` required. `generate_for` returns a prediction, and raises
-    CallFailure if the call fails, or the model refuses or runs out of tokens.
+    characters, or one other character, each. OptionError for an option out of its range. Options
+    are those of `OpenAIGeneratorOptions`, with `model` required. `generate_for` returns a
+    prediction, and raises CallFailure if the call fails, or the model refuses or runs out of
+    tokens.
     """
 
     declares = OpenAIGeneratorOptions

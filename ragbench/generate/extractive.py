@@ -59,8 +59,6 @@ class Extractive(Generator):
         sentences: Annotated[int, Option(ge=1, le=20)] = 2,
         language: Annotated[str, Option()] = "en",
     ) -> None:
-        if type(sentences) is not int or not 1 <= sentences <= 20:
-            raise OptionError("extractive", "sentences", sentences, "an integer from 1 to 20")
         self.sentences, self.language = sentences, language
         self._analyze = Analyzer.for_language(language)
 

@@ -23,7 +23,7 @@ _NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 class HuggingfaceOptions(PromptOptions, AnswerOptions):
     """Options of a generator with a model on this machine.
 
-    Only a config checks the values.
+    The component checks the values, not this class.
 
     Attributes:
         model: A folder, or a name on the Hugging Face hub.
@@ -45,9 +45,9 @@ class HuggingfaceGenerator(Generator):
 
     The chat template of the model is applied if it has one. Passages are cut to `context_tokens`
     and to the context length of the model, counted by its tokeniser. OptionError for an unknown
-    prompt, or a model that is neither folder nor possible hub name; DataError for a prompt file
-    that cannot be read, TypeError for an unknown option. A config checks the values of options,
-    this class does not. Options are those of `HuggingfaceOptions`, with `model` required.
+    prompt, a model that is neither folder nor possible hub name, or an option out of its range;
+    DataError for a prompt file that cannot be read, TypeError for an unknown option. Options are
+    those of `HuggingfaceOptions`, with `model` required.
     `generate_for` returns a prediction; it loads the model at the first question, and raises
     CallFailure for a question that is too long.
     """

@@ -185,7 +185,7 @@ _INPUT_WITH_PASSAGES = {"question": _QUESTION, "context": "{context}"}
 class ChainOptions(OptionSet):
     """Input of a chain, and path of the answer in its output.
 
-    Only a config checks the values.
+    The component checks the values, not this class.
 
     Attributes:
         input: What a chain gets, with {question}, {context}, {texts} or {contexts}; default:
@@ -357,7 +357,7 @@ def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
 class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Limits):
     """Options of a generator of LangChain.
 
-    Limits that are out of range raise an OptionError; only a config checks the other values.
+    Limits that are out of range raise an OptionError; the generator checks the other values.
 
     Attributes:
         factory: `module:name` of the object or of a function that creates it; None with a client.

@@ -219,7 +219,8 @@ class Configured:
     """Base of components that remember the options of their constructor, for `options_of`.
 
     Workers copy a component by these options, and keys of stored items contain them. Only keyword
-    arguments are remembered, as they are; nothing is checked.
+    arguments are remembered, as they are. Of a component of this package, their values are checked
+    as in a config: OptionError for a wrong one.
     """
 
     _given_options: Mapping[str, Any]
@@ -227,6 +228,11 @@ class Configured:
     def __new__(cls: type[C], *args: Any, **options: Any) -> C:
         """Create the component; `__init__` gets the same arguments."""
         component = super().__new__(cls)
+        # annotations of a user's class may name what only a type checker imports
+        if cls.__module__.startswith("ragbench."):
+            declared = declared_options(cls)
+            values = {name: options[name] for name in options if name in declared}
+            check_values(cls.__name__.lower(), declared, values)
         component._given_options = options
         return component
 

@@ -38,7 +38,7 @@ class MMR(Reranker):
     Options are those of `MMROptions`: the model and its cache, `lambda_mult` and `relevance`.
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
     `cache_also` are read, too. OptionError for a model that is no folder and no possible hub name,
-    TypeError for an unknown option. A config checks the values of options, this class does not.
+    and for an option out of its range; TypeError for an unknown option.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering

@@ -42,9 +42,8 @@ class BM25(Retriever):
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
     term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
     over the postings of its terms. OptionError for an unknown stop word list or stemmer, or
-    `snowball` with an unknown language; DataError if a file of stop words cannot be read. A config
-    checks the values of the other options, this class does not. `index` comes before every search:
-    DataError without it.
+    `snowball` with an unknown language, or an option out of its range; DataError if a file of stop
+    words cannot be read. `index` comes before every search: DataError without it.
 
     Args:
         k1: Gain from repeated terms; 0 counts only whether a term occurs.
@@ -382,7 +381,7 @@ class RM3(Retriever):
 
     Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words are
     removed already, and a corpus may be small. `borrow` must be called before `combine`, which
-    raises DataError without it. A config checks the values of options, this class does not.
+    raises DataError without it. OptionError for an option out of its range.
 
     Args:
         retriever: The bm25 retriever whose index is searched again.

@@ -70,9 +70,8 @@ class Dense(Retriever):
     batches and cache, and `similarity`, `normalize`, `index` and `probes`. `index` comes before
     `retrieve`: DataError without it. Vectors are stored in `cache_folder`; None means
     `RAGBENCH_CACHE`, else `.ragbench`. Vectors in `cache_also` are read, too. OptionError if
-    `normalize` or `probes` does not fit the other options, or the model is no folder and no
-    possible hub name; TypeError for an unknown option. A config checks the values of options, this
-    class does not.
+    `normalize` or `probes` does not fit the other options, an option is out of its range, or the
+    model is no folder and no possible hub name; TypeError for an unknown option.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese

@@ -25,9 +25,8 @@ class Fusion(Retriever):
     multiplies what its ranking adds. A ranking without a document adds 0 to it. Ties go to the
     larger document id; a repeated hit counts once, at its best rank and score. OptionError for
     fewer than two retrievers, an option that the method does not use, and `weights` that are not
-    one finite number >= 0 per retriever or are all 0. A config checks `method`, `normalize`, `k`
-    and `depth`, this class does not. `combine` raises AdapterError for a hit without a finite score
-    if scores are added.
+    one finite number >= 0 per retriever or are all 0, or another option out of its range. `combine`
+    raises AdapterError for a hit without a finite score if scores are added.
 
     Args:
         retrievers: Names of two or more retrievers.

@@ -15,7 +15,9 @@ from ragbench.registry import (
     checked,
     declared_options,
     describe_allowed,
+    load_object,
 )
+from ragbench.retrieve.base import Retriever
 
 
 class Component:
@@ -233,3 +235,34 @@ def test_the_help_of_an_option_is_its_text_in_the_docstring():
         "b": "Normalisation.",
     }
     assert declared_options(scale)["by"].option.help == "Factor."
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("retrieve.bm25:BM25", {"k1": -5}, "bm25: k1: found -5, allowed: a number >= 0"),
+        ("retrieve.bm25:BM25", {"b": "x"}, "bm25: b: found 'x', allowed: a number from 0 to 1"),
+        ("retrieve.dense:Dense", {"index": "tree"}, "dense: index: found 'tree', allowed: "),
+        ("rerank.mmr:MMR", {"lambda_mult": 2}, "mmr: lambda_mult: found 2, allowed: a number"),
+        ("generate.extractive:Extractive", {"language": 3}, "language: found 3, allowed: text"),
+        (
+            "generate.chat:OpenAIGenerator",
+            {"model": "m", "client": print, "temperature": -1},
+            "openaigenerator: temperature: found -1, allowed: a number",
+        ),
+    ],
+)
+def test_a_component_that_is_created_in_python_takes_the_values_of_a_config(path, options, message):
+    with pytest.raises(OptionError, match=message):
+        load_object(f"ragbench.{path}")(**options)
+
+
+def test_a_component_of_a_user_is_not_checked():
+    """Its annotations need not be there when the program runs."""
+
+    class Own(Retriever):
+        def __init__(self, *, index=None):
+            self.size = index
+
+    Own.__init__.__annotations__ = {"index": "Annotated[NotImported, Option()]"}
+    assert Own(index=3).size == 3

@@ -123,7 +123,7 @@ def test_scores_that_cannot_be_added_name_the_retriever(score):
         ({"method": "isr", "normalize": "min_max"}, "normalize: .*left out: isr uses ranks only"),
         ({"method": "combsum", "weights": [1, 2]}, "weights: found .*no weights; or method"),
         ({"weights": [1]}, "weights: found .*2 numbers, one for each retriever"),
-        ({"weights": [1, math.nan]}, "weights: found .*2 numbers"),
+        ({"weights": [1, math.nan]}, "weights: found .*a list of a number"),
         ({"weights": [1, -1]}, "weights: found .*numbers >= 0"),
         ({"weights": [0, 0]}, "weights: found .*not all of them 0"),
     ],
