@@ -221,14 +221,19 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
         assert (repository / "docs" / link).exists()
 
 
-def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatch):
+def test_the_page_on_comparing_runs(
+    repository, finished_quickstart, warm_cache, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    finished_quickstart.copy_to(tmp_path)
     for name in ("configs", "datasets"):
         (tmp_path / name).symlink_to(repository / name)
     page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
     shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
     printed = []
-    for line in "".join([*shell[:2], *shell[4:6]]).splitlines():
+    first, *lines = "".join([*shell[:2], *shell[4:6]]).splitlines()
+    assert first == "ragbench run configs/quickstart.yaml", "that run is here"
+    for line in lines:
         program, *arguments = shlex.split(line, comments=True)
         assert program == "ragbench"
         done = run_command(*arguments)
@@ -238,9 +243,9 @@ def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatc
 
     run_cell(code, "comparing.md", names)
 
-    assert printed[3].startswith(shown)
+    assert printed[2].startswith(shown)
     assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[-1]
-    assert "ndcg@10 of quickstart over 2 runs, oldest first\nsystem  trend  first" in printed[4]
+    assert "ndcg@10 of quickstart over 2 runs, oldest first\nsystem  trend  first" in printed[3]
     found = names["found"]
     assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
 

@@ -38,7 +38,7 @@ values = st.recursive(
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(values)
 def test_agrees_with_the_json_module(value):
     text = json.dumps(value)

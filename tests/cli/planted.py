@@ -249,5 +249,6 @@ def config(url):
                 "rubrics": ["correctness"],
             },
         },
+        "statistics": {"resamples": 100},
         "max_failed": 1.0,
     }

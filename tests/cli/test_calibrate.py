@@ -198,14 +198,16 @@ def test_a_good_label_is_on_the_scale(calibrate, tmp_path):
 
 def test_a_run_without_a_judge(calibrate, tmp_path, repository):
     import ragbench as rb
+    from ragbench.records.manifest import Choices
 
     config = {
         "name": "plain",
         "dataset": {"type": "beir", "path": str(repository / "datasets" / "example")},
         "retrievers": {"bm25": {"type": "bm25"}},
+        "statistics": {"resamples": 100},
         "output": str(tmp_path / "runs"),
     }
-    folder = rb.run_experiment(config).path
+    folder = rb.run_experiment(config, choices=Choices(limit=3)).path
 
     code, _, problem = calibrate("--draw", 5, of=folder)
 

@@ -284,7 +284,7 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
 
 @pytest.mark.costly
 def test_runs_follow_a_score(config):  # noqa: F811
-    for k1 in (0.9, 0.1, 3.0):
+    for k1 in (0.9, 3.0):
         config["retrievers"]["exact"]["k1"] = k1
         rb.run_experiment(config)
     entries = list_runs("runs", "rouge1")
@@ -293,8 +293,8 @@ def test_runs_follow_a_score(config):  # noqa: F811
     lines = printed("runs", "--score", "rouge1").splitlines()
 
     own = next(line for line in lines if line.startswith("exact/extractive "))
-    assert own[own.index("0.") :].split()[:2] == [significant(means[0]), significant(means[2])]
-    assert "rouge1 of moons over 3 runs, oldest first" in lines
+    assert own[own.index("0.") :].split()[:2] == [significant(mean) for mean in means]
+    assert "rouge1 of moons over 2 runs, oldest first" in lines
     done = run_command("runs", "--score", "ruge1")
     assert (done.returncode, "did you mean 'rouge1'?" in done.stderr) == (2, True)
 

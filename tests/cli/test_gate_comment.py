@@ -16,6 +16,7 @@ name: search
 dataset: {type: records, path: qa.jsonl, corpus: corpus.jsonl}
 retrievers: {bm25: {type: bm25, k1: 0.9}}
 metrics: {retrieval: {measures: [mrr]}}
+statistics: {resamples: 200}
 """
 SECRET = "7b2d6f0c19aa4e55"
 
@@ -26,8 +27,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comment")
     questions = [question(n) for n in range(N)]
     questions[0]["question"] += f" {SECRET}"
-    # three of them, with their escapes, are longer than a comment
-    for row in questions[1:]:
+    # three of the five that are shown, with their escapes, are longer than a comment
+    for row in (questions[1], *questions[10:13]):
         row["question"] += " &" * 6_000
     (folder / "qa.jsonl").write_text(rows(questions))
     (folder / "corpus.jsonl").write_text(rows(documents()))

@@ -53,7 +53,7 @@ _json = st.sampled_from([None, 1, -1.5, "x", [], {}, [{}], {"a": []}, True, "\x1
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_calibrate_on_lines_of_the_wrong_shape(run, data):

@@ -153,7 +153,7 @@ FIELDS = [
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=15, deadline=None, suppress_health_check=[*HealthCheck])
 @given(field=st.sampled_from(FIELDS), value=_words, form=st.sampled_from([0, 1, 2]))
 def test_no_field_of_a_config_does_either(folder, field, value, form):
     text = "dataset: {type: records, path: records.jsonl}\n" if "dataset" not in field else ""

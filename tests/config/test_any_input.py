@@ -12,7 +12,7 @@ from tests.config.conftest import VALID
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 within_a_test = settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 KEYS = st.sampled_from(

@@ -83,7 +83,7 @@ texts = st.text(st.sampled_from("abc01.e-_ é\"'#:{}$[]\n~"), max_size=8).filter
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=texts | st.sampled_from(["1e-3", "0o17", "no", "012", "1.e2", "+.5"]),
     number=st.floats(0, 1e300),

@@ -44,7 +44,7 @@ def recorded(source, environment):
 
 
 @pytest.mark.costly
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     VALUES | st.sampled_from(AWKWARD), st.sampled_from(["${V}", "<${V}>", "${V}{b}", "$${${V}}"])
 )

@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
         ("qrels/test.tsv", lambda path: Beir(path=path.parent.parent).load()),
     ],
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(content=contents)
 def test_read_or_named(folder, name, read, content):
     path = folder / name

@@ -56,7 +56,7 @@ def cells_of(scores):
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(IDS, CELLS), min_size=1, unique_by=lambda pair: pair[0]), st.randoms())
 def test_reads_back_what_was_written_in_any_order(pairs, random):
     shuffled = random.sample(pairs, len(pairs))
@@ -68,7 +68,7 @@ def test_reads_back_what_was_written_in_any_order(pairs, random):
     assert json.loads(text)["schema"] == SCHEMA
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(CELLS, min_size=1))
 def test_round_trip(tmp_path_factory, cells):
     path = tmp_path_factory.getbasetemp() / "made" / "folder" / "main.json"

@@ -16,7 +16,7 @@ from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run
 
 in_peace = settings(
-    max_examples=40, deadline=None
+    max_examples=15, deadline=None
 )  # other processes may keep the disk and the cores busy
 
 LINES = (

@@ -18,7 +18,7 @@ values = st.recursive(
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.dictionaries(texts, values, max_size=4), min_size=1), st.booleans())
 def test_agrees_with_the_json_module(rows, ascii_only):
     """Any Unicode, escaped or not, line separators of Unicode included."""

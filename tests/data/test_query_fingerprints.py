@@ -16,7 +16,7 @@ IDS = st.text('abé,"\n\udc80 ', min_size=1, max_size=4)
 PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.dictionaries(
         st.sampled_from(["question", "judgements", "subtopics", "answers"]),

@@ -65,7 +65,7 @@ def replaced(value, path, junk):
 
 
 @pytest.mark.costly
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("name", ["summary.json", "manifest.json", "comparisons.json"])
 def test_any_field_may_be_spoilt(folder, copied, name, data):

@@ -35,7 +35,7 @@ def read(raw):
 
 
 @pytest.mark.costly
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(runs)
 def test_a_written_run_reads_back_exactly(scores_by_query):
     run = read(format_run(scores_by_query, tag="mine"))
@@ -46,7 +46,7 @@ def test_a_written_run_reads_back_exactly(scores_by_query):
 
 
 @pytest.mark.costly
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(runs, st.booleans(), st.integers(1, 40))
 def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, table_bytes):
     """However many rows are written at once, out of a file or a mapping."""
@@ -69,7 +69,7 @@ def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, tab
     assert written == ("".join(lines) or "# a run without hits\n")
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(
     st.dictionaries(
         plain_ids, st.dictionaries(plain_ids, scores, min_size=1, max_size=5), min_size=1
@@ -82,7 +82,7 @@ def test_pytrec_eval_reads_what_we_write(run):
     assert read(text).to_dict() == run
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.dictionaries(
         plain_ids,

@@ -36,7 +36,7 @@ class Lengths:
         return [len(prompt + text) for text in texts]
 
 
-@settings(max_examples=25)  # each makes a file
+@settings(max_examples=15)  # each makes a file
 @given(TEXTS, TEXTS, st.sampled_from(["", "a"]), st.booleans())
 def test_tokens_are_counted_once_and_nothing_is_encoded(
     tmp_path_factory, before, texts, prompt, kept
@@ -53,7 +53,7 @@ def test_tokens_are_counted_once_and_nothing_is_encoded(
     assert model.asked == []
 
 
-@settings(max_examples=25)  # each makes a file
+@settings(max_examples=15)  # each makes a file
 @given(TEXTS, TEXTS, st.sampled_from(["", "a"]))
 def test_each_text_is_encoded_once_whoever_asks(tmp_path_factory, before, texts, prompt):
     path = tmp_path_factory.mktemp("cache") / "e.sqlite"

@@ -33,7 +33,7 @@ def test_a_text_that_is_no_unicode_has_a_key_of_its_own():
     assert len({vector_key("m", "", text) for text in ("\ud800", "\udc00", "?")}) == 3
 
 
-@settings(max_examples=25)  # each makes a file
+@settings(max_examples=15)  # each makes a file
 @given(st.dictionaries(st.text(min_size=1, max_size=4), FLOATS, max_size=8))
 def test_stored_vectors_come_back_bit_for_bit(tmp_path_factory, vectors):
     path = tmp_path_factory.mktemp("cache") / "deep" / "cache.sqlite"
@@ -46,7 +46,7 @@ def test_stored_vectors_come_back_bit_for_bit(tmp_path_factory, vectors):
     assert other.encoded == ["never"]
 
 
-@settings(max_examples=25)  # each makes a file
+@settings(max_examples=15)  # each makes a file
 @given(st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 2**40), max_size=8))
 def test_stored_numbers_of_tokens_come_back(tmp_path_factory, counts):
     path = tmp_path_factory.mktemp("cache") / "cache.sqlite"

@@ -23,7 +23,7 @@ from tests.repeats import KINDS, RepeatingServer, count_wrong
 def test_no_copy_answers_the_next_request(kind, arrival):
     """Of 400 answers 251 (http, then) and 98 (openai, together) belonged to another question."""
     with RepeatingServer(0.5, arrival) as server:
-        wrong = count_wrong(kind, server, 30, threads=1 if arrival == "then" else 4)
+        wrong = count_wrong(kind, server, 16, threads=1 if arrival == "then" else 4)
 
     assert server.repeated >= 5
     assert wrong == 0
@@ -32,17 +32,17 @@ def test_no_copy_answers_the_next_request(kind, arrival):
 @pytest.mark.parametrize("kind", KINDS)
 def test_connections_are_used_again_only_without_a_copy(kind):
     with RepeatingServer(0.0) as server:
-        count_wrong(kind, server, 20)
+        count_wrong(kind, server, 10)
 
-    assert server.connections == (20 if kind == "sync" else 1)  # httpx of users is not watched
+    assert server.connections == (10 if kind == "sync" else 1)  # httpx of users is not watched
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_late_copy_is_excluded_by_a_connection_per_request(kind):
     with RepeatingServer(0.5, "late") as server:
-        wrong = count_wrong(kind, server, 20, keep_alive=False)
+        wrong = count_wrong(kind, server, 12, keep_alive=False)
 
-    assert (wrong, server.connections) == (0, 20)
+    assert (wrong, server.connections) == (0, 12)
 
 
 @pytest.mark.costly

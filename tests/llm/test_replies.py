@@ -67,7 +67,7 @@ def strictly(value):
     return (isinstance(value, bool), value)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(requests, requests)
 def test_keys_are_equal_if_and_only_if_requests_are(one, other):
     same = strictly(one.to_dict()) == strictly(other.to_dict())
@@ -75,7 +75,7 @@ def test_keys_are_equal_if_and_only_if_requests_are(one, other):
     assert (request_key(SERVER, one) == request_key(SERVER, other)) is same
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(requests, st.randoms())
 def test_the_order_of_keys_does_not_count(request, rng):
     def shuffled(value):
@@ -90,7 +90,7 @@ def test_the_order_of_keys_does_not_count(request, rng):
     assert request_key(SERVER, request) == request_key(SERVER, other)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(requests, st.sampled_from([f.name for f in fields(ChatRequest)]))
 def test_every_field_is_in_the_key(request, name):
     """A field that is added later and forgotten in `to_dict` turns this red."""
@@ -353,7 +353,7 @@ def test_kill_9_loses_no_stored_reply(path, warm):
 
 @pytest.mark.slow
 def test_two_processes_share_a_store(path, warm):
-    n = 80
+    n = 40
     with ChatServer(GOOD, latency_s=0.01) as server:
         both = [start(warm, path, server.url, n) for _ in range(2)]
         ends = [process.communicate() for process in both]
@@ -373,7 +373,7 @@ def test_many_threads_open_fresh_files_at_once(tmp_path):
     together, errors = threading.Barrier(8), []
 
     def open_each():
-        for i in range(12):
+        for i in range(6):
             together.wait()
             try:
                 Replies(tmp_path / f"{i}.sqlite").close()

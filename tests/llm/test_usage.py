@@ -205,7 +205,7 @@ def test_a_budget_holds_with_32_calls_under_way(serve):
     limits = Limits(concurrency=32, timeout=60)
     server, engine = serve(GOOD, engine={"budget": budget, "limits": limits}, latency_s=0.02)
 
-    requests = [asking(f"question {i}", max_tokens=40) for i in range(200)]
+    requests = [asking(f"question {i}", max_tokens=40) for i in range(100)]
     bound = upper_bound(requests[0])
     outcomes = ask_many(engine, requests)
 
@@ -214,7 +214,7 @@ def test_a_budget_holds_with_32_calls_under_way(serve):
     assert used > 2_000 - (bound.input_tokens + bound.output_tokens) - 1
     failed = [o for o in outcomes if isinstance(o, CallFailure)]
     assert {o.cause for o in failed} == {Cause.OVER_BUDGET}
-    assert len(failed) == 200 - engine.totals.calls == budget.refused
+    assert len(failed) == 100 - engine.totals.calls == budget.refused
     assert server.counters.requests == engine.totals.calls
     assert "tokens are spent, and the call may take" in failed[0].detail
 

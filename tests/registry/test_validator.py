@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -47,6 +48,15 @@ def options():
     yield from gate_options().values()
 
 
+def rules():
+    """An option of each type and range: half of them differ from another one by name alone."""
+    by_rule = {}
+    for option in options():
+        bounds = option.option and replace(option.option, help="")
+        by_rule.setdefault(repr((option.annotation, bounds)), option)
+    return by_rule.values()
+
+
 def python_takes(option, value):
     try:
         option.check("owner", value)
@@ -64,7 +74,7 @@ def yaml_takes(option, value):
 
 @pytest.mark.costly
 def test_yaml_and_python_take_the_same_values_of_every_option():
-    pairs = list(itertools.product(options(), ODD))
+    pairs = list(itertools.product(rules(), ODD))
     differing = [
         (option.name, option.annotation, value)
         for option, value in pairs
@@ -72,13 +82,13 @@ def test_yaml_and_python_take_the_same_values_of_every_option():
     ]
 
     assert not differing
-    assert len(pairs) > 8000
+    assert len(pairs) > 3000
 
 
 @pytest.mark.costly
 def test_what_yaml_takes_stays_what_it_is_or_gets_its_type():
     """The converted value is equal to the written one, and has no mismatch either."""
-    for option, value in itertools.product(options(), ODD):
+    for option, value in itertools.product(rules(), ODD):
         if not option.mismatches(value):
             assert not option.mismatches(option.converted(value))
 

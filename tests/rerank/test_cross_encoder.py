@@ -90,7 +90,7 @@ def test_pairs_that_are_cut_are_said(tiny_cross_encoder):
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(st.integers(0, 80), max_size=5), st.integers(0, 80))
 def test_a_pair_is_cut_where_its_tokens_are_more_than_the_limit(scorer, words, question):
     found = scorer.read([("cat " * question, "mat " * count) for count in words])
@@ -98,7 +98,7 @@ def test_a_pair_is_cut_where_its_tokens_are_more_than_the_limit(scorer, words, q
     assert [pair.truncated for pair in found] == [question + count + 3 > 64 for count in words]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.text(max_size=5), st.text("cat \ud800", max_size=80)), max_size=6))
 def test_a_pair_has_the_same_score_in_any_batch(scorer, pairs):
     together = score(scorer, pairs)

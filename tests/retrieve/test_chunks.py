@@ -69,7 +69,7 @@ def test_text_that_a_splitter_loses_is_counted():
     assert chunked.notes == ["chunks lack text of 1 of 3 documents, 5 characters"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(TEXTS, min_size=1), st.sampled_from(["words", "sentences", "tokens"]))
 def test_nothing_is_lost_by_counting(texts, by):
     chunked = with_chunks(bm25(), Chunking(by=by, size=3, overlap=1))
@@ -79,7 +79,7 @@ def test_nothing_is_lost_by_counting(texts, by):
     assert chunked.notes == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), TEXTS, min_size=1),
     st.sampled_from(["io", "io moon", "hot"]),
@@ -105,7 +105,7 @@ def test_it_is_the_head_of_the_ranking_of_all_chunks(texts, question, top_k, siz
     assert list(dict.fromkeys(hit.document for hit in hits)) == documents[:top_k]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from("abcdef"), TEXTS, min_size=1))
 def test_chunks_that_hold_whole_documents_rank_as_the_documents(texts):
     plain = bm25()
@@ -166,7 +166,7 @@ def executor():
 
 
 @pytest.mark.costly
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(
     st.dictionaries(st.sampled_from(["d1", "d2", "d3", "e4"]), TEXTS, min_size=1),
     TEXTS,

@@ -52,7 +52,7 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@settings(max_examples=30, suppress_health_check=[])
+@settings(max_examples=15, suppress_health_check=[])
 @given(problems())
 def test_equals_brute_force(problem):
     vectors, queries, top_k = problem

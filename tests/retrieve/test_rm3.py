@@ -86,7 +86,7 @@ def test_a_question_that_finds_nothing_is_left_as_it_is():
 
 @pytest.mark.costly
 @pytest.mark.parametrize("variant", ["lucene", "robertson", "atire", "bm25l", "bm25+"])
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.dictionaries(st.sampled_from("pqrstuv"), st.text("ab c", max_size=9), min_size=1),
     st.text("abc ", max_size=9),

@@ -41,7 +41,7 @@ def open_items(tmp_path):
         store.close()
 
 
-@settings(max_examples=8)  # each makes a file
+@settings(max_examples=5)  # each makes a file
 @given(content=st.dictionaries(st.text(), values, max_size=5))
 def test_values_come_back(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")

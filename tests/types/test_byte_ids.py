@@ -39,7 +39,7 @@ def test_words_from_any_place(text, places, offset):
         assert next(words).tolist() == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(several)
 def test_texts_go_in_and_bytes_come_out(ids):
     found = ByteIds.of(ids)
@@ -47,7 +47,7 @@ def test_texts_go_in_and_bytes_come_out(ids):
     assert [found[row] for row in range(len(found))] == [*map(id_bytes, ids)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(several)
 def test_hashes_are_of_the_bytes_wherever_they_lie(ids):
     with pytest.MonkeyPatch.context() as patch:
@@ -77,7 +77,7 @@ def test_similar_ids_have_other_hashes():
     assert slots.max() < 100, "spread over the upper bits too: 49 a slot are expected"
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(several)
 def test_neighbours_that_differ(ids):
     raw = np.array([*map(id_bytes, ids)], object)
@@ -97,7 +97,7 @@ def test_pairs_that_are_equal(pairs):
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 3), texts), max_size=12, unique=True))
 def test_order_falls_by_bytes_within_groups(members):
     group = np.array([number for number, _ in members], np.int64)

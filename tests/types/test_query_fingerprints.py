@@ -13,7 +13,7 @@ from tests.strategies import QUERY_IDS, judgements
 QRELS = st.dictionaries(st.sampled_from(QUERY_IDS), judgements() | st.just({}), min_size=1)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(QRELS, QRELS, st.randoms())
 def test_equal_exactly_where_the_judgements_are(mine, theirs, order):
     one = Qrels.from_dict(mine).query_fingerprints()
