@@ -8,6 +8,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
+from tests.experiment.moons import FEW_SCORES
 from tests.experiment.test_stages import contents
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -29,7 +30,7 @@ def server():
 def asking(config, server, **options):
     entry = {"type": "openai", "model": "m", "base_url": server.url, **options}
     retrievers = {"bm25": config["retrievers"]["bm25"]}
-    metrics = {"generation": ["rouge1"]}
+    metrics = {**FEW_SCORES, "generation": ["rouge1"]}
     return {**config, "retrievers": retrievers, "generators": {"gpt": entry}, "metrics": metrics}
 
 
@@ -133,7 +134,7 @@ def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):
 
     with ChatServer(script, model="m") as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        metrics = {"generation": ["rouge1"], "judge": judge}
+        metrics = {**FEW_SCORES, "generation": ["rouge1"], "judge": judge}
         run = {**asking(config, server), "metrics": metrics}
         run["generators"]["extractive"] = {"type": "extractive"}
         failing = run_experiment(run)

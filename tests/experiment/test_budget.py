@@ -8,11 +8,12 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.signature import fingerprint
 from tests.chat_server import ChatServer
+from tests.experiment.moons import FEW_SCORES
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
-MANY, AT_ONCE = 30, 16
+MANY, AT_ONCE = 18, 8
 """Questions of a run that a budget ends, and calls that may be under way together."""
 
 
@@ -30,7 +31,7 @@ def server():
 
 @pytest.fixture
 def many(config, data):
-    """Thirty questions, so that a budget ends in the middle."""
+    """Questions enough, so that a budget ends in the middle."""
     queries = [{"_id": f"q{i}", "text": f"Which moon has volcano {i}?"} for i in range(MANY)]
     (data / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
     (data / "answers.jsonl").unlink()
@@ -48,7 +49,7 @@ def judged(config, server, **budget):
         "concurrency": AT_ONCE,
         "max_tokens": 50,
     }
-    metrics = {"generation": [], "judge": judge}
+    metrics = {**FEW_SCORES, "judge": judge}
     return {**config, "metrics": metrics, **({"budget": budget} if budget else {})}
 
 
@@ -62,7 +63,7 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
     whole = run_experiment(judged(many, server), choices=Choices(limit=5))
     usage = whole.summary["systems"][-1]["judging"]["openai"]["tokens"]
     a_call = (usage["input"] + usage["output"]) / 5
-    limit = round(20 * a_call)
+    limit = round(12 * a_call)
 
     experiment = run_experiment(judged({**many, "seed": 5}, server, tokens=limit))
 
@@ -109,8 +110,8 @@ def test_minutes(many, server):
 
 
 def test_minutes_end_an_offline_judge_too(many):
-    metrics = {"generation": [], "judge": {"type": "python:tests.words:context_overlap"}}
-    run_experiment({**many, "metrics": {"generation": []}}, choices=Choices(judge=False))
+    metrics = {**FEW_SCORES, "judge": {"type": "python:tests.words:context_overlap"}}
+    run_experiment({**many, "metrics": FEW_SCORES}, choices=Choices(judge=False))
 
     experiment = run_experiment({**many, "metrics": metrics, "budget": {"minutes": 1e-9}})
 

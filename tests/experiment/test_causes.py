@@ -9,7 +9,7 @@ import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import ConfigError, DataError
 from tests.chat_server import ChatServer
-from tests.experiment.moons import QUERIES, write_jsonl
+from tests.experiment.moons import FEW_SCORES, QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
@@ -93,7 +93,7 @@ def test_a_judge_decides_where_it_was_asked(config, monkeypatch, tmp_path):
     with ChatServer(Script(), model="m") as server:
         rubrics = ["faithfulness", "correctness", "refusal"]
         judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": rubrics}
-        experiment = rb.run_experiment({**config, "metrics": {"generation": [], "judge": judge}})
+        experiment = rb.run_experiment({**config, "metrics": {**FEW_SCORES, "judge": judge}})
 
     rows = rows_of(experiment, "bm25/extractive")
     scores = experiment.per_query["bm25/extractive"]

@@ -33,7 +33,7 @@ def encoded():
 @pytest.fixture(scope="module")
 def part(example_data, place):
     """A sixth of the example: a model takes a while for each text."""
-    return str(part_of(example_data, place / "data", 13, 38))
+    return str(part_of(example_data, place / "data", 8, 24))
 
 
 @pytest.fixture(scope="module")

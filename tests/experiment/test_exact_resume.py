@@ -16,7 +16,7 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
-QUERIES, DOCUMENTS = 6, 16
+QUERIES, DOCUMENTS = 4, 10
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tin
                 "type": "mmr",
                 "retriever": "dense",
                 "model": tiny_embedder,
-                "depth": 12,
+                "depth": 8,
                 "document_prompt": "a ",
                 "device": "cpu",
             },
@@ -41,7 +41,7 @@ def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tin
                 "type": "cross_encoder",
                 "retriever": "dense",
                 "model": tiny_cross_encoder,
-                "depth": 12,
+                "depth": 8,
                 "device": "cpu",
             },
         },
@@ -124,8 +124,8 @@ def test_after_a_kill(place, run, expected, monkeypatch):
 
 def test_from_two_joined_caches(place, run, expected, monkeypatch):
     """Each made by a run over other queries; nothing is written to them, and the own one is new."""
-    run("one", 4)
-    run("two", 4, seed=5)
+    run("one", 2)
+    run("two", 2, seed=5)
     others = [place / "one", place / "two"]
     before = [(other / CACHE_FILE).read_bytes() for other in others]
 
@@ -134,7 +134,7 @@ def test_from_two_joined_caches(place, run, expected, monkeypatch):
 
     assert of(joined) == expected
     assert [(other / CACHE_FILE).read_bytes() for other in others] == before
-    assert len(queries(place) & {*left}) == QUERIES - 5, "what both lacked"
+    assert len(queries(place) & {*left}) == QUERIES - 3, "what both lacked"
 
 
 def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(

@@ -19,7 +19,7 @@ from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
 from tests.chat_server import ChatServer
 from tests.commands import run_command
-from tests.experiment.moons import moons_place
+from tests.experiment.moons import FEW_SCORES, moons_place
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Held, Script
 from tests.store.rows import damage, items, query
@@ -191,7 +191,11 @@ def test_a_file_in_the_place_of_a_folder(command, place):
     assert command.server.counters.requests == 0
 
 
-METRICS = {"generation": ["rouge1"], "judge": {"type": "python:tests.words:context_overlap"}}
+METRICS = {
+    **FEW_SCORES,
+    "generation": ["rouge1"],
+    "judge": {"type": "python:tests.words:context_overlap"},
+}
 
 
 @pytest.fixture(scope="module")

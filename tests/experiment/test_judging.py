@@ -18,6 +18,7 @@ from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
+from tests.experiment.moons import FEW_SCORES
 from tests.score.judge.scripted import Held, Script
 from tests.store.rows import query
 
@@ -46,7 +47,7 @@ def judged(config, server, **block):
     judge = {"type": "openai", "model": "m", "base_url": server.url, **block}
     judge.setdefault("rubrics", ["faithfulness", "answer_relevancy"])
     retrievers = {"bm25": config["retrievers"]["bm25"]}
-    return {**config, "retrievers": retrievers, "metrics": {"generation": [], "judge": judge}}
+    return {**config, "retrievers": retrievers, "metrics": {**FEW_SCORES, "judge": judge}}
 
 
 def rows(experiment, system):
@@ -242,7 +243,7 @@ def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
 
 def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config):
     block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
-    experiment = run_experiment({**config, "metrics": {"generation": [], "judge": block}})
+    experiment = run_experiment({**config, "metrics": {**FEW_SCORES, "judge": block}})
 
     assert experiment.summary["skipped_judges"] == {"openai": "OPENAI_API_KEY is not set"}
     assert (
@@ -369,7 +370,7 @@ def test_a_replay_of_the_default_server_needs_no_key(config, server):
     """What is missing is a reply, not the key."""
     run_experiment(judged(config, server))
     block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
-    config["metrics"] = {"generation": [], "judge": block}
+    config["metrics"] = {**FEW_SCORES, "judge": block}
 
     with pytest.raises(DataError, match="no reply from 'm'"):
         run_experiment(config, choices=Choices(judge_replay=True))

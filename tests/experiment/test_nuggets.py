@@ -9,7 +9,7 @@ from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
 from tests.chat_server import ChatServer
 from tests.commands import run_command
-from tests.experiment.moons import QUERIES, write_jsonl
+from tests.experiment.moons import FEW_SCORES, QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
@@ -35,7 +35,7 @@ def server():
 
 def judged(config, server, **block):
     judge = {"type": "openai", "model": "m", "base_url": server.url, **block}
-    return {**config, "metrics": {"generation": [], "judge": judge}}
+    return {**config, "metrics": {**FEW_SCORES, "judge": judge}}
 
 
 def system(experiment, name):
@@ -105,7 +105,7 @@ def test_names_with_two_judges(config, server):
         "b": {**judge, "rubrics": ["fluency"]},
     }
     gate = {"measure": "nugget_recall(score=all,judge=a)", "min": 0.1}
-    block = {"metrics": {"generation": [], "judge": judges}, "gates": [gate]}
+    block = {"metrics": {**FEW_SCORES, "judge": judges}, "gates": [gate]}
     experiment = run_experiment({**config, **block})
     names = [name for name in system(experiment, "bm25/extractive")["scores"] if "judge" in name]
     assert names == ["nugget_recall(score=all,judge=a)", "fluency(judge=b)"]

@@ -11,7 +11,7 @@ from ragbench.records.manifest import Choices
 from ragbench.report.markdown import escape
 from ragbench.report.terminal import render_terminal
 from tests.chat_server import ChatServer
-from tests.experiment.moons import QUERIES
+from tests.experiment.moons import FEW_SCORES, QUERIES
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -204,7 +204,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
             "short": {"type": "extractive", "sentences": 1},
             "long": {"type": "extractive", "sentences": 3},
         },
-        "metrics": {"generation": [], "judge": judge},
+        "metrics": {**FEW_SCORES, "judge": judge},
     }
     path = tmp_path / "exp.yaml"
     path.write_text(yaml.safe_dump(source))

@@ -7,6 +7,7 @@ import pytest
 from ragbench.experiment.runner import run_experiment
 from ragbench.score.judge.judge import Judge
 from tests.chat_server import Answer, ChatServer, ReasoningModel
+from tests.experiment.moons import FEW_SCORES
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -63,7 +64,7 @@ def judged(config, server, **block):
         **config,
         "retrievers": {"bm25": config["retrievers"]["bm25"]},
         "generators": {"gpt": generator},
-        "metrics": {"generation": [], "judge": judge},
+        "metrics": {**FEW_SCORES, "judge": judge},
     }
 
 

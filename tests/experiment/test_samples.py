@@ -22,7 +22,7 @@ from ragbench.store.database import CACHE_FILE
 from ragbench.types import Cause, ScoreColumn
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
-from tests.experiment.moons import ANSWERS, QUERIES, moons_place
+from tests.experiment.moons import ANSWERS, FEW_SCORES, QUERIES, moons_place
 from tests.experiment.test_stages import contents
 from tests.lazy import Lazy
 from tests.store import rows as stored_rows
@@ -61,7 +61,7 @@ def asking(config, server, samples=SAMPLES, **changes):
     entry = {"type": "openai", "model": "m", "base_url": server.url, "temperature": 1.0}
     entry |= {"samples": samples, "passages": 3, **changes}
     retrievers = {"bm25": config["retrievers"]["bm25"]}
-    metrics = {"generation": ["rouge1"]}
+    metrics = {**FEW_SCORES, "generation": ["rouge1"]}
     return {**config, "retrievers": retrievers, "generators": {"gpt": entry}, "metrics": metrics}
 
 
@@ -124,7 +124,7 @@ def test_every_answer_is_judged(config, server):
     judge = {"type": "openai", "model": "m", "base_url": server.url}
     judge |= {"rubrics": ["answer_relevancy"]}
     entries = asking(config, server)
-    entries["metrics"] = {"generation": [], "judge": judge}
+    entries["metrics"] = {**FEW_SCORES, "judge": judge}
     experiment = run_experiment(entries)
 
     assert server.counters.requests == 2 * len(QUERIES) * SAMPLES

@@ -17,7 +17,7 @@ from ragbench.records.manifest import Choices
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
-from tests.experiment.moons import QUERIES, moons_place
+from tests.experiment.moons import FEW_SCORES, QUERIES, moons_place
 from tests.experiment.test_preferences import OWN
 from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
 from tests.score.judge.scripted import Held
@@ -43,7 +43,7 @@ def server():
 def judged(config, server, *, rubrics=("answer_relevancy",), **options):
     entries = asking(config, server)
     judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [*rubrics]}
-    entries["metrics"] = {"generation": ["rouge1"], "judge": {**judge, **options}}
+    entries["metrics"] = {**FEW_SCORES, "generation": ["rouge1"], "judge": {**judge, **options}}
     return entries
 
 
@@ -117,7 +117,7 @@ def test_a_pair_of_systems_is_won_by_the_majority_of_meetings(
     monkeypatch.syspath_prepend(str(tmp_path))
     entries = asking(config, server)
     judge = {"type": "python:length_judge:Longest", "rubrics": ["pairwise"]}
-    entries["metrics"] = {"generation": [], "judge": judge}
+    entries["metrics"] = {**FEW_SCORES, "judge": judge}
     experiment = run_experiment(entries, generators={"one": lambda question, contexts: "nine char"})
 
     (path,) = (experiment.path / "judgements" / "pairs").iterdir()

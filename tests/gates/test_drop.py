@@ -114,7 +114,7 @@ def test_ten_identical_queries_still_pass():
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", ["equal", "as_observed"])
 def test_the_queries_needed_have_the_power_they_say(truth, monkeypatch):
-    """75 evaluations of so many queries, each of which changes like one of 60; se 4.6 points."""
+    """40 evaluations of so many queries, each of which changes like one of 60; se 6.3 points."""
     random = np.random.default_rng(3)
     base = random.random(60)
     system = np.clip(np.where(random.random(60) < 0.3, random.random(60), base) - 0.02, 0, 1)
@@ -126,14 +126,14 @@ def test_the_queries_needed_have_the_power_they_say(truth, monkeypatch):
         "ragbench.gates.drop._queries_needed", lambda *_: found.power.queries_needed
     )
     decided = 0
-    for _ in range(75):  # only the verdict counts: each open one would plan again
+    for _ in range(40):  # only the verdict counts: each open one would plan again
         drawn = random.choice(system - base, needed)
         if truth == "equal":
             drawn *= random.choice([-1, 1], needed)
         before = np.where(drawn < 0, 1.0, 0.0)
         decided += decide(before + drawn, before, 0.1).verdict != "undecided"
 
-    assert decided / 75 == pytest.approx(0.8, abs=0.1)
+    assert decided / 40 == pytest.approx(0.8, abs=0.13)
 
 
 # 200 queries that alternate around a mean: s = 0.1, t interval +-0.014, 200 changed
@@ -239,8 +239,8 @@ def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
             return random.choice([1.0, -1.0, 0.0], n, p=[0.05, 0.05 + drop, 0.9 - drop])
         return np.clip(random.normal(-drop, 0.2, n), -1, 1)
 
-    n, failed, runs = 150, 0, 60
-    found = [decide(0.5 + draw(0.02, n) / 2, np.full(n, 0.5), margin / 2) for _ in range(8)]
+    n, failed, runs = 150, 0, 40
+    found = [decide(0.5 + draw(0.02, n) / 2, np.full(n, 0.5), margin / 2) for _ in range(5)]
     open_ones = [each.power.detectable for each in found if each.verdict == "undecided"]
     assert len(open_ones) >= 3
     least = 2 * float(np.median(open_ones))
@@ -248,7 +248,7 @@ def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
         decided = decide(0.5 + draw(least, n) / 2, np.full(n, 0.5), margin / 2)
         failed += decided.verdict == "fail"
 
-    assert 0.62 <= failed / runs <= 0.98, "0.8 and three and a half standard errors of 0.052"
+    assert 0.61 <= failed / runs < 1, "0.8 and three standard errors of 0.063"
 
 
 def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is():
@@ -341,7 +341,7 @@ def test_unchanged_clusters_exclude_what_their_interval_excludes():
 def test_ten_queries_pass_nothing():
     """At margins up to 0.05, identity aside: 3 in 10 may lose everything yet."""
     random = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(8):
         base = random.random(10)
         system = np.clip(base + random.normal(0, 0.1, 10), 0, 1)
         assert decide(system, base, 0.05).verdict != "pass"
