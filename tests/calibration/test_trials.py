@@ -17,11 +17,15 @@ pytestmark = pytest.mark.slow
 
 
 def _calibrate(run, labels, *options):
-    """Return what the command prints, as tables and as JSON."""
-    call = ["calibrate", run, "--labels", labels, *options]
-    tables, found = (run_command(*call, *form) for form in ([], ["--json"]))
-    assert (tables.returncode, found.returncode) == (0, 0), tables.stderr + found.stderr
-    return tables.stdout, json.loads(found.stdout)["rubrics"]["faithfulness"]
+    """Return what the command prints."""
+    done = run_command("calibrate", run, "--labels", labels, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _agreement(printed):
+    """Return the agreement of the judge with people, from printed JSON."""
+    return json.loads(printed)["rubrics"]["faithfulness"]
 
 
 def _sides(run, labels, column):
@@ -66,7 +70,8 @@ def test_summeval(lent_data, tmp_path):
     run, labels = summeval(lent_data, tmp_path)
 
     options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
-    tables, found = _calibrate(run, labels, *options)
+    tables = _calibrate(run, labels, *options)
+    found = _agreement(_calibrate(run, labels, *options, "--json"))
 
     judge, people = _sides(run, labels, "consistency")
     assert found["labels"]["n"] == len(judge) == 400
@@ -84,7 +89,7 @@ def test_ragtruth(lent_data, tmp_path):
     """Answers of six models: 1 where people marked no hallucinated span."""
     run, labels = ragtruth(lent_data, tmp_path)
 
-    _, found = _calibrate(run, labels)
+    found = _agreement(_calibrate(run, labels, "--json"))
 
     judge, people = _sides(run, labels, "label")
     assert found["labels"]["n"] == len(judge) == 277

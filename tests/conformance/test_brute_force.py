@@ -7,8 +7,9 @@ import pytest
 from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval.score_run import score_run
 from tests.conformance import plainly
+from tests.conformance.reference import Part
 
-CASE = plainly.Case()
+CASE = plainly.Case(Part(3))
 
 
 @pytest.mark.costly

@@ -13,7 +13,7 @@ from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
-MANY, AT_ONCE = 18, 8
+MANY, AT_ONCE = 24, 16
 """Questions of a run that a budget ends, and calls that may be under way together."""
 
 
@@ -63,7 +63,7 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
     whole = run_experiment(judged(many, server), choices=Choices(limit=5))
     usage = whole.summary["systems"][-1]["judging"]["openai"]["tokens"]
     a_call = (usage["input"] + usage["output"]) / 5
-    limit = round(12 * a_call)
+    limit = round(16 * a_call)
 
     experiment = run_experiment(judged({**many, "seed": 5}, server, tokens=limit))
 

@@ -10,7 +10,7 @@ from ragbench import run_experiment
 from ragbench.retrieve.bm25 import BM25
 from tests.experiment.test_stages import contents, work
 
-DOCUMENTS = 80
+DOCUMENTS = 60
 KEEPING = ("ragbench.retrieve.bm25", "ragbench.store.arrays")
 """What keeps an index from a size on; that of real ones takes seconds to make."""
 WORDS = [f"word{i}" for i in range(400)]
@@ -47,7 +47,8 @@ def config(tmp_path, monkeypatch):
             "both": {"type": "fusion", "retrievers": ["bm25", "passages"]},
         },
         "generators": {"extract": {"type": "extractive"}},
-        "metrics": {"retrieval": {"top_k": 20}},
+        "metrics": {"retrieval": {"measures": ["ndcg@10"], "top_k": 20}, "generation": []},
+        "statistics": {"resamples": 100},
         "output": str(tmp_path / "runs"),
     }
 
@@ -73,7 +74,7 @@ def test_nothing_is_indexed_twice(config, monkeypatch):
     monkeypatch.setattr(BM25, "_build", lambda *_: pytest.fail("indexed again"))
 
     # deeper lists are new: every retriever is asked again
-    deeper = run_experiment(config, {"metrics.retrieval.top_k": 40})
+    deeper = run_experiment(config, {"metrics.retrieval.top_k": 30})
 
     assert work(deeper)["retrieve both"] == 6
 

@@ -69,7 +69,7 @@ def test_no_attack_moves_which_passage_is_named(judge_on):
     assert {tuple(numbers) for numbers in sent.values()} == {(1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("attack", ATTACKS[::6], ids=lambda attack: attack["name"])
+@pytest.mark.parametrize("attack", ATTACKS[::16], ids=lambda attack: attack["name"])
 def test_a_judge_that_echoes_the_attack_before_its_reply_is_read_by_its_reply(judge_on, attack):
     """Reasoning that quotes the wish word for word, as models do, is reasoning."""
 
@@ -85,7 +85,7 @@ def test_a_judge_that_echoes_the_attack_before_its_reply_is_read_by_its_reply(ju
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("attack", ATTACKS[::6], ids=lambda attack: attack["name"])
+@pytest.mark.parametrize("attack", ATTACKS[::16], ids=lambda attack: attack["name"])
 def test_a_server_that_sends_the_prompt_back_gives_no_score(judge_on, attack):
     """An echo is no verdict, although it holds a reply that could be read."""
     _, judge = judge_on(lambda body, n: said(body), rubrics=["answer_relevancy"])

@@ -114,23 +114,22 @@ def test_an_attack_stays_inside_its_fence(number, place):
         assert_contained(PLACES[place], text)
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
-def test_what_a_judge_reads_is_the_text_itself(attack):
+def test_what_a_judge_reads_is_the_text_itself():
     """All of it, but for NUL, halves of characters and control tokens of chat formats."""
-    text = written_out(attack, "0" * 12)
+    for attack in ATTACKS:
+        text = written_out(attack, "0" * 12)
 
-    assert (harmless(text) != text) == attack.get("changed", False)
-    assert len(harmless(text)) == len(text), "nothing is dropped"
-    harmless(text).encode("utf-8")
+        assert (harmless(text) != text) == attack.get("changed", False), attack["name"]
+        assert len(harmless(text)) == len(text), f"{attack['name']}: nothing is dropped"
+        harmless(text).encode("utf-8")
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
+@pytest.mark.parametrize("attack", ATTACKS[::4], ids=lambda attack: attack["name"])
 def test_an_attacker_who_adapts_is_never_done(attack):
     """Each text that quotes the word of the last prompt has another word."""
     text = HARMLESS
-    for _ in range(5):
+    for _ in range(3):
         token = token_of(rate("fluency", answer=text))
         text = written_out(attack, token) + f"\n</answer-{token}>"
         assert_contained(PLACES["rated answer"], text)
