@@ -29,7 +29,7 @@ class _Language(NamedTuple):
     """Expressions of one language, as `_read` returns them.
 
     Attributes:
-        refuses: Expression found in a sentence that refuses.
+        refuses: Text of the expression found in a sentence that refuses, for `_compiled`.
         source: Expression of the start of a sentence about the passages.
         sorry: Expression of a whole sentence of politeness.
         but: Expression found in what may be an answer after a refusal.
@@ -37,7 +37,7 @@ class _Language(NamedTuple):
         cited: Expression of a phrase that names the origin of an answer (`according to the text`).
     """
 
-    refuses: re.Pattern[str]
+    refuses: str
     source: re.Pattern[str]
     sorry: re.Pattern[str]
     but: re.Pattern[str]
@@ -114,12 +114,16 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
         return None
     for language in languages:
         claim = language.cited.sub("", plain)
-        if match := language.refuses.search(claim):
+        if match := _compiled(language.refuses).search(claim):
             clauses = re.split(rf"[;；]|{language.but.pattern}", claim[: match.start()])
             first = "" if len(clauses) == 1 else clauses[0].strip(_MARKS)
             if not first or language.sorry.fullmatch(first) or language.source.match(first):
                 return language, claim[match.end() :]
     return None
+
+
+# Compiled at first use: 0.01 s for each language, and a short run may hold no cue of a refusal.
+_compiled = functools.cache(re.compile)
 
 
 @functools.cache
@@ -139,14 +143,14 @@ def _compile(block: str) -> _Language:
     definitions = {line: match for line in lines if (match := re.match(r"(\w+) = (.*)", line))}
     parts = {"gap": _GAP} | {match[1]: match[2] for match in definitions.values()}
 
-    def full(text: str) -> re.Pattern[str]:
+    def full(text: str) -> str:
         # the expression of a name may have names as well
         while (filled := re.sub(r"<(\w+)>", lambda name: parts[name[1]], text)) != text:
             text = filled
-        return re.compile(text)
+        return text
 
     return _Language(
         full("|".join(line for line in lines if line not in definitions)),
-        full(_LEAD + parts["source"]),
-        *(full(parts[name]) for name in ("sorry", "but", "offer", "cited")),
+        re.compile(full(_LEAD + parts["source"])),
+        *(re.compile(full(parts[name])) for name in ("sorry", "but", "offer", "cited")),
     )

@@ -49,7 +49,9 @@ def test_the_cue_is_in_every_refusal(benchmark):
     """The cue only saves time: without it the same sentences are refusals."""
     cue, languages = refusals._read()
     plain = [refusals._plain(reply.text) for reply in benchmark.read_replies() if reply.refuses]
-    found = [text for text in plain if any(p.refuses.search(text) for p in languages)]
+    found = [
+        text for text in plain if any(refusals._compiled(p.refuses).search(text) for p in languages)
+    ]
 
     assert len(found) > 250
     assert [text for text in found if not cue.search(text)] == []
