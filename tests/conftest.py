@@ -11,8 +11,10 @@ import shutil
 import signal
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterator
-from importlib import metadata
+from contextlib import suppress
+from importlib import import_module, metadata
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -203,8 +205,31 @@ def pytest_configure(config: pytest.Config) -> None:
     marked.discard("ragbench")
 
 
+def import_in_turn(config: pytest.Config) -> None:
+    """Import all test modules before they are collected, each worker of xdist from another one on.
+
+    In a new checkout modules and what they import must be compiled. All workers collect in one
+    order, and each would compile everything; so most is compiled by the worker that comes first.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or not {"tests", str(REPOSITORY / "tests")}.intersection(config.args):
+        return
+    paths = [
+        path
+        for path in sorted(REPOSITORY.glob("tests/**/test_*.py"))
+        if "recipes" not in path.parts and not pytest_ignore_collect(path, config)
+    ]
+    start = len(paths) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for path in (*paths[start:], *paths[:start]):
+            # a module that skips or fails is imported again, and its error told, by pytest
+            with suppress(Exception, pytest.skip.Exception):
+                import_module(".".join(path.relative_to(REPOSITORY).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Spare the garbage collector thousands of tests, which stay until the end.
 
     What is compiled is kept, for the other workers and the next time. Afterwards that of packages
@@ -213,6 +238,7 @@ def pytest_collection() -> Generator[None, object, object]:
     gc.disable()
     sys.dont_write_bytecode = False
     try:
+        import_in_turn(session.config)
         return (yield)
     finally:
         sys.dont_write_bytecode = True
