@@ -98,7 +98,7 @@ def test_kill_leaves_no_half_written_file(tmp_path):
         "    n += 1; write_atomically(Path(sys.argv[1]), str(n % 10) * 300_000)\n"
     )
     path = tmp_path / "big.txt"
-    for pause in (0.05, 0.11, 0.17):
+    for pause in (0.04, 0.1):
         path.unlink(missing_ok=True)
         writer = subprocess.Popen([sys.executable, "-c", script, str(path)])
         deadline = time.monotonic() + 300

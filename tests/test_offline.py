@@ -44,7 +44,7 @@ def process(repository, tmp_path_factory):
     Python warns in it where a text file is opened without an encoding: Windows would take cp1252.
     """
     folder = tmp_path_factory.mktemp("offline")
-    run = ["run", str(repository / "configs" / "quickstart.yaml"), "--limit", "12"]
+    run = ["run", str(repository / "configs" / "quickstart.yaml"), "--limit", "5"]
     commands = [run, *(["explain", RUN], ["report", RUN], ["runs"], ["cache"])]
     environment = {"PYTHONPATH": str(repository), "RAGBENCH_CACHE": str(folder / "cache")}
     done = subprocess.run(

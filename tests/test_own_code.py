@@ -318,7 +318,7 @@ def test_a_rubric_may_be_a_mapping():
 
 
 @pytest.mark.costly
-def test_the_page_on_own_code_runs(repository, tmp_path):
+def test_the_page_on_own_code_runs(repository, tmp_path, warm):
     page = (repository / "docs" / "own.md").read_text(encoding="utf-8")
     module, judge = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (config,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -327,8 +327,9 @@ def test_the_page_on_own_code_runs(repository, tmp_path):
     (tmp_path / "judge.py").write_text(judge)
 
     done = run_command("run", "mine.yaml", "--quiet", cwd=tmp_path)
+    warm.write_python(tmp_path / "python")
     asked = subprocess.run(
-        [sys.executable, "judge.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [tmp_path / "python", "judge.py"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
 
     assert done.returncode == 0, done.stderr

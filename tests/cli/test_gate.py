@@ -60,7 +60,7 @@ def git(repository, *arguments):
 @pytest.fixture(autouse=True)
 def quick_base(request, warm, tmp_path_factory):
     """Start the process of the base with everything imported; one test starts it as users do."""
-    if request.function.__name__.startswith("test_code_of_the_base_"):
+    if request.function is test_a_typo_changes_nothing:
         yield
         return
     program = tmp_path_factory.mktemp("python") / "python"

@@ -9,6 +9,7 @@ import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.components import Reranked
+from ragbench.records.manifest import Choices
 from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument
 from tests.outcomes import retrieve
@@ -157,7 +158,8 @@ def test_in_an_experiment(example_data, tmp_path, monkeypatch):
                 },
                 "generators": {},
                 "metrics": {"retrieval": {"measures": ["mrr"]}},
-            }
+            },
+            choices=Choices(limit=6),
         )
 
     first, again = (

@@ -32,12 +32,13 @@ def fuse(*ranked, top_k=100, **options):
     return {hit.id: hit.score for hit in fused}
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("case", RANX["cases"], ids=lambda c: f"{c['case']}-{c['method']}")
-def test_agrees_with_ranx(case):
-    options = {key: case[key] for key in ("method", "k", "weights") if key in case}
-
-    assert fuse(*case["rankings"], **options) == pytest.approx(case["fused"], abs=1e-9)
+@pytest.mark.parametrize("method", sorted({case["method"] for case in RANX["cases"]}))
+def test_agrees_with_ranx(method):
+    for case in RANX["cases"]:
+        if case["method"] == method:
+            options = {key: case[key] for key in ("method", "k", "weights") if key in case}
+            fused = fuse(*case["rankings"], **options)
+            assert fused == pytest.approx(case["fused"], abs=1e-9), case["case"]
 
 
 @pytest.mark.parametrize(
