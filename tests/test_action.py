@@ -14,6 +14,7 @@ import yaml
 
 from tests.cli.test_gate import N, documents, git, question, rows
 from tests.review_server import ReviewServer
+from tests.warm import PROGRAM
 
 pytestmark = pytest.mark.slow  # the base is run in a process of its own
 
@@ -55,6 +56,17 @@ def origin(tmp_path):
 def server():
     with ReviewServer() as server:
         yield server
+
+
+@pytest.fixture
+def ragbench(tmp_path, warm):
+    """A folder with the program `ragbench`, whose run of the base has everything imported too."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    warm.write_python(folder / "python")
+    code = f"import sys; sys.executable = {str(folder / 'python')!r}; {PROGRAM}"
+    warm.write_program(folder / "ragbench", code)
+    return folder
 
 
 def event(head):
@@ -144,9 +156,9 @@ class Runner:
 
 
 def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
-    tmp_path, origin, warm, server
+    tmp_path, origin, ragbench, server
 ):
-    runner = Runner(tmp_path, origin, warm.folder, server, head="stranger/search")
+    runner = Runner(tmp_path, origin, ragbench, server, head="stranger/search")
 
     first = runner.run("Compare with the base")
 
@@ -184,7 +196,7 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
 
 
-def test_the_job_of_gitlab_does_the_same(tmp_path, origin, warm, server, repository):
+def test_the_job_of_gitlab_does_the_same(tmp_path, origin, ragbench, server, repository):
     job = yaml.safe_load((repository / "gitlab.yml").read_text())[".ragbench"]
     server.user = {"username": "project_12_bot"}
     install, *script = job["script"]
@@ -192,7 +204,7 @@ def test_the_job_of_gitlab_does_the_same(tmp_path, origin, warm, server, reposit
     environment = {
         **{name: text for name, text in os.environ.items() if name != "OPENAI_API_KEY"},
         **job["variables"],
-        "PATH": f"{warm.folder}:{os.environ['PATH']}",
+        "PATH": f"{ragbench}:{os.environ['PATH']}",
         "RAGBENCH_CONFIG": "search.yaml",
         "CI_API_V4_URL": server.url,
         "CI_JOB_URL": "https://gitlab.example/acme/search/-/jobs/5",
