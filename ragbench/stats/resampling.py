@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
@@ -36,6 +37,8 @@ CARRIERS = 6
 
 _NO_SPREAD = 1e-12
 _CERTAIN = 1 - _NO_SPREAD
+# The sum of 100 million values of this size is still finite.
+_LARGEST = 1e300
 
 
 def percentile_bootstrap(
@@ -52,7 +55,8 @@ def percentile_bootstrap(
         seed: Seed of the draws, at least 0.
 
     Raises:
-        OptionError: An option is out of range, a value is not finite, or `values` is no vector.
+        OptionError: An option is out of range, a value is not finite or above 1e300 in size, or
+            `values` is no vector.
 
     Example:
         A mean of two resampled values is 0 in one of four resamples, and 1 in another.
@@ -79,8 +83,8 @@ def bca_bootstrap(
     and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, a value is not finite, or `values` is no
-            vector.
+        OptionError: An option is outside what is allowed, a value is not finite or above 1e300 in
+            size, or `values` is no vector.
 
     Example:
         The same range, moved up by the skew.
@@ -126,8 +130,8 @@ def studentized_bootstrap(
     are equal, and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, a value is not finite, or `values` is no
-            vector.
+        OptionError: An option is outside what is allowed, a value is not finite or above 1e300 in
+            size, or `values` is no vector.
 
     Example:
         Skewed upwards, so the interval reaches farther up than down.
@@ -168,11 +172,15 @@ def _checked(
     """Return the checked sample and the error probability on each side.
 
     OptionError if resamples is no integer from 1, seed none from 0, confidence is outside (0, 1),
-    or `values` is no vector of finite numbers.
+    or `values` is no vector of finite numbers of at most 1e300 in size.
     """
     arguments.resampling(owner, resamples, seed)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
-    return arguments.sample(owner, "values", values), alpha
+    sample = arguments.sample(owner, "values", values)
+    if (size := float(np.abs(sample).max(initial=0.0))) > _LARGEST:
+        allowed = f"numbers of at most {_LARGEST:g} in size, whose sums are finite"
+        raise OptionError(owner, "values", size, allowed)
+    return sample, alpha
 
 
 def _point(sample: FloatArray) -> tuple[float, float] | None:

@@ -126,6 +126,7 @@ def test_a_resample_without_spread_is_infinitely_far():
     [
         ([0.1, np.nan], {}, "values: found 1 of 2 not finite, allowed: finite numbers"),
         ([0.1, np.inf], {}, "values: found 1 of 2 not finite"),
+        ([0.1, -1e308, 1e308], {}, r"values: found 1e\+308, allowed: .* at most 1e\+300 in size"),
         ([[0.1]], {}, "values: found 2 dimensions, allowed: one dimension"),
         ([0.1], {"confidence": 1.0}, "confidence: found 1.0, allowed: a number between 0 and 1"),
         ([0.1], {"confidence": 0.0}, "confidence: found 0.0"),
