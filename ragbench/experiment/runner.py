@@ -28,6 +28,7 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
+from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.summary import make_summary
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
@@ -132,7 +133,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             replies=replies,
             executor=executor,
         )
-        results = run_stages(workspace)
+        try:
+            results = run_stages(workspace)
+        except UnknownIds:
+            # resumed, it would have the same hits again, whatever the user changed in their code
+            run_state.finished = True
+            raise
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -238,15 +244,16 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
     # only under the lock: without it these files may belong to a run that is still writing
     files.remove_left_over(folder)
     token_file = folder / TOKEN_FILE
+    run_state = RunState()
     try:
         with files.naming_unwritable(folder):
             token = unfinished_token(folder)
-            run_state = RunState() if token is None else RunState(token)
+            run_state.token = token or run_state.token
             files.write_atomically(token_file, run_state.token + "\n")
         yield run_state
+    finally:
         if run_state.finished:
             token_file.unlink(missing_ok=True)
-    finally:
         # removed before it is unlocked: afterwards it may be the lock of the next run
         (folder / _LOCK).unlink(missing_ok=True)
         stream.close()

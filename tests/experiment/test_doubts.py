@@ -254,6 +254,17 @@ def test_a_name_of_several_documents_matches_none(write, tmp_path):
         rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["leave.md"]})
 
 
+def test_a_retriever_that_was_corrected_is_called_again(write):
+    config = write(asked(lambda n: {"relevant": f"d{n}.md"}), retrievers={})
+    with pytest.raises(DataError, match="none of its 3 hits is known"):
+        rb.run_experiment(config, retrievers={"mine": lambda question, top_k: ["wrong"]})
+
+    corrected = {"mine": lambda question, top_k: ["d1.md"]}
+    experiment = rb.run_experiment(config, retrievers=corrected)
+
+    assert experiment.record.systems[0].scores["hit_rate@1"].mean == pytest.approx(1 / 3)
+
+
 def write_lines(tmp_path, rows):
     lines = "".join(json.dumps({"question": question, **row}) + "\n" for question, row in rows)
     (tmp_path / "qa.jsonl").write_text(lines, encoding="utf-8")

@@ -266,6 +266,13 @@ def _run_of(
     return Run.joined(parts, name), n_unknown, is_cut
 
 
+class UnknownIds(DataError):
+    """Ranking without any hit that is judged or in the corpus.
+
+    The run is over: one that is called again is no resumption, as the retriever was changed.
+    """
+
+
 def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> RetrieverRun:
     """Return the ranking, marked with `has_unknown_ids` if no hit is judged or in the corpus.
 
@@ -279,7 +286,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
         is_app: True for an app and for records: their answers are scored all the same.
 
     Raises:
-        DataError: No hit is judged or in the corpus, and measures read ids. The message names the
+        UnknownIds: No hit is judged or in the corpus, and measures read ids. The message names the
             metadata key, or the part of the ids before a separator, that is judged. Without one,
             there is an error for a retriever over a corpus alone, with ids of both sides.
     """
@@ -311,13 +318,13 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     }
     if settings:
         part, setting = next(iter(settings.items()))
-        raise DataError(f"{problem}, while {part} is", record=ranking.name, allowed=setting)
+        raise UnknownIds(f"{problem}, while {part} is", record=ranking.name, allowed=setting)
     example = next(iter(judged))
     if (documents := plan.collection.documents) and not is_app:
         ids = f"ids of the judgements, such as '{example}', or of documents: '{documents[0].id}'"
         metadata = ", ".join(keys) or "the hits have no metadata"
         allowed = f"{ids}; id_field names a metadata key with the id ({metadata})"
-        raise DataError(problem, record=ranking.name, allowed=allowed)
+        raise UnknownIds(problem, record=ranking.name, allowed=allowed)
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
         note = f"{ranking.name}: its passages have no ids: {score}"
