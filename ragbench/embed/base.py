@@ -259,6 +259,9 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
     Raises:
         OptionError: The model is neither a folder of a model nor a possible hub name.
     """
+    if not isinstance(model, str | Path):  # as from Python
+        raise OptionError(owner, "model", model, ALLOWED)
+    model = str(model)
     folder = Path(os.path.expanduser(model))
     if any(os.path.isfile(folder / name) for name in ("config.json", "modules.json")):
         return Checkpoint(owner, model, folder)

@@ -32,6 +32,7 @@ class RunFile(Retriever):
     asks_one_by_one = True
 
     def __init__(self, *, path: Annotated[Path, Option("The run file.", refers_to="path")]) -> None:
+        path = Path(path)  # from Python it may be a text
         self._path, self._state = path, _state_of(path)
         self._run = None if self._state else _sorted_ranking(path)
         run = self._ranked()

@@ -110,14 +110,17 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: A list is a text, an id is not text, or a score is NaN, no number, or too
-                large for a double; names query and document.
+            DataError: `rankings` is no mapping, a list is a text, an id is not text, or a score is
+                NaN, no number, or too large for a double; names query and document.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
             >>> run.to_dict(), run.duplicates, run.substituted
             ({'q1': {'d3': 2.0, 'd1': 1.0}, 'q2': {'d1': 0.9}}, {'q1': 1}, 1)
         """
+        if not hasattr(rankings, "items"):
+            allowed = "{query id: list of hits, best first}"
+            raise DataError(f"run: found {type(rankings).__name__}", allowed=allowed)
         scored: dict[str, dict[str, float]] = {}
         duplicates: dict[str, int] = {}
         substituted = 0

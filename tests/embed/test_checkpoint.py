@@ -144,3 +144,13 @@ def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path):
         assert f"{absent}, and the hub cannot be reached" in line
     assert "Traceback" not in judged
     assert f"nli: model 'someone/some-nli' {absent}" in judged
+
+
+@pytest.mark.parametrize("model", [None, 5, ["a"]])
+def test_a_model_that_is_no_text_is_refused(model):
+    with pytest.raises(OptionError, match=r"bertscore: model: found .*, allowed: a folder with"):
+        find_checkpoint("bertscore", model)
+
+
+def test_a_model_may_be_a_path(folder):
+    assert find_checkpoint("bertscore", folder) == find_checkpoint("bertscore", str(folder))

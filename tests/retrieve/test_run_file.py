@@ -17,7 +17,7 @@ from ragbench.types.byte_ids import ByteIds, TextIds
 def test_order_is_that_of_the_scores_and_missing_queries_are_known(tmp_path):
     path = tmp_path / "old.trec"
     path.write_text("q1 Q0 a 1 0.5 x\nq1 Q0 b 2 0.9 x\nq1 Q0 c 3 0.5 x\n")
-    retriever = RunFile(path=path)
+    retriever = RunFile(path=str(path))  # as in Python, where a path may be text
 
     hits, none = retriever.retrieve([Query("q1", ""), Query("q2", "")], 2)
 

@@ -148,7 +148,7 @@ def items_of(rows: Rows) -> list[JudgedItem]:
     Column names of ragas, deepeval and record files are understood. A data frame may have other
     columns; a mapping with an unknown key is an error. Values that are None and columns that no
     rubric reads, such as gold passages, are left out. In the order of the rows; no rows give an
-    empty list. Question, answer, `other` and query id are taken as they are, without a check.
+    empty list. The query id is not checked.
 
     Raises:
         DataError: The rows are no table, two columns could be one input, or a row has an unknown
@@ -208,7 +208,7 @@ def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Ju
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name,
     those of ragas and deepeval among them. `place` names the call in messages. A text as reference
-    or guideline is a list of one. Question, answer, `other` and query id are not checked.
+    or guideline is a list of one. The query id is not checked.
 
     Raises:
         DataError: `more` has another name or a second name of an input, or another input has the
@@ -226,6 +226,10 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
         if key not in _ROW_KEYS:
             allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
             raise DataError(f"{place} has '{key}'", allowed=allowed, nearest=close)
+    for name in ("question", "answer", "other"):
+        if not isinstance(value := row.get(name), str | None):
+            problem = f"'{name}' is {shown(value)}"
+            raise DataError(problem, record=place, allowed="a text, or None")
     turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
     return JudgedItem(
         contexts=_texts(place, row, "contexts"),

@@ -130,6 +130,19 @@ def test_an_input_that_comes_twice_is_refused():
         judge.score(response="In 1932.", actual_output="In 1933.")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("question", 5), ("answer", 1932), ("answer", ["x"]), ("other", 0.5)]
+)
+def test_an_input_that_is_no_text_is_refused(name, value):
+    judge = Judge(type=WORDS)
+    row = {"question": "When?", "answer": "In 1932.", name: value}
+
+    with pytest.raises(DataError, match=rf"score\(\): '{name}' is .*; allowed: a text, or None"):
+        judge.score(**row)
+    with pytest.raises(DataError, match=rf"rows\[0\]: '{name}' is .*; allowed: a text, or None"):
+        judge.score_many([row])
+
+
 def test_documents_of_langchain_are_passages():
     documents = pytest.importorskip("langchain_core.documents")
     passages = [documents.Document("It opened"), {"text": "in"}, Document("d1", "1932.")]

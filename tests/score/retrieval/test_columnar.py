@@ -70,6 +70,12 @@ def test_a_text_is_no_list_of_its_letters():
         Run.from_rankings({"q": "d1"})
 
 
+@pytest.mark.parametrize("rankings", [None, ["d1"], "d1"])
+def test_rankings_are_a_mapping_of_queries(rankings):
+    with pytest.raises(DataError, match=r"run: found \w+; allowed: {query id: list of hits"):
+        Run.from_rankings(rankings)
+
+
 def test_columns_cannot_be_changed():
     run, qrels = Run.from_dict({"q": {"a": 1.0}}), Qrels.from_dict({"q": {"a": 1}})
 
