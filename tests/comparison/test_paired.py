@@ -57,15 +57,15 @@ def test_a_real_difference_is_told_from_chance():
 def test_skewed_differences_of_mean_0_are_not_called_different():
     """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05."""
     base, families = np.full(20, 0.5), []
-    for _ in range(10):
+    for _ in range(6):
         gains = np.where(RANDOM.random((19, 20)) < 0.1, 0.45, -0.05)
         others = [system(f"s{number}", base + d) for number, d in enumerate(gains)]
-        (family,) = measures([system("base", base), *others], resamples=2_000)
+        (family,) = measures([system("base", base), *others], resamples=1_000)
         families.append(family["comparisons"])
 
     small_p = [any(row["p_adjusted"] <= 0.05 for row in rows) for rows in families]
     different = [any(row["differs"] for row in rows) for rows in families]
-    assert sum(small_p) >= 7
+    assert sum(small_p) >= 4
     assert not any(different)
 
 

@@ -51,9 +51,15 @@ def fused(runs, setting, query):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("trec_eval", [10, 9])
-@pytest.mark.parametrize("needs_all", [False, True], ids=["any", "all"])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(
+    ("seed", "needs_all", "trec_eval"),
+    [
+        pytest.param(0, False, 10, id="any"),
+        pytest.param(3, True, 10, id="all"),
+        pytest.param(3, False, 9, id="any, trec_eval 9"),
+        pytest.param(0, True, 9, id="all, trec_eval 9"),
+    ],
+)
 def test_a_fusion_has_the_gold_that_the_component_ranks(seed, needs_all, trec_eval):
     gold, runs = world(seed)
     rankings = StoredRankings(Qrels.from_dict(gold), runs, needs_all=needs_all, trec_eval=trec_eval)

@@ -139,7 +139,7 @@ def test_hostile_names_are_inert(example, name):
 
 
 @pytest.mark.costly
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
     summary, comparisons = case

@@ -104,7 +104,7 @@ def test_ordinary_names_stay_readable_in_the_source(name):
 
 
 @pytest.mark.costly
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
     summary, comparisons = case

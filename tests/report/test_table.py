@@ -90,7 +90,7 @@ def test_wide_names_keep_the_columns(example):
 
 
 @pytest.mark.costly
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
     summary, comparisons = case

@@ -127,7 +127,7 @@ def test_neighbours_do_not_move_a_bit(folders, preset):
     judge = _judge(folders, preset)._judge
     items = [
         JudgedItem("the cat?", answer, [*PASSAGES[:n], LONG])
-        for n, answer in enumerate([ANSWER, "a dog ran", "the mats ran! a dog sat", "東京"])
+        for n, answer in enumerate([ANSWER, "the mats ran! a dog sat", "東京"])
     ]
 
     together = judge.judge_all(items, [SUPPORTED])

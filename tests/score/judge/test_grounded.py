@@ -279,9 +279,17 @@ RIGHT = {"claim_1": {"reason": "r", "passages": [1], "verdict": "supported"}}
 TWICE = f'{{"claim_1": {json.dumps(RIGHT["claim_1"])}, "claim_1": {json.dumps(RIGHT["claim_1"])}}}'
 
 
+WRONG_TEXTS = {name: json.dumps(reply) for name, reply in WRONG.items()} | {"twice": TWICE}
+
+
 @pytest.mark.costly
-@pytest.mark.parametrize("reply", [*map(json.dumps, WRONG.values()), TWICE], ids=[*WRONG, "twice"])
-@pytest.mark.parametrize("mended", [True, False])
+@pytest.mark.parametrize(
+    ("reply", "mended"),
+    [
+        *(pytest.param(reply, False, id=name) for name, reply in WRONG_TEXTS.items()),
+        pytest.param(WRONG_TEXTS["out of range"], True, id="out of range, then right"),
+    ],
+)
 def test_numbers_that_mean_nothing_are_asked_for_once_more_and_never_scored(
     judge_on, reply, mended
 ):
