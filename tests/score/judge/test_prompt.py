@@ -75,18 +75,18 @@ def test_levels_steps_and_guidelines_of_a_rubric_are_sent(own):
     assert "Example" not in system
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
-def test_few_shot_differs_from_zero_shot_by_the_examples(name):
-    rubric = load_rubric(name)
-    pairs = zip(preview(rubric), preview(rubric, few_shot=False), strict=True)
-    for (_, few), (_, zero) in pairs:
-        assert (few.user, few.schema) == (zero.user, zero.schema)
-        assert "Example 2:" in few.system
-        assert "Example" not in zero.system
-        start, _, end = few.system.partition("\n\nExample 1:\n")
-        assert zero.system.startswith(start)
-        assert end.endswith(zero.system[len(start) :].strip())
-    assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False)
+def test_few_shot_differs_from_zero_shot_by_the_examples():
+    for name in built_in_rubrics():
+        rubric = load_rubric(name)
+        pairs = zip(preview(rubric), preview(rubric, few_shot=False), strict=True)
+        for (_, few), (_, zero) in pairs:
+            assert (few.user, few.schema) == (zero.user, zero.schema), name
+            assert "Example 2:" in few.system, name
+            assert "Example" not in zero.system, name
+            start, _, end = few.system.partition("\n\nExample 1:\n")
+            assert zero.system.startswith(start), name
+            assert end.endswith(zero.system[len(start) :].strip()), name
+        assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False), name
 
 
 APPLIED = {"type", "enum", "properties", "required", "additionalProperties", "items"}
@@ -98,25 +98,27 @@ def keywords_of(schema):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", built_in_rubrics())
-def test_the_replies_of_examples_fit_the_schema(name):
+def test_the_replies_of_examples_fit_the_schema():
     """Each reply of an example is one that the schema of an own request could allow."""
-    for _, prompt in preview(load_rubric(name)):
-        jsonschema.Draft202012Validator.check_schema(prompt.schema)
-        assert keywords_of(prompt.schema) <= APPLIED, "`conform` ignores the others"
-        replies = [line for line in prompt.system.splitlines() if line.startswith('{"')]
-        read = [
-            json.loads(line) for line in replies if "..." not in line and '["claim"' not in line
-        ]
-        assert len(read) >= 2
-        for reply in read:
-            if set(reply) == set(prompt.schema["properties"]):
-                jsonschema.validate(reply, prompt.schema)
-            else:
-                numbers = [int(key.rpartition("_")[2]) for key in reply]
-                # of turns, those of one speaker alone
-                some = all(key.startswith("turn_") for key in reply)
-                assert numbers == (sorted({*numbers}) if some else [*range(1, len(reply) + 1)])
+    for name in built_in_rubrics():
+        for _, prompt in preview(load_rubric(name)):
+            jsonschema.Draft202012Validator.check_schema(prompt.schema)
+            assert keywords_of(prompt.schema) <= APPLIED, f"{name}: `conform` ignores the others"
+            replies = [line for line in prompt.system.splitlines() if line.startswith('{"')]
+            read = [
+                json.loads(line) for line in replies if "..." not in line and '["claim"' not in line
+            ]
+            assert len(read) >= 2, name
+            for reply in read:
+                if set(reply) == set(prompt.schema["properties"]):
+                    jsonschema.validate(reply, prompt.schema)
+                else:
+                    numbers = [int(key.rpartition("_")[2]) for key in reply]
+                    # of turns, those of one speaker alone
+                    some = all(key.startswith("turn_") for key in reply)
+                    assert numbers == (
+                        sorted({*numbers}) if some else [*range(1, len(reply) + 1)]
+                    ), name
 
 
 def test_reasons_come_first():

@@ -26,26 +26,26 @@ direction: higher
 """
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
-def test_built_in_rubrics_are_whole(name):
-    rubric = load_rubric(name)
-    assert rubric.name == name
-    assert len(rubric.steps) >= 4
-    scores = [rubric.score_of(example["level"]) for example in rubric.examples]
-    assert sum(score > 1 / 2 for score in scores) >= 2, "two good examples"
-    assert sum(score <= 1 / 2 for score in scores) >= 2, "two bad examples"
-    assert {0.0, 1.0} <= set(scores)
-    for example in rubric.examples:
-        assert set(rubric.needs) <= set(example), "an example has what an item must have"
-        assert example["reasoning"]
-    assert len({str(example) for example in rubric.examples}) == len(rubric.examples)
+def test_built_in_rubrics_are_whole():
+    for name in built_in_rubrics():
+        rubric = load_rubric(name)
+        assert rubric.name == name
+        assert len(rubric.steps) >= 4, name
+        scores = [rubric.score_of(example["level"]) for example in rubric.examples]
+        assert sum(score > 1 / 2 for score in scores) >= 2, f"{name}: two good examples"
+        assert sum(score <= 1 / 2 for score in scores) >= 2, f"{name}: two bad examples"
+        assert {0.0, 1.0} <= set(scores), name
+        for example in rubric.examples:
+            assert set(rubric.needs) <= set(example), f"an example of {name}"
+            assert example["reasoning"], name
+        assert len({str(example) for example in rubric.examples}) == len(rubric.examples), name
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
-def test_a_built_in_file_says_what_for_and_from_where(name):
-    said = describe_rubric(name)
-    assert all(len(part) > 20 for part in said)
-    assert said.measures.count("?") == 1, "the question that the score answers"
+def test_a_built_in_file_says_what_for_and_from_where():
+    for name in built_in_rubrics():
+        said = describe_rubric(name)
+        assert all(len(part) > 20 for part in said), name
+        assert said.measures.count("?") == 1, f"{name}: the question that the score answers"
 
 
 def test_those_of_the_design_are_there():
@@ -57,15 +57,15 @@ def test_those_of_the_design_are_there():
     assert set(named.split()) < set(built_in_rubrics())
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
-def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula(name):
-    rubric = load_rubric(name)
-    if rubric.method == "claims":
-        assert rubric.formula == (name if name != "correctness" else "claim_f1")
-        assert rubric.own_steps == ()
-    assert (rubric.verdicts == "shared") == (
-        rubric.method in ("claims", "nuggets", "intentions", "retention")
-    )
+def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula():
+    for name in built_in_rubrics():
+        rubric = load_rubric(name)
+        if rubric.method == "claims":
+            assert rubric.formula == (name if name != "correctness" else "claim_f1"), name
+            assert rubric.own_steps == (), name
+        assert (rubric.verdicts == "shared") == (
+            rubric.method in ("claims", "nuggets", "intentions", "retention")
+        ), name
 
 
 @pytest.mark.parametrize(

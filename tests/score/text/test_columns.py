@@ -71,11 +71,11 @@ def assert_common_rules(name, bounds):
     assert column.signature.name == name.partition("(")[0]
 
 
-@pytest.mark.parametrize("name", METRICS.names())
-def test_every_metric_says_what_it_equals_and_what_it_is_not_for(name):
-    declaration = parse_metric(name).declaration
-    assert len(declaration.equals) > 10
-    assert len(declaration.not_for) > 10
+def test_every_metric_says_what_it_equals_and_what_it_is_not_for():
+    for name in METRICS.names():
+        declaration = parse_metric(name).declaration
+        assert len(declaration.equals) > 10, name
+        assert len(declaration.not_for) > 10, name
 
 
 def test_columns_come_in_order_under_the_callers_names():
