@@ -26,18 +26,16 @@ PUBLIC = [
 ]
 
 
-def test_everything_is_held_against_something_or_says_why_not(repository):
-    for name, module in PUBLIC:
-        by = [reference.by for reference in module.REFERENCES if reference.name == name]
-        reason = module.WITHOUT_REFERENCE.get(name, "")
+@pytest.mark.parametrize(("name", "module"), PUBLIC, ids=[name for name, _ in PUBLIC])
+def test_everything_is_held_against_something_or_says_why_not(name, module, repository):
+    by = [reference.by for reference in module.REFERENCES if reference.name == name]
+    reason = module.WITHOUT_REFERENCE.get(name, "")
 
-        assert bool(by) != bool(reason), (
-            f"{name} has a Reference, or a reason in WITHOUT_REFERENCE of its test"
-        )
-        assert len({*by}) == len(by), f"two lines of {name} say the same"
-        if reason:
-            (tests,) = re.findall(r"tests/\S+\.py", reason)
-            assert name in (repository / tests).read_text(encoding="utf-8"), f"{name} in {tests}"
+    assert bool(by) != bool(reason), "a Reference, or a reason in WITHOUT_REFERENCE of its test"
+    assert len({*by}) == len(by), "two lines say the same"
+    if reason:
+        (tests,) = re.findall(r"tests/\S+\.py", reason)
+        assert name in (repository / tests).read_text(encoding="utf-8")
 
 
 def test_nothing_is_held_against_something_that_is_not_there():

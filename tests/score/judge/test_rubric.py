@@ -26,19 +26,19 @@ direction: higher
 """
 
 
-def test_built_in_rubrics_are_whole():
-    for name in built_in_rubrics():
-        rubric = load_rubric(name)
-        assert rubric.name == name
-        assert len(rubric.steps) >= 4, name
-        scores = [rubric.score_of(example["level"]) for example in rubric.examples]
-        assert sum(score > 1 / 2 for score in scores) >= 2, f"{name}: two good examples"
-        assert sum(score <= 1 / 2 for score in scores) >= 2, f"{name}: two bad examples"
-        assert {0.0, 1.0} <= set(scores), name
-        for example in rubric.examples:
-            assert set(rubric.needs) <= set(example), f"an example of {name}"
-            assert example["reasoning"], name
-        assert len({str(example) for example in rubric.examples}) == len(rubric.examples), name
+@pytest.mark.parametrize("name", built_in_rubrics())
+def test_built_in_rubrics_are_whole(name):
+    rubric = load_rubric(name)
+    assert rubric.name == name
+    assert len(rubric.steps) >= 4
+    scores = [rubric.score_of(example["level"]) for example in rubric.examples]
+    assert sum(score > 1 / 2 for score in scores) >= 2, "two good examples"
+    assert sum(score <= 1 / 2 for score in scores) >= 2, "two bad examples"
+    assert {0.0, 1.0} <= set(scores)
+    for example in rubric.examples:
+        assert set(rubric.needs) <= set(example), "an example has what an item must have"
+        assert example["reasoning"]
+    assert len({str(example) for example in rubric.examples}) == len(rubric.examples)
 
 
 def test_a_built_in_file_says_what_for_and_from_where():

@@ -175,15 +175,15 @@ def test_objects_of_the_caller_stay_as_they_are(case):
         assert case == before, name
 
 
-def test_declaration_is_complete():
-    for name in NAMES:
-        kernel = parsed(name).kernel
+@pytest.mark.parametrize("name", NAMES)
+def test_declaration_is_complete(name):
+    kernel = parsed(name).kernel
 
-        assert kernel.__doc__, name
-        for option in declared_options(kernel).values():
-            assert option.option.help.endswith("."), name
-            assert option.default is not REQUIRED, name
-        assert spec_of(kernel).name in MEASURES.table, name
+    assert kernel.__doc__
+    for option in declared_options(kernel).values():
+        assert option.option.help.endswith(".")
+        assert option.default is not REQUIRED
+    assert spec_of(kernel).name in MEASURES.table
 
 
 def test_no_queries_no_values():
