@@ -1,6 +1,5 @@
 """SECURITY.md names the tests that show what it promises: each of them exists."""
 
-import ast
 import re
 
 import pytest
@@ -14,9 +13,8 @@ def test_every_named_test_exists(repository):
 
     assert len(named) > 20
     for file, name in named:
-        tree = ast.parse((repository / file).read_text(encoding="utf-8"))
-        found = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
-        assert not name or name in found, f"{file}::{name}"
+        text = (repository / file).read_text(encoding="utf-8")
+        assert not name or f"\ndef {name}(" in text, f"{file}::{name}"
 
 
 def test_every_promise_names_a_test(repository):

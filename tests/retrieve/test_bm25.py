@@ -171,7 +171,7 @@ def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, varian
 
 @pytest.mark.slow
 def test_another_corpus_or_option_is_another_index(tmp_path, small_indexes):
-    corpus, cache = large(200), tmp_path / "cache"
+    corpus, cache = large(60), tmp_path / "cache"
     stop = tmp_path / "stop.txt"
     stop.write_text("word1\n")
     options = [{"stemmer": "none"}, {"k1": 1.2}, {"b": 0.5}, {"variant": "atire"}]
