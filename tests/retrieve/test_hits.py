@@ -56,9 +56,10 @@ def test_documents_of_langchain_out_of_a_function():
 
 @pytest.mark.parametrize("identifier", [7, np.int64(7), UUID(int=7)])
 def test_ids_of_databases_are_written_as_text(identifier):
-    hits = read_hits([identifier, (identifier, 1), {"id": identifier}], 5).documents
+    answer = [identifier, (identifier, 1), {"id": identifier}, {"id": identifier, "score": 1.0}]
+    hits = read_hits(answer, 5).documents
 
-    assert [hit.id for hit in hits] == [str(identifier)] * 3
+    assert [hit.id for hit in hits] == [str(identifier)] * 4
 
 
 def test_an_object_that_is_no_retriever_is_told_what_one_has():
