@@ -42,9 +42,9 @@ def launched():
         opened.close()
 
 
-def expect(part):
+def expect(part, message=None):
     """What waits until something is true of a part of a page."""
-    return sync_api.expect(part)
+    return sync_api.expect(part, message)
 
 
 def tab(browser, **options):
