@@ -112,9 +112,9 @@ def read_scored(
         return read_baseline(path, source_name)
     if qrels is None:
         raise DataError(
-            "a run file has no scores of its own",
+            "no baseline file, and a run file has no scores of its own",
             file=path,
-            allowed="--qrels with its judgements, or a baseline file",
+            allowed="a run folder, a baseline file, or a run file with --qrels",
         )
     evaluation = evaluate_run_file(path, qrels, measures)
     refuse_unjudged(evaluation, path)

@@ -222,7 +222,10 @@ def test_junit_has_a_case_for_each_condition_and_system(runs):
     [
         (["runs/new", "--format", "junit"], "--format junit needs at least one --fail-if"),
         (["no.json"], "no.json: no such file or folder"),
-        (["runs/old/latest/rankings/bm25.trec"], "a run file has no scores of its own"),
+        (
+            ["runs/old/latest/rankings/bm25.trec"],
+            "a run folder, a baseline file, or a run file with --qrels",
+        ),
         (["runs/old/latest/summary.json"], "allowed: ragbench.baseline/1"),
         (["runs/new", "-m", "ndgc@10"], "did you mean 'ndcg@10'?"),
         (["runs/new", "--fail-if", "ndcg@10"], "allowed: MEASURE drop > NUMBER"),

@@ -287,12 +287,15 @@ def test_what_changed_what_moved_and_why(tmp_path):
     [
         ([], "Missing argument 'RUN...'"),
         (["runs/odl"], "runs/odl: no run here; did you mean 'old'?"),
+        # the cache lies beside it, and is not meant
+        (["ragbench.yaml"], "ragbench.yaml: no run here; allowed: a run folder"),
         (["runs/old", "-o", "page.pdf"], "-o page.pdf: a page ends in .html or .md"),
         (["runs/old", "-o", "runs/x.md/y.md"], "runs/x.md/y.md: cannot be written"),
     ],
 )
 def test_mistakes_are_one_line(runs, arguments, said):
     (runs / "x.md").write_text("a file")
+    (runs.parent / ".ragbench").mkdir()
 
     _, err = ragbench("report", *arguments, cwd=runs.parent, code=2)
 
