@@ -449,7 +449,7 @@ ROWS = st.lists(st.tuples(SCORES, SCORES, st.booleans()), min_size=1, max_size=4
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max_drop):
     """Pass or fail means: the same, had the failed queries been scored, at either end."""
@@ -467,7 +467,7 @@ def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_a_larger_margin_never_turns_pass_into_fail(rows, max_drop):
     base, system = [a for a, _, _ in rows], [b for _, b, _ in rows]
@@ -479,7 +479,7 @@ def test_a_larger_margin_never_turns_pass_into_fail(rows, max_drop):
 
 
 @pytest.mark.costly
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1]))
 def test_turned_scores_of_which_lower_is_better_get_the_same_verdict(rows, max_drop):
     base = np.array([a for a, _, _ in rows])

@@ -105,7 +105,7 @@ def test_csv_holds_all_digits(tmp_path):
 
 @pytest.mark.costly
 @given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_factory, one, other):
     names = (f"x{one}", f"y{other}")
     text = render_latex(example(tmp_path_factory.mktemp("made"), names, 100))

@@ -31,15 +31,16 @@ def strict(judge_on):
 @pytest.mark.costly
 def test_no_attack_moves_a_judge_that_is_not_moved(strict):
     server, judge = strict
-    rows = [{**ROW, "answer": attacked(attack)} for attack in ATTACKS]
+    attacks = ATTACKS[::2]
+    rows = [{**ROW, "answer": attacked(attack)} for attack in attacks]
 
     found = judge.score_many(rows)
 
-    assert len(found) == len(ATTACKS) >= 40
-    for attack, verdicts in zip(ATTACKS, found, strict=True):
+    assert len(found) == len(attacks) >= 40
+    for attack, verdicts in zip(attacks, found, strict=True):
         scores = {name: verdict.score for name, verdict in verdicts.items()}
         assert scores == {"answer_relevancy": 0.0, "faithfulness": 0.0}, attack["name"]
-    assert server.counters.requests >= 2 * len(ATTACKS)
+    assert server.counters.requests >= 2 * len(attacks)
 
 
 @pytest.mark.costly
@@ -55,17 +56,17 @@ def test_no_attack_moves_which_passage_is_named(judge_on):
         return "supported", [int(n) for n, passage in found if passage == "It opened in 1932."]
 
     _, judge = judge_on(Script(verdict=read), rubrics=["faithfulness", "context_precision"])
-    rows = []
-    for number, attack in enumerate(ATTACKS):
+    rows, attacks = [], ATTACKS[1::2]
+    for number, attack in enumerate(attacks):
         contexts = ["It is red.", "It is long."]
         contexts.insert(number % 3, attacked(attack))
         rows.append({"question": "When?", "answer": "In 1932.", "reference": "1932."})
         rows[-1]["contexts"] = ["It opened in 1932.", *contexts]
 
-    for attack, verdicts in zip(ATTACKS, judge.score_many(rows), strict=True):
+    for attack, verdicts in zip(attacks, judge.score_many(rows), strict=True):
         scores = {name: verdict.score for name, verdict in verdicts.items()}
         assert scores == {"faithfulness": 1.0, "context_precision": 1 / 4}, attack["name"]
-    assert len(sent) == len(ATTACKS)
+    assert len(sent) == len(attacks)
     assert {tuple(numbers) for numbers in sent.values()} == {(1, 2, 3, 4)}
 
 

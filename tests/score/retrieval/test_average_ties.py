@@ -137,7 +137,7 @@ def test_changes_nothing_without_ties(case):
 
 
 @pytest.mark.costly
-@settings(max_examples=15, deadline=None)  # many rankings an example
+@settings(max_examples=8, deadline=None)  # many rankings an example
 @given(qrels_and_run(), st.sampled_from([9, 10]))
 def test_several_queries_do_not_mix(case, trec_eval):
     qrels, run = case

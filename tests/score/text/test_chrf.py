@@ -41,7 +41,7 @@ def test_equals_sacrebleu(prediction, references, options):
     st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), max_size=6),
     OPTIONS,
 )
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_many_rows_equal_sacrebleu(rows, options):
     written = ",".join(f"{name}={str(value).lower()}" for name, value in options.items())
     names = [f"chrf({written})", f"chrf++({written})"]
