@@ -84,3 +84,8 @@ def test_a_pair_with_two_grades_is_refused():
         rb.Qrels.from_frame(
             pandas_frame([("q1", "d1", 1), ("q1", "d1", 2)], ["qid", "docno", "label"])
         )
+
+
+def test_a_grade_that_is_missing_is_refused_as_such():
+    with pytest.raises(rb.DataError, match=r"document 'd1': grades are not integers, found nan"):
+        rb.Qrels.from_frame(pandas_frame([("q1", "d1", float("nan"))], ["qid", "docno", "label"]))

@@ -167,11 +167,11 @@ def _signed(value: float | None, interval: Sequence[float | None] | None = None)
 def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     base: Source,
     *runs: Source,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     qrels: Qrels | str | Path | None = None,
     intersect: Annotated[bool, Option("Compare the common queries alone.")] = False,
     unpaired: Annotated[bool, Option("Compare runs over different queries.")] = False,
-    fail_if: Sequence[str] = (),
+    fail_if: str | Sequence[str] = (),
     moved: Annotated[int, Option("How many of the queries that moved most to list.", ge=0)] = MOVED,
     family: Families = "measure",
     cluster: str | None = None,
@@ -188,7 +188,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         base: A run folder or the folder of an experiment, a baseline file, a TREC run file (with
             `qrels`), an experiment, or a result of `evaluate_run` or `evaluate_texts`.
         *runs: Sources of the same kinds, one or several.
-        measures: Names of scores; None takes all that are common.
+        measures: Names of scores, or one name; None takes all that are common.
         qrels: Judgements for TREC run files.
         intersect: If the query sets differ, compare the common queries and count the others.
             Queries whose text, judgements or gold answers differ are left out too and listed; if
@@ -196,8 +196,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         unpaired: Compare runs over different questions, such as two weeks, as independent samples:
             the difference of two means with its interval. Another mix of questions may explain a
             difference. It excludes `intersect`, `fail_if` and `cluster`; no queries are moved.
-        fail_if: Conditions: `ndcg@10 drop > 0.01`. They are decided on the common, unchanged
-            queries, as with `intersect`, and undecided if under 80 % of the base's are.
+        fail_if: Conditions, or one: `ndcg@10 drop > 0.01`. They are decided on the common,
+            unchanged queries, as with `intersect`, and undecided if under 80 % of the base's are.
         moved: Number of queries to list for each comparison: those with the largest changes on the
             first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
@@ -233,6 +233,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     method = Method(
         confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster
     )
+    measures = [measures] if isinstance(measures, str) else measures
+    fail_if = [fail_if] if isinstance(fail_if, str) else fail_if
     conditions = [FailIf.parse(text) for text in fail_if]
     scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
     sources = read_all([base, *runs], qrels, scores)

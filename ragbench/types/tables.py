@@ -82,8 +82,10 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     grades: dict[str, dict[str, Any]] = {}
     for query, document, grade in _rows(frame, GRADE, "qrels"):
         judged = grades.setdefault(query, {})
-        if judged.setdefault(document, grade) != grade:
-            problem = f"document '{document}' is judged {judged[document]} and {grade}"
+        first = judged.setdefault(document, grade)
+        # NaN differs from itself, and is refused as a grade
+        if first is not grade and first != grade:
+            problem = f"document '{document}' is judged {first} and {grade}"
             raise DataError(problem, record=f"query '{query}'", allowed="one grade for each pair")
     return grades
 

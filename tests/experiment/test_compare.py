@@ -276,3 +276,15 @@ def test_a_system_that_failed_on_everything_has_no_verdict(config, capsys):
     latex = render_latex(found.record)
     assert "identical" not in latex
     assert "& - " in latex
+
+
+def test_one_measure_and_one_condition_may_be_texts():
+    qrels = {f"q{n}": {"d": 1} for n in range(30)}
+    base = evaluate_run({q: {"x": 2.0, "d": 1.0} for q in qrels}, qrels, ["mrr", "map"])
+    run = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr", "map"])
+
+    compared = compare(base, run, measures="mrr", fail_if="map drop > 0.1")
+
+    expected = compare(base, run, measures=["mrr"], fail_if=["map drop > 0.1"])
+    assert compared.to_dict() == expected.to_dict()
+    assert [gate["verdict"] for gate in compared.gates] == ["pass"]
