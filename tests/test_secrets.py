@@ -114,7 +114,7 @@ def test_a_name_tells_behind_any_words():
 
 @pytest.mark.parametrize("unit", ["a", "eyJ", "a-", "a1", "a ", "a=b ", "a: ", "x@", "?a=b&", " "])
 def test_long_texts_are_looked_through_in_one_go(unit):
-    """50,000 letters: a search that goes on from each one to the end takes minutes."""
-    text = unit * (50_000 // len(unit)) + " password=7b2d6f0c19aa4e"
+    """20,000 letters: a search that goes on from each one to the end takes minutes."""
+    text = unit * (20_000 // len(unit)) + " password=7b2d6f0c19aa4e"
 
     assert mask_secrets(text) == text.replace("7b2d6f0c19aa4e", "***")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 FULL = "RAGBENCH_TEST_KILLS" in os.environ
 """True in `make torture`: all damages, and `reproduce` after each of them."""
 COMMANDS = (
-    ["show", "RUN", "q01"], ["explain", "RUN"], ["report", "RUN"], ["runs", "RUN"],
+    ["show", "RUN", "q04"], ["explain", "RUN"], ["report", "RUN"], ["runs", "RUN"],
     ["compare", "RUN", "WHOLE"], ["calibrate", "RUN", "--draw", "2"], ["reproduce", "RUN"],
 )  # fmt: skip
 FILES = (

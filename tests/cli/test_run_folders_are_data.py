@@ -50,7 +50,7 @@ LINES = {
     "baseline": ["RUN -o ../main.json"],
     "explain": ["RUN"],
     "fix": ["RUN"],
-    "show": ["RUN q01"],
+    "show": ["RUN q04"],
     "runs": ["."],
     "report": ["RUN"],
     "calibrate": [

@@ -25,7 +25,7 @@ def test_others_are_answered_while_some_hang(serve, monkeypatch):
         return Answer("yes", delay_s=2.0 if number in (20, 21) else 0.04)
 
     server, engine = serve(script, engine={"limits": Limits(concurrency=4)})
-    replies = ask_many(engine, [asking(str(n)) for n in range(50)])
+    replies = ask_many(engine, [asking(str(n)) for n in range(100)])
 
     assert {reply.text for reply in replies} == {"yes"}
     assert server.counters.peak_in_flight > 4
