@@ -4,6 +4,7 @@
     |-- ConfigError                  a YAML file; all its problems at once, with positions
     |-- DataError                    a data file or object, with file, line and record
     |   |-- FolderLocked             another run is at work in the folder; exit code 5
+    |   |-- UnknownIds               a retriever whose hits are in no judgement and no corpus
     |   `-- DiskFull                 no space left for a file; exit code 6
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed

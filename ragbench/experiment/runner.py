@@ -24,6 +24,7 @@ from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.components import build_executor, connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
+from ragbench.experiment.records import Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.stages.base import Workspace
@@ -133,12 +134,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             replies=replies,
             executor=executor,
         )
-        try:
-            results = run_stages(workspace)
-        except UnknownIds:
-            # resumed, it would have the same hits again, whatever the user changed in their code
-            run_state.finished = True
-            raise
+        results = _run_stages(workspace, run_state)
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -146,6 +142,16 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _run_stages(workspace: Workspace, run_state: RunState) -> Results:
+    """Return the results of all stages; a run whose hits have unknown ids counts as finished."""
+    try:
+        return run_stages(workspace)
+    except UnknownIds:
+        # resumed, it would have the same hits again, whatever the user changed in their code
+        run_state.finished = True
+        raise
 
 
 def _executor_of(plan: Plan) -> Executor | None:
