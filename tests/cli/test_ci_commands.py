@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -132,7 +131,7 @@ def test_no_command_prints_one(folder):
 
 
 @pytest.mark.costly
-def test_data_for_programs_keep_their_texts(folder):
+def test_data_for_programs_keep_their_texts(folder, warm):
     """JSON has escapes; CSV is changed on its way through a pipe only, not into a file."""
     environment = {"GITHUB_ACTIONS": "true"}
     piped, plain = (
@@ -144,7 +143,7 @@ def test_data_for_programs_keep_their_texts(folder):
 
     score = ["score", "a.qrels", "a.trec", "--format", "csv", "-q"]
     with (folder / "out.csv").open("wb") as file:
-        command = [sys.executable, "-m", "ragbench", *score]
+        command = [warm.folder / "ragbench", *score]
         subprocess.run(command, cwd=folder, env={**os.environ, **environment}, stdout=file)
     exact = (folder / "out.csv").read_text()
     assert "::q,##[d" in exact

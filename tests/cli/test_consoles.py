@@ -125,10 +125,10 @@ def test_echo_shows_what_a_terminal_would_obey(monkeypatch):
 
 
 @pytest.mark.slow
-def test_headings_are_bold_on_a_terminal():
+def test_headings_are_bold_on_a_terminal(warm):
     host, client = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "ragbench", "list", "retrievers"],
+        [warm.folder / "ragbench", "list", "retrievers"],
         stdout=client, stderr=client, stdin=client, env={**os.environ, "TERM": "xterm"},
     ):  # fmt: skip
         os.close(client)

@@ -66,9 +66,11 @@ def test_an_end_of_the_fuzzer_is_a_finding():
     assert both == figures.Fuzzed("stage", "coverage", 10, 2, 6.0)
 
 
-def test_an_input_at_which_the_fuzzer_ended_is_tried_alone(tmp_path, monkeypatch):
+def test_an_input_at_which_the_fuzzer_ended_is_tried_alone(tmp_path, monkeypatch, warm):
     """Kept when the fuzzer's own memory was used up, it is a finding if it fails by itself."""
     monkeypatch.chdir(Path(__file__).parents[2])
+    warm.write_python(tmp_path / "python")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     broken = tmp_path / "a_folder"
     broken.mkdir()
     good = CORPUS / "run" / "small.trec"
