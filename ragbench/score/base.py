@@ -17,6 +17,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Function that is called with the number of items completed since the last call.
 Advance = Callable[[int], None]
 
+# Values may leave the range of a measure or metric by a rounding error.
+ROUNDING = 1e-6
+
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
@@ -24,6 +27,18 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 # Function that returns our spelling of an option's name and value.
 Respell = Callable[[str, str], "tuple[str, str]"]
+
+
+def check_range(owner: str, ends: Any) -> None:
+    """Check the range that a measure or metric declares; `owner` is its name.
+
+    Raises:
+        OptionError: It is no pair of numbers, or the first is not below the second.
+    """
+    is_pair = isinstance(ends, (tuple, list)) and len(ends) == 2
+    is_pair = is_pair and all(isinstance(end, (int, float)) for end in ends)
+    if not is_pair or not ends[0] < ends[1]:
+        raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
 
 
 def split_options(text: str) -> list[str]:

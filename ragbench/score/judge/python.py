@@ -121,7 +121,7 @@ def missing_members(judge: object) -> str | None:
 def read_verdict(value: object) -> Verdict:
     """Return the verdict of a function's result: a score, (score, reason), or a `Verdict`.
 
-    NumPy numbers count too, NaN does not. A `Verdict` is returned as it is, its score unchecked.
+    NumPy numbers count too, NaN does not. A `Verdict` is returned as it is.
 
     Example:
         >>> read_verdict((0.5, "half of it")), read_verdict(True)
@@ -129,17 +129,23 @@ def read_verdict(value: object) -> Verdict:
 
     Raises:
         AdapterError: The result has another form, a score outside 0..1, or is a `Verdict` with
-            status `scored` and no score.
+            such a score, or with status `scored` and no score.
     """
-    if isinstance(value, Verdict) and (value.score is not None or value.status != "scored"):
-        return value
+    if isinstance(value, Verdict):
+        if _is_score(value.score) or (value.score is None and value.status != "scored"):
+            return value
+        problem = f"found a Verdict with score {registry.shown(value.score)}"
+        raise AdapterError(f"{problem}, allowed: {_RETURNS}")
     score: Any  # told apart by the next lines
     score, reason = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
-    # NumPy numbers too: a function may average with NumPy
-    is_score = isinstance(score, (int, float, np.number, np.bool_)) and 0 <= score <= 1
-    if not is_score or not isinstance(reason, str):
+    if not _is_score(score) or not isinstance(reason, str):
         raise AdapterError(f"found {registry.shown(value)}, allowed: {_RETURNS}")
     return Verdict(float(score), reasoning=reason)
+
+
+def _is_score(value: Any) -> bool:
+    # NumPy numbers too: a function may average with NumPy
+    return isinstance(value, (int, float, np.number, np.bool_)) and bool(0 <= value <= 1)
 
 
 def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
+from ragbench.score.base import check_range
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
@@ -350,10 +351,12 @@ def measure(
     before it runs, and raises OptionError for a wrong one, or for averaged ties without
     `averages_ties`. `name` is the canonical name, `range` is the smallest and the largest possible
     value of one query; `declared` are further fields of `MeasureSpec`. OptionError at once for a
-    group that is none of `Group`, TypeError for a field that `MeasureSpec` lacks.
+    group that is none of `Group` and for a wrong range, TypeError for a field that `MeasureSpec`
+    lacks.
     """
     if group not in get_args(Group):
         raise OptionError(name, "group", group, ", ".join(get_args(Group)))
+    check_range(name, range)
     spec = MeasureSpec(name, *range, group, **declared)
 
     def decorate(kernel: Callable[P, R]) -> Callable[P, R]:

@@ -14,6 +14,7 @@ import numpy as np
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.records.score import RunCounts
 from ragbench.registry import Option, OptionSet, check_values, declared_options, shown
+from ragbench.score.base import ROUNDING
 from ragbench.score.retrieval import base
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -30,9 +31,6 @@ SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
 )
-
-# Values may leave the range of a measure by a rounding error.
-_ROUNDING = 1e-6
 
 Missing = Literal["zero", "skip"]
 NoRelevant = Literal["skip", "zero"]
@@ -421,7 +419,7 @@ def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, 
             value = f"an array of {result.dtype} with shape {result.shape}"
         allowed = f"one number per query, shape ({n_queries},), NaN for no value"
         raise AdapterError(f"{owner}: found {value}, allowed: {allowed}")
-    outside = (values < spec.low - _ROUNDING) | (values > spec.high + _ROUNDING) | np.isinf(values)
+    outside = (values < spec.low - ROUNDING) | (values > spec.high + ROUNDING) | np.isinf(values)
     if outside.any():
         allowed = f"finite numbers from {spec.low:g} to {spec.high:g}, the range that it declares"
         raise AdapterError(f"{owner}: found {values[outside][0]:g}, allowed: {allowed}")

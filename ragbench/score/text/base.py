@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_ch
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
-from ragbench.score.base import write_options
+from ragbench.score.base import check_range, write_options
 from ragbench.types import Aggregate
 from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
@@ -371,11 +371,14 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
     call the undecorated function, since the names of metrics were checked when they were parsed.
     `names` are the metrics that the function computes, `declared` further fields of `Declaration`.
-    TypeError for a field that `Declaration` lacks.
+    The decorator raises OptionError for a wrong range, TypeError for a field that `Declaration`
+    lacks.
     """
 
     def declare(function: Function) -> Function:
         owner = names[0] if len(names) == 1 else function.__name__
+        if "range" in declared and not callable(declared["range"]):
+            check_range(owner, declared["range"])
         guarded = _with_texts_checked(owner, checked(owner, function))
         # in __dict__, since functions have no typed attributes
         guarded.__dict__["declaration"] = Declaration(names, function, **declared)

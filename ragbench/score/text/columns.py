@@ -9,8 +9,9 @@ from typing import cast
 
 import numpy as np
 
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
+from ragbench.score.base import ROUNDING
 from ragbench.score.text import base
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
@@ -259,22 +260,34 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     """Return a function of a prediction and its references: one value per metric, in their order.
 
     The metrics are parts of one declaration, so its function is called once a row. The returned
-    function raises `AdapterError` if a value is not an int or a float, or is a bool; NaN passes.
-    Errors of the metric itself pass through it.
+    function raises `AdapterError` if a value is not an int or a float, is a bool, or is infinite or
+    outside the range of its metric; NaN passes. Exceptions of a user's function become one too.
 
     Args:
         metrics: Metrics with one declaration and equal options; at least one.
         options: Keyword arguments of each call.
     """
     function = metrics[0].declaration.function
+    is_built_in = str(getattr(function, "__module__", "")).startswith("ragbench.")
+    ranges = [metric.range for metric in metrics]
 
     def read(prediction: str, references: Sequence[str]) -> list[float]:
-        result = function(prediction, references, **options)
-        values = [getattr(result, m.part) if m.part else result for m in metrics]
-        for metric, value in zip(metrics, values, strict=True):
+        try:
+            result = function(prediction, references, **options)
+            values = [getattr(result, m.part) if m.part else result for m in metrics]
+        except Exception as error:  # code of the user's may raise anything
+            if is_built_in or isinstance(error, RagbenchError):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            raise AdapterError(f"metric '{metrics[0].name}': {reason}") from error
+        for metric, value, (low, high) in zip(metrics, values, ranges, strict=True):
+            allowed = ""
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                wrong = f"metric '{metric.name}': found {value!r}"
-                raise AdapterError(f"{wrong}, allowed: a number")
+                allowed = "a number"
+            elif value < low - ROUNDING or value > high + ROUNDING or math.isinf(value):
+                allowed = f"finite numbers from {low:g} to {high:g}, the range that it declares"
+            if allowed:
+                raise AdapterError(f"metric '{metric.name}': found {value!r}, allowed: {allowed}")
         return values
 
     return read

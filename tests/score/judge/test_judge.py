@@ -143,6 +143,17 @@ def test_an_input_that_is_no_text_is_refused(name, value):
         judge.score_many([row])
 
 
+@pytest.mark.parametrize("score", ["x", 5, -0.5, float("nan"), None])
+def test_a_verdict_of_a_function_has_a_score_from_0_to_1(score):
+    def made(answer):
+        return Verdict(score)
+
+    verdict = Judge(type=made).score(answer="In 1932.").popitem()[1]
+
+    assert (verdict.score, verdict.status) == (None, "failed")
+    assert f"found a Verdict with score {score!r}, allowed: a number from 0" in verdict.reasoning
+
+
 def test_documents_of_langchain_are_passages():
     documents = pytest.importorskip("langchain_core.documents")
     passages = [documents.Document("It opened"), {"text": "in"}, Document("d1", "1932.")]

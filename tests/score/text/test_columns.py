@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.score.retrieval.base import measure
 from ragbench.score.text import GROUPS, METRICS
 from ragbench.score.text.base import metric
 from ragbench.score.text.columns import TextScorer
@@ -26,6 +27,18 @@ def length(prediction, references):
 def broken(prediction, references):
     """Return something else than a number."""
     return None
+
+
+@metric("short", needs_reference=False)
+def short(prediction, references):
+    """Return one over the length: an error for an empty text."""
+    return 1 / len(prediction)
+
+
+@metric("outside", needs_reference=False, range=(0, 1))
+def outside(prediction, references):
+    """Return a value outside the range that it declares."""
+    return float(prediction)
 
 
 LENGTH = f"python:{__name__}:length"
@@ -232,6 +245,31 @@ def test_a_metric_of_the_users():
         score_texts(["a"], [["a"]], ["python:math:sqrt"])
     with pytest.raises(OptionError, match=r"found float, allowed: a function of \(prediction\)"):
         parse_metric("python:math:pi")
+
+
+def test_an_exception_of_a_declared_metric_names_the_metric():
+    message = r"metric 'python:.*:short': ZeroDivisionError: division by zero"
+    with pytest.raises(AdapterError, match=message):
+        score_texts(["a", ""], [[], []], [f"python:{__name__}:short"])
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "inf"])
+def test_a_declared_metric_stays_in_its_range(value):
+    name = f"python:{__name__}:outside"
+    message = rf"metric '{name}': found {value}, allowed: finite numbers from 0 to 1"
+    with pytest.raises(AdapterError, match=message):
+        score_texts([value], [[]], [name])
+    (column,) = score_texts(["1.0000000001", "nan"], [[], []], [name])
+    assert column.causes.tolist()[0] == Cause.SCORED
+
+
+@pytest.mark.parametrize("ends", [1, None, (1, 0), (0, 0), (0,), (0, "1"), "ab"])
+def test_a_range_is_two_numbers(ends):
+    for declare in (metric("mine", range=ends), lambda function: measure("mine", range=ends)):
+        with pytest.raises(
+            OptionError, match=r"mine: range: found .*\(low, high\) with low < high"
+        ):
+            declare(length)
 
 
 def test_notes_count_the_texts_that_rouge_cannot_see():
