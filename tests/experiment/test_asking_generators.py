@@ -35,32 +35,22 @@ def asking(config, server, **options):
 
 
 def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
+    """A replay needs them; another option asks again."""
+    replay = Choices(judge_replay=True)
+    with pytest.raises(DataError, match="no such store of replies"):
+        run_experiment(asking(config, server), choices=replay)
     first = run_experiment(asking(config, server), choices=Choices(judge=False))
     sent = server.counters.requests
     (tmp_path / "cache" / "cache.sqlite").unlink()
     second = run_experiment(asking(config, server), choices=Choices(judge=False))
-
     assert server.counters.requests == sent > 0
     assert contents(first) == contents(second)
 
-
-def test_another_option_asks_again(config, server):
-    run_experiment(asking(config, server), choices=Choices(judge=False))
-    sent = server.counters.requests
-    run_experiment(asking(config, server, temperature=1.0), choices=Choices(judge=False))
-
-    assert server.counters.requests == 2 * sent
-
-
-def test_a_replay_sends_nothing_and_misses_what_was_never_asked(config, server):
-    replay = Choices(judge_replay=True)
-    with pytest.raises(DataError, match="no such store of replies"):
-        run_experiment(asking(config, server), choices=replay)
-    run_experiment(asking(config, server), choices=Choices(judge=False))
-    sent = server.counters.requests
     run_experiment(asking(config, server), choices=replay)
-
     assert server.counters.requests == sent
+
+    run_experiment(asking(config, server, temperature=1.0), choices=Choices(judge=False))
+    assert server.counters.requests == 2 * sent
 
 
 def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):

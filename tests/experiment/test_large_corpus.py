@@ -54,7 +54,7 @@ def config(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_run_is_that_of_an_index_in_memory(config, monkeypatch):
+def test_the_run_is_that_of_an_index_in_memory_and_nothing_is_indexed_twice(config, monkeypatch):
     first = run_experiment(config)
     again = run_experiment(config)
     with monkeypatch.context() as patch:
@@ -66,11 +66,6 @@ def test_the_run_is_that_of_an_index_in_memory(config, monkeypatch):
 
     assert contents(first) == contents(plain) == contents(again)
     assert work(again) == {}
-
-
-@pytest.mark.costly
-def test_nothing_is_indexed_twice(config, monkeypatch):
-    run_experiment(config)
     monkeypatch.setattr(BM25, "_build", lambda *_: pytest.fail("indexed again"))
 
     # deeper lists are new: every retriever is asked again
