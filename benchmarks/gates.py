@@ -81,7 +81,8 @@ class Row(NamedTuple):
 
 
 def _at_most(share: float, replicates: int) -> float:
-    return share + 2 * math.sqrt(share * (1 - share) / replicates)
+    # three standard errors: of hundreds of cells, some are two above by chance
+    return share + 3 * math.sqrt(share * (1 - share) / replicates)
 
 
 def rows(replicates: int, sizes: Sequence[int]) -> Iterator[Row]:

@@ -31,6 +31,7 @@ from ragbench.retrieve.chunks import with_chunks
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import load_rubrics
+from ragbench.score.judge.python import as_judge
 from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.score.text.columns import TextScorer
 from ragbench.text.chunk import Chunking
@@ -109,7 +110,7 @@ def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, 
 
 
 def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
-    judge = JUDGES.load(type_name)(**options)
+    judge = as_judge(JUDGES.load(type_name)(**options))
     names = ["faithfulness"] if type_name == "nli" else ["faithfulness", "correctness"]
     rubrics = load_rubrics(names, type_name, judge)
 
