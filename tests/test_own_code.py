@@ -13,6 +13,7 @@ import ragbench as rb
 from ragbench.config.load import load_config
 from ragbench.types import Verdict
 from tests.commands import run_command
+from tests.warm import PROGRAM
 
 MODULE = """
 from typing import Annotated
@@ -381,3 +382,52 @@ def test_a_module_of_one_test_is_not_that_of_the_next(value, tmp_path):
 
     assert value == mine_of_each.VALUE
     assert not [path for path in sys.path[1:] if "is_not_that_of_the_next" in path]
+
+
+@pytest.mark.slow
+def test_values_of_corrected_code_are_computed_again(tmp_path, example_data, warm):
+    """Values were those of the first code for ever, under the signature of the new one."""
+    code = """\
+def value():
+    return {value}
+
+class Judge:
+    label, model, options, served = "mine", "mine-1", {{}}, None
+
+    def judge(self, item, rubric):
+        return value()
+
+def metric(prediction):
+    return value()
+
+def measure(retrieved, judged):
+    return value()
+
+def verdict(answer):
+    return value()
+"""
+    names = [f"python:corrected:{name}" for name in ("measure", "metric", "verdict", "Judge")]
+    config = {
+        "name": "own",
+        "dataset": {"type": "beir", "path": str(example_data)},
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "generators": {"first": {"type": "extractive"}},
+        "metrics": {
+            "retrieval": {"measures": names[:1]},
+            "generation": names[1:2],
+            "judge": {
+                "one": {"type": names[2]},
+                "two": {"type": names[3], "rubrics": ["fluency"]},
+            },
+        },
+    }
+    (tmp_path / "own.yaml").write_text(json.dumps(config))
+    means = []
+    for value in (0.25, 0.5, 0.5):
+        (tmp_path / "corrected.py").write_text(code.format(value=value))
+        # a process each: this one would keep the functions of the first
+        assert warm.run(PROGRAM, "run", "own.yaml", "--quiet", cwd=tmp_path)[0] == 0
+        systems = rb.load_experiment(tmp_path / "runs" / "own").record.systems
+        means.append({score.mean for system in systems for score in system.scores.values()})
+
+    assert means == [{0.25}, {0.5}, {0.5}]

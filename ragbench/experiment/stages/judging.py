@@ -398,6 +398,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             dict(signature),
             priced,
             stored_items.code_of(code),
+            *filter(None, [stored_items.own_code(judge.type)]),
         ],
         stored_items.KEY_DIGITS,
     )

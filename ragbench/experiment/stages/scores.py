@@ -82,12 +82,15 @@ class ScoreRanking(StoredStage):
     def slots(self) -> list[Slot | None]:
         """Return a slot for each measure, in order; a ValueError without a ranking."""
         items = self.items_of(self._ranking.name, self._key_parts())
-        return [Slot(items, name, row) for row, name in enumerate(self.plan.measures)]
+        return [
+            Slot(items, name + stored_items.own_code(name), row)
+            for row, name in enumerate(self.plan.measures)
+        ]
 
     def _key_parts(self) -> list[str]:
         """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus.
 
-        The measures are the keys of the items.
+        The measures are the keys of the items, those of the user with a hash of their code.
         """
         ranking, judgements = self._ranking, self._judgements
         rules = self.plan.config.metrics.retrieval
@@ -485,4 +488,5 @@ def _metric_key(metric: Metric) -> str:
     declared_facts = metric.declaration.facts
     facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
     definition = (metric.canonical, metric.declaration.version, dict(facts))
-    return fingerprint_json([*definition, stored_items.versions_of(_LIBRARIES)])
+    code = filter(None, [stored_items.own_code(metric.base)])
+    return fingerprint_json([*definition, stored_items.versions_of(_LIBRARIES), *code])

@@ -14,6 +14,7 @@ import functools
 import inspect
 import json
 import math
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
@@ -172,6 +173,19 @@ def code_of(cls: Any) -> str:
         source = inspect.getsourcefile(base)
         pieces.append(Path(source).read_bytes() if source else base.__module__)
     return fingerprint([*pieces, *versions_of(tuple(getattr(cls, "packages", ())))])
+
+
+def own_code(name: str) -> str:
+    """Return a hash of the file of the module in `python:module:name`; '' for any other name.
+
+    Results of a measure, metric or judge of the user are stored under it, so that they are computed
+    again after a correction. Modules that this one imports are not read.
+    """
+    if not name.startswith(PYTHON):
+        return ""
+    module = sys.modules.get(name.removeprefix(PYTHON).partition(":")[0])
+    file = getattr(module, "__file__", None)
+    return file_digest(Path(file)).hex() if file else ""
 
 
 @functools.lru_cache(maxsize=256)
