@@ -107,15 +107,23 @@ def as_judge(judge: object) -> RubricJudge:
 def missing_members(judge: object) -> str | None:
     """Return a message on the required members that an object lacks; None if it has all.
 
-    They are `judge`, `label`, `model` and `options`. The message is the end of a sentence: `has no
-    label, allowed: ...`. None too for a subclass of `RubricJudge`.
+    They are `judge`, `label`, `model` and `options`; the last three have to be of their type. The
+    message is the end of a sentence: `has no label, allowed: ...`. None too for a subclass of
+    `RubricJudge`.
     """
     if isinstance(judge, RubricJudge):
         return None
     names = [name for name in _REQUIRED if not hasattr(judge, name)]
-    if not names:
-        return None
-    return f"has no {', '.join(names)}, allowed: an object with {', '.join(_REQUIRED)}"
+    if names:
+        return f"has no {', '.join(names)}, allowed: an object with {', '.join(_REQUIRED)}"
+    for name, kind, allowed in (
+        ("label", str, "text"),
+        ("model", str, "text"),
+        ("options", Mapping, "a mapping"),
+    ):
+        if not isinstance(value := getattr(judge, name), kind):
+            return f"has the {name} {registry.shown(value)}, allowed: {allowed}"
+    return None
 
 
 def read_verdict(value: object) -> Verdict:

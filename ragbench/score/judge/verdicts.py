@@ -24,7 +24,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
 from ragbench.score.judge.items import judge_with_evidence
-from ragbench.score.judge.python import as_judge
+from ragbench.score.judge.python import as_judge, read_verdict
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types import ScoreColumn
 from ragbench.types.records import Usage, add_usage
@@ -73,10 +73,11 @@ async def ajudge_all(
 def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdict:
     """Return the verdict of a judge on one item; `failed` if the judge raises an exception.
 
-    A part that the item lacks makes it `not_applicable`. A RagbenchError becomes `failed` as well.
+    A part that the item lacks makes it `not_applicable`. A RagbenchError becomes `failed` as well,
+    and so does a result that is no verdict, as that of an object of the user may be.
     """
     try:
-        return judge_with_evidence(item, rubric, judge.judge)
+        return judge_with_evidence(item, rubric, lambda *args: read_verdict(judge.judge(*args)))
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
         return failed_verdict(error)
 

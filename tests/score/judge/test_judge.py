@@ -13,7 +13,7 @@ from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
-from ragbench.score.judge.python import as_judge
+from ragbench.score.judge.python import as_judge, missing_members
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.judge.verdicts import apply_rubric
 from ragbench.types import Cause, Document, Verdict
@@ -152,6 +152,42 @@ def test_a_verdict_of_a_function_has_a_score_from_0_to_1(score):
 
     assert (verdict.score, verdict.status) == (None, "failed")
     assert f"found a Verdict with score {score!r}, allowed: a number from 0" in verdict.reasoning
+
+
+class Plain:
+    """A judge of the user without the protocol, which returns what it was made with."""
+
+    label, model, options, served = "plain", "plain-1", {}, None
+
+    def __init__(self, value=1.0):
+        self.value = value
+
+    def judge(self, item, rubric):
+        return self.value
+
+
+@pytest.mark.parametrize("value", ["x", None, 5, Verdict(7.0), {"score": 1}])
+def test_what_a_class_returns_is_read_as_of_a_function(value):
+    verdict = Judge(type=Plain(value), rubrics=["fluency"]).score(answer="So.")["fluency"]
+
+    assert (verdict.status, verdict.cause) == ("failed", "error")
+    assert "allowed: a number from 0 to 1" in verdict.reasoning
+    assert Judge(type=Plain(0.5), rubrics=["fluency"]).score(answer="So.")["fluency"].score == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("label", 5, "has the label 5, allowed: text"),
+        ("model", None, "has the model None, allowed: text"),
+        ("options", None, "has the options None, allowed: a mapping"),
+    ],
+)
+def test_members_of_a_class_have_their_types(name, value, message):
+    judge = Plain()
+    assert missing_members(judge) is None
+    setattr(judge, name, value)
+    assert missing_members(judge) == message
 
 
 def test_documents_of_langchain_are_passages():
