@@ -15,6 +15,7 @@ from ragbench.score.judge.methods.templates import Fence, harmless
 from ragbench.score.judge.rubric import load_rubric
 
 ATTACKS = yaml.safe_load(Path(__file__).with_name("injections.yaml").read_text(encoding="utf-8"))
+QUOTING = [attack for attack in ATTACKS if "{token" in attack["text"]]
 HARMLESS = "It was opened in 1932."
 ITEM = {
     "question": "When was it opened?",
@@ -125,7 +126,7 @@ def test_what_a_judge_reads_is_the_text_itself():
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("attack", ATTACKS[::4], ids=lambda attack: attack["name"])
+@pytest.mark.parametrize("attack", QUOTING, ids=lambda attack: attack["name"])
 def test_an_attacker_who_adapts_is_never_done(attack):
     """Each text that quotes the word of the last prompt has another word."""
     text = HARMLESS
