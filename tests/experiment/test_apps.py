@@ -16,6 +16,13 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 ASKED = []
 
 
+@pytest.fixture
+def config(config):
+    """The config with one retriever: what is tested needs no second one."""
+    del config["retrievers"]["exact"]
+    return config
+
+
 def perfect(question):
     """Finds the right moon, and names it."""
     ASKED.append(question)

@@ -15,6 +15,13 @@ from ragbench.registry import Option
 from ragbench.score.text.base import metric
 
 
+@pytest.fixture
+def config(config):
+    """The config with one retriever: what is tested needs no second one."""
+    del config["retrievers"]["exact"]
+    return config
+
+
 def check_words(options):
     if options["words"] == "nowhere":
         raise OptionError("polite", "words", "nowhere", "a file of words")

@@ -17,6 +17,13 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 FIRST, *OTHERS = QUERIES
 
 
+@pytest.fixture
+def config(config):
+    """The config with one retriever: what is tested needs no second one."""
+    del config["retrievers"]["exact"]
+    return config
+
+
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGBENCH_CACHE"):

@@ -6,6 +6,13 @@ import ragbench as rb
 from tests.experiment.moons import ANSWERS, QUERIES, write_jsonl
 
 
+@pytest.fixture
+def config(config):
+    """The config with one retriever: what is tested needs no second one."""
+    del config["retrievers"]["exact"]
+    return config
+
+
 def scores_of(experiment, system):
     return next(s["scores"] for s in experiment.summary["systems"] if s["name"] == system)
 

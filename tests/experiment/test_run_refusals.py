@@ -11,6 +11,13 @@ from tests.experiment.moons import write_jsonl
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 
+@pytest.fixture
+def config(config):
+    """The config with one retriever: what is tested needs no second one."""
+    del config["retrievers"]["exact"]
+    return config
+
+
 def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
     def flaky(question, top_k):
         if "ocean" in question:
