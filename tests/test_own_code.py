@@ -11,6 +11,8 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.load import load_config
+from ragbench.experiment.stages.stored_items import component_key
+from ragbench.registry import load_object, looking_in
 from ragbench.types import Verdict
 from tests.commands import run_command
 from tests.warm import PROGRAM
@@ -431,3 +433,25 @@ def verdict(answer):
         means.append({score.mean for system in systems for score in system.scores.values()})
 
     assert means == [{0.25}, {0.5}, {0.5}]
+
+
+@pytest.mark.parametrize(
+    "entry", [{"type": "python:resumed:search"}, {"type": "langchain", "factory": "resumed:search"}]
+)
+def test_a_run_is_not_resumed_with_the_hits_of_the_code_before_a_correction(entry, tmp_path):
+    module = tmp_path / "resumed.py"
+    module.write_text("def search(question='', top_k=1):\n    return ['a']\n")
+
+    def key(**changes):
+        data = {"type": "records", "path": "qa.csv"}
+        config = {"dataset": data, "retrievers": {"mine": entry | changes}}
+        component = load_config(config, base_dir=tmp_path).retrievers["mine"]
+        load_object("resumed:search")  # as the run does that creates it
+        return component_key(component, "token", {})
+
+    (tmp_path / "qa.csv").write_text("question,reference\nWhat?,That.\n")
+    with looking_in([tmp_path]):
+        first, same, declared = key(), key(), key(version="v1")
+        module.write_text(module.read_text().replace("['a']", "['b']"))
+        assert first == same != key()
+        assert declared == key(version="v1"), "the user says that it did not change"

@@ -103,6 +103,10 @@ def component_key(
             parts["chunk"] = content
     if not has_full_key(component):
         parts["run"] = run_token
+        # a run that is resumed after a correction would mix results of two versions
+        if component is not None:
+            names = (component.type, f"{PYTHON}{component.options.get('factory')}")
+            parts["own_code"] = [own_code(name) for name in names]
     return fingerprint_json(parts, KEY_DIGITS)
 
 
