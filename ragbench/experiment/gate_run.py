@@ -19,7 +19,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import file_name, read_manifest
 from ragbench.data.runs.run_lines import Lines, read_answers
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
@@ -142,7 +142,9 @@ def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
             continue
         try:
             match_sources(base, [head], measures=[name], intersect=True, least_same=0)
-        except DataError:  # another judge, or a new score: the changes of the config say so
+        # another judge, a new score, or one of systems that have other names: the changes of the
+        # config say so
+        except (DataError, OptionError):
             continue
         yield name
 

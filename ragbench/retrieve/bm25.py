@@ -113,7 +113,8 @@ class BM25(Retriever):
             terms.append(array("i", [term_id(word, len(vocabulary)) for word in words]))
             self.advance(1)
         if not vocabulary:
-            raise DataError("bm25: no document has a word", allowed="a corpus with text")
+            allowed = "a corpus with text; or stopwords: none, where its words are stop words"
+            raise DataError("bm25: no document has a word", allowed=allowed)
         index = self._new_library_index()
         index.index((terms, vocabulary), show_progress=False)
         return index

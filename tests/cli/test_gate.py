@@ -232,6 +232,24 @@ def test_run_folders_and_baseline_files_are_bases_too(repository):
         assert len(lines) == 3
 
 
+def test_the_scores_of_a_renamed_generator_are_not_compared(repository):
+    old = "generators: {old: {type: extractive, retrievers: [bm25]}}\nstatistics:"
+    edit(repository / "search.yaml", "statistics:", old)
+    answered = [{**question(n), "reference": "filler"} for n in range(N)]
+    (repository / "qa.jsonl").write_text(rows(answered))
+    assert run_command("run", "search.yaml", cwd=repository).returncode == 0
+    edit(repository / "search.yaml", "{old:", "{new:")
+
+    code, lines, err = gate(repository, "runs/search")
+
+    assert code == 0, err
+    assert [line.split(":")[0] for line in lines if " is unchanged: " in line] == [
+        "bm25 is unchanged",
+        "ours is unchanged",
+    ]
+    assert any("with generators.new" in line for line in lines)
+
+
 def test_the_tree_of_the_base_is_removed_after_an_interrupt(repository, monkeypatch):
     monkeypatch.chdir(repository)
     config = load_for_gate(repository / "search.yaml", ())

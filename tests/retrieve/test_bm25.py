@@ -94,7 +94,7 @@ def test_empty_documents_and_unknown_words_are_no_error():
 
 
 def test_a_corpus_without_a_word_is_an_error():
-    with pytest.raises(DataError, match="no document has a word"):
+    with pytest.raises(DataError, match=r"no document has a word; .*or stopwords: none"):
         rank({"d1": "", "d2": "  "}, "x")
 
 
