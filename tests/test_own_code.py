@@ -1,5 +1,6 @@
 """What users write themselves and name with `python:`, in a module next to the YAML."""
 
+import importlib
 import json
 import pickle
 import re
@@ -455,3 +456,21 @@ def test_a_run_is_not_resumed_with_the_hits_of_the_code_before_a_correction(entr
         module.write_text(module.read_text().replace("['a']", "['b']"))
         assert first == same != key()
         assert declared == key(version="v1"), "the user says that it did not change"
+
+
+def test_a_module_that_is_loaded_again_replaces_its_functions(tmp_path, monkeypatch):
+    """As in a notebook, after an edit: metrics kept the function of the first import."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module = tmp_path / "reloaded.py"
+    values = []
+    for value in (0.25, 0.5):
+        functions = ("measure(retrieved, judged)", "metric(prediction)", "verdict(answer)")
+        module.write_text("".join(f"def {name}:\n    return {value}\n" for name in functions))
+        importlib.reload(importlib.import_module("reloaded"))
+        run = rb.evaluate_run({"q": {"a": 1.0}}, {"q": {"a": 1}}, ["python:reloaded:measure"])
+        texts = rb.evaluate_texts(["a"], ["b"], ["python:reloaded:metric"])
+        verdict = rb.Judge(type="python:reloaded:verdict").score(answer="a")["verdict"]
+        values.append([*run.mean.values(), *texts.mean.values(), verdict.score])
+
+    assert values == [[0.25] * 3, [0.5] * 3]

@@ -26,7 +26,6 @@ ALIASES = {
 _FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+))?)?", re.DOTALL)
 
 
-@functools.lru_cache(maxsize=1024)
 def parse_metric(name: str | Metric) -> Metric:
     """Return the metric of a name; a `Metric` is returned unchanged.
 
@@ -48,6 +47,11 @@ def parse_metric(name: str | Metric) -> Metric:
     """
     if isinstance(name, Metric):
         return name
+    # a module of the user may be loaded again, as in a notebook
+    return _parse(name) if name.strip().startswith(PYTHON) else _parse_known(name)
+
+
+def _parse(name: str) -> Metric:
     match = _FORM.fullmatch(name.strip())
     if match is None:
         raise OptionError("metric", "name", name, "a name such as rouge1(stemmer=true).recall")
@@ -66,6 +70,9 @@ def parse_metric(name: str | Metric) -> Metric:
         close = nearest(part, parts)
         raise OptionError("metric", "name", name, allowed, close and f"{base}.{close}")
     return Metric(name, base, part or (parts[0] if parts else ""), options, chosen, declaration)
+
+
+_parse_known = functools.lru_cache(maxsize=1024)(_parse)
 
 
 def parse_metrics(name: str) -> Metric | list[Metric]:
