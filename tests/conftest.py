@@ -58,8 +58,8 @@ if "TMPDIR" not in os.environ and (_memory := _memory_disk()):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
-# In CI 50 examples of a property, the same ones each time; elsewhere half of them, and others
-# each time; a few for `make fast`.
+# In CI up to 50 examples of a property, the same ones each time; elsewhere up to 25, and others
+# each time; up to ten for `make fast`.
 settings.register_profile("all", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("quarter", deadline=None, max_examples=25)
 settings.register_profile("fast", deadline=None, max_examples=10)
