@@ -154,8 +154,8 @@ def test_agrees_with_pytrec_eval(case, chunk_bytes):
 def test_every_cut_of_one_file(tmp_path):
     """Chunks of every size, so that their borders stand at every byte."""
     lines = [
-        b"\xef\xbb\xbfq Q0 d 1 2.5 tag\nq Q0 d1 2 2.5 tag\nq Q0 d1 3 1 tag\n\n",
-        b"# between\nq1\tQ0\td 1 1e0 tag\nquery-42  Q0 d10 1 -1 tag\r\nquery-42 Q0 d 1 0 tag",
+        b"\xef\xbb\xbfq Q0 d 1 2.5 t\nq Q0 d1 2 2.5 t\nq Q0 d1 3 1 t\n\n",
+        b"# it\nq1\tQ0\td 1 1e0 t\nquery-42  Q0 d10 1 -1 t\r\nquery-42 Q0 d 1 0 t",
     ]
     path = tmp_path / "run.txt"
     path.write_bytes(b"".join(lines))

@@ -121,12 +121,13 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
 def test_all_grounded_rubrics_split_and_check_once(config, server):
     """Two systems, eleven numbers: no message list is sent twice, and no more than they need."""
     both = {"retrievers": config["retrievers"]}
-    experiment = run_experiment(judged(config, server, rubrics=GROUNDED) | both)
+    part = Choices(limit=3)
+    experiment = run_experiment(judged(config, server, rubrics=GROUNDED) | both, choices=part)
 
     assert len(experiment.summary["systems"][-1]["scores"]) == len(GROUNDED) == 11
     assert server.counters.most_asked == 1
     before = server.counters.requests
-    run_experiment(judged(config, server, rubrics=GROUNDED[:3]) | both)
+    run_experiment(judged(config, server, rubrics=GROUNDED[:3]) | both, choices=part)
     assert server.counters.requests == before, "fewer rubrics ask nothing new"
 
 

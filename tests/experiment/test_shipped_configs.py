@@ -22,7 +22,7 @@ def means(experiment, measure):
 def test_hybrid(repository):
     # of this sample the order of the systems is that of all queries
     experiment = rb.run_experiment(
-        repository / "configs" / "hybrid.yaml", {**QUICK, "seed": 7}, choices=Choices(limit=20)
+        repository / "configs" / "hybrid.yaml", {**QUICK, "seed": 7}, choices=Choices(limit=16)
     )
 
     found = means(experiment, "ndcg@10")

@@ -75,8 +75,8 @@ def test_agrees_with_bert_score_on_a_real_model(minilm, lent_data):
         gzip.open(folder / "hyps_long.txt.gz", "rt", encoding="utf-8") as answers,
         gzip.open(folder / "refs_long.txt.gz", "rt", encoding="utf-8") as gold,
     ):
-        predictions += answers.read().splitlines()[::400]
-        several += [[text] for text in gold.read().splitlines()[::400]]
+        predictions += answers.read().splitlines()[::800]
+        several += [[text] for text in gold.read().splitlines()[::800]]
 
     found = rb.bertscore(predictions, several, model=minilm, num_layers=6, device="cpu")
 
