@@ -23,8 +23,8 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
 QUERIES, DOCUMENTS = 4, 20  # where models compute
-JUDGED = 40
-"""Queries where no model computes: five blocks of workers, and as many documents."""
+JUDGED = 32
+"""Queries where no model computes: four blocks of workers, and as many documents."""
 FEW_HITS = {"measures": ["ndcg@10"], "top_k": 10}
 """A hundred hits of each query would take most of the time of a run."""
 
