@@ -17,7 +17,7 @@ from ragbench.report.progress import Progress
 from tests.experiment.moons import write_jsonl
 from tests.experiment.splits import write_splits
 
-GRID = [{"k1": k1, "b": b} for k1 in (0.1, 3.0) for b in (0.0, 1.0)]
+GRID = [{"k1": k1, "b": b} for k1 in (3.0, 0.1) for b in (0.0, 1.0)]
 SELECT = {"on": "train", "measure": "ndcg@3"}
 
 
@@ -32,7 +32,7 @@ def data(tmp_path, monkeypatch):
             "bm25": {"type": "bm25"},
             "tuned": {
                 "type": "bm25",
-                "sweep": {"k1": [0.1, 3.0], "b": [0.0, 1.0]},
+                "sweep": {"k1": [3.0, 0.1], "b": [0.0, 1.0]},
                 "select": SELECT,
             },
             "both": {"type": "fusion", "retrievers": ["tuned", "bm25"]},
