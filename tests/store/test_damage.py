@@ -155,8 +155,11 @@ def test_damage_during_a_run_is_mended_in_it(path):
             for page in range(6, 12):
                 stream.seek(page * PAGE)
                 stream.write(b"\xff" * PAGE)
-        with pytest.warns(DamagedCache, match="were copied into a new file"):
+        # before SQLite meets a damaged page, a reply may have lost its end, which is told as well
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
             numbers = [i for i, key in enumerate(KEYS) if replies.get(key)]
+        assert "were copied into a new file" in str(told[-1].message)
         replies.store(KEYS[1], ChatReply(text_of(1))).result()
         assert N // 4 < len(numbers) < N
         assert other.get(KEYS[1]).text == text_of(1), "the other one goes on with the new file"
