@@ -58,13 +58,13 @@ if "TMPDIR" not in os.environ and (_memory := _memory_disk()):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
-# In CI up to 50 examples of a property, the same ones each time; elsewhere up to 25, and others
+# In CI up to 50 examples of a property, the same ones each time; elsewhere up to 15, and others
 # each time; up to ten for `make fast`.
 settings.register_profile("all", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.register_profile("quarter", deadline=None, max_examples=25)
+settings.register_profile("local", deadline=None, max_examples=15)
 settings.register_profile("fast", deadline=None, max_examples=10)
 if settings.get_current_profile_name() in ("default", "ci"):
-    settings.load_profile("all" if os.environ.get("CI") else "quarter")
+    settings.load_profile("all" if os.environ.get("CI") else "local")
 
 # Which constants of the source Hypothesis draws depends on the modules that a worker has imported:
 # with them, the examples are not the same ones each time. To collect them, each worker would parse
@@ -116,7 +116,7 @@ def _keep_to_profile(item: pytest.Item) -> None:
     """Let properties that ask for more examples take as many as the profile says."""
     own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
     profile, usual = settings.get_current_profile_name(), settings.default.max_examples
-    if own is not None and profile in ("fast", "quarter") and own.max_examples > usual:
+    if own is not None and profile in ("fast", "local") and own.max_examples > usual:
         few = usual if profile == "fast" else max(usual, own.max_examples // 4)
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
