@@ -15,6 +15,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from ragbench.records.causes import AnswerCause, Loss
 from ragbench.registry import Option, OptionSet
 
+# Gold documents and spans that an answer needs.
+Need = Literal["any", "all"]
 # Hits that a generator reads if a retriever has none: as many as generators get by default.
 DEFAULT_READ = 5
 
@@ -76,23 +78,25 @@ class CauseRules(OptionSet):
     read: Annotated[int, Option(ge=1)] = DEFAULT_READ
     relevant: Annotated[int, Option(ge=1)] = 1
     words: Annotated[float, Option(gt=0, le=1)] = 0.5
-    need: Annotated[Literal["any", "all"], Option()] = "any"
+    need: Annotated[Need, Option()] = "any"
     right: RightAnswer = field(default_factory=RightAnswer)
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 
 
 class RankingFacts(NamedTuple):
-    """Ranks of the gold of one query, or of its gold answer if it has no judgements.
+    """Ranks at which a ranking meets the gold of one query, or its gold answer without judgements.
 
-    Gold are the relevant documents, or the gold spans of these: a passage that has a character of a
-    span retrieves it.
+    Ranks count hits as they were retrieved, from 1. A gold document is met by any passage of it, a
+    gold span by a passage that has a character of it.
 
     Attributes:
         failed: Name of the failure, such as `timeout`; None if there is a ranking.
-        gold: Number of gold documents and spans; None if the query has no judgements.
+        gold: Number of gold documents and spans, of alternatives one; None if the query has no
+            judgements.
         example: Id of one gold document, or label of a span.
         missing: Gold documents that are not in the corpus; empty if that is not known.
-        ranks: Rank and id of the gold that was retrieved, best first.
+        ranks: Rank and name of the gold that is met, best first.
+        document_ranks: Ranks of the passages of gold documents, for a query with gold spans.
         retrieved: Number of hits.
         answer_rank: Rank of the first hit whose text has a gold answer; 0 if no hit has one. None
             if the query has judgements, or no gold answer that a text could have.
@@ -101,6 +105,7 @@ class RankingFacts(NamedTuple):
         unit: Kind of the gold: `span` if the query has gold spans.
         unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
             span; 0 if there is none.
+        ambiguous: Documents that hold the quoted gold passage, if no one of them is named as gold.
     """
 
     failed: str | None = None
@@ -108,11 +113,24 @@ class RankingFacts(NamedTuple):
     example: str = ""
     missing: tuple[str, ...] = ()
     ranks: tuple[tuple[int, str], ...] = ()
+    document_ranks: tuple[int, ...] = ()
     retrieved: int = 0
     answer_rank: int | None = None
     answer_how: str = "the gold answer stands"
     unit: Literal["document", "span"] = "document"
     unplaced: int = 0
+    ambiguous: tuple[str, ...] = ()
+
+    def met_at(self, need: Need) -> int:
+        """Return the rank down to which hits meet any or all of the gold; 0 if they never do.
+
+        Without judgements, it is the rank of the gold answer.
+        """
+        if self.gold is None:
+            return self.answer_rank or 0
+        if need == "all":
+            return self.ranks[-1][0] if self.gold and len(self.ranks) == self.gold else 0
+        return self.ranks[0][0] if self.ranks else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +141,8 @@ class AnswerFacts:
         failed: Name of the failure, such as `timeout`; None if there is an answer.
         was_asked: False for a control that could not be asked, as it has no passages.
         passages: Number of passages that the generator read; None if that is not known.
-        read: Relevant documents among these passages; None if the ranks of the hits decide.
+        read: Names of the gold among these passages; None if the ranks of the hits decide.
+        reads_document: True if a passage of a gold document is among them.
         holds_answer: True if the passages have the gold answer, by its words or by a judge; None
             if neither was applied.
         holds_how: Evidence for `holds_answer`, in words.
@@ -139,6 +158,7 @@ class AnswerFacts:
     was_asked: bool = True
     passages: int | None = None
     read: frozenset[str] | None = None
+    reads_document: bool = False
     holds_answer: bool | None = None
     holds_how: str = ""
     refuses: bool | None = False
@@ -154,11 +174,11 @@ def cause_of_ranking(
 ) -> Loss:
     """Return the cause of a query of a retriever alone, as if a generator read its first hits.
 
-    It is `right` if enough gold documents are among the first `rules.read` hits, else
-    `not_in_corpus`, `not_retrieved` or `ranked_too_low`. `answerable` is None if nothing tells
-    whether the question has an answer. If it has none, the cause is `unknown`: a ranking cannot
-    decline. A failed ranking is `failed`; without judgements and gold answer, or if a passage among
-    these may hold a gold span, the cause is `unknown`.
+    It is `found` if enough gold is among the first `rules.read` hits, else `not_in_corpus`,
+    `not_retrieved`, `wrong_passage` or `ranked_too_low`. `answerable` is None if nothing tells
+    whether the question has an answer. If it has none, and no gold document, the cause is
+    `unknown`: a ranking cannot decline. A failed ranking is `failed`; without judgements and gold
+    answer, or if a passage among these may hold a gold span, the cause is `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
@@ -168,12 +188,12 @@ def cause_of_ranking(
     reader = f"a generator would read {rules.read}"
     if ranking.failed is not None:
         return Loss("failed", f"no ranking: {ranking.failed}")
-    if answerable is False:
+    if answerable is False and not ranking.gold:
         return Loss("unknown", "the question has no answer, and a ranking cannot say so")
     if ranking.gold is None:
         return _cause_of_answer_rank(ranking, rules.read, reader)
-    return _loss_before_reading(ranking, rules, rules.read, None, reader) or Loss(
-        "right", f"{_first_gold(ranking)}, {reader}"
+    return _loss_before_reading(ranking, rules, rules.read, AnswerFacts(), reader) or Loss(
+        "found", f"{_first_gold(ranking)}, {reader}"
     )
 
 
@@ -283,8 +303,8 @@ def _loss_or_evidence(
         if answer.holds_answer:
             return None, answer.holds_how
         loss = _cause_of_answer_rank(ranking, passages, reader)
-        return (None, loss.why) if loss.cause == "right" else (loss, "")
-    early_loss = _loss_before_reading(ranking, rules, passages, answer.read, reader)
+        return (None, loss.why) if loss.cause == "found" else (loss, "")
+    early_loss = _loss_before_reading(ranking, rules, passages, answer, reader)
     if early_loss is not None:
         return early_loss, ""
     if answer.read is None:
@@ -301,29 +321,28 @@ def _loss_before_reading(
     ranking: RankingFacts,
     rules: CauseRules,
     depth: int,
-    read_gold: frozenset[str] | None,
+    answer: AnswerFacts,
     reader: str,
 ) -> Loss | None:
-    """Return the loss in corpus or retrieval; None if enough gold documents were read.
+    """Return the loss in corpus or retrieval; None if enough gold was read.
 
-    The loss is `not_in_corpus` (also without any relevant document), `not_retrieved` or
-    `ranked_too_low`; `unknown` if a passage that may hold a gold span was read.
+    The loss is `not_in_corpus` (also without any relevant document), `not_retrieved`,
+    `wrong_passage` or `ranked_too_low`; `unknown` if a passage that may hold a gold span was read.
 
     Args:
-        ranking: Ranks of the gold documents of a query with judgements.
-        rules: Number of gold documents that an answer needs: any or all.
+        ranking: Ranks of the gold of a query with judgements.
+        rules: Gold that an answer needs: any or all.
         depth: Number of passages that are read.
-        read_gold: Gold documents among the passages; None stands for those in the first `depth`
-            ranks.
+        answer: Gold among the passages; without it, the first `depth` ranks are read.
         reader: Words for the reader in `why`: `reads 5`.
     """
-    gold = ranking.gold or 0
+    gold, read_gold = ranking.gold or 0, answer.read
     if gold == 0:
         return Loss("not_in_corpus", "judged, and no document is relevant")
     needed = gold if rules.need == "all" else 1
     if read_gold is None and needed == 1 and ranking.ranks and ranking.ranks[0][0] <= depth:
         return None  # the usual case, without a set: queries with many gold documents are slow
-    top = {document for rank, document in ranking.ranks if rank <= depth}
+    top = {name for rank, name in ranking.ranks if rank <= depth}
     read = top if read_gold is None else read_gold
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
@@ -335,15 +354,10 @@ def _loss_before_reading(
     if 0 < ranking.unplaced <= depth:
         reason = f"the passage at rank {ranking.unplaced} has no place in a document, and may hold"
         return Loss("unknown", _join(have, f"{reason} the gold; {reader}"))
-    unread = [(rank, document) for rank, document in ranking.ranks if document not in read]
+    unread = [(rank, name) for rank, name in ranking.ranks if name not in read]
     n_lacking = needed - len(read)
     if len(unread) < n_lacking:
-        n_absent = gold - len(ranking.ranks)
-        many = f"{n_absent} gold {ranking.unit}{'s' if n_absent > 1 else ''}"
-        gold_text = f"gold {ranking.example}" if gold == 1 else many
-        hits = f"among {ranking.retrieved} hits" if ranking.retrieved else "found: no hit at all"
-        reason = f"{gold_text} not {hits}"
-        return Loss("not_retrieved", _join(have, reason))
+        return _loss_of_absent_gold(ranking, have, depth, answer)
     # of several that are needed, the lowest one decides
     rank, document = unread[n_lacking - 1]
     # several chunks of one document may fill the passages before this rank is reached
@@ -352,20 +366,43 @@ def _loss_before_reading(
     return Loss("ranked_too_low", _join(have, f"gold {document} at rank {rank}, {reader}"))
 
 
+def _loss_of_absent_gold(ranking: RankingFacts, have: str, depth: int, answer: AnswerFacts) -> Loss:
+    """Return the loss of gold that no hit meets: `wrong_passage` if its document was read.
+
+    `have` tells which part of the gold was read; the other arguments are those of
+    `_loss_before_reading`.
+    """
+    n_absent = (ranking.gold or 0) - len(ranking.ranks)
+    many = f"{n_absent} gold {ranking.unit}{'s' if n_absent > 1 else ''}"
+    gold_text = f"gold {ranking.example}" if ranking.gold == 1 else many
+    hits = f"among {ranking.retrieved} hits" if ranking.retrieved else "found: no hit at all"
+    reason = f"{gold_text} not {hits}"
+    # a query that lacks only documents as a whole has no wrong passage of them
+    if ranking.unit == "document" or not ranking.document_ranks:
+        return Loss("not_retrieved", _join(have, reason))
+    best = ranking.document_ranks[0]
+    other = f"its document is there with another passage, at rank {best}"
+    is_read = answer.reads_document if answer.read is not None else best <= depth
+    return Loss("wrong_passage" if is_read else "not_retrieved", _join(have, reason, other))
+
+
 def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Loss:
     """Return the cause of a query without judgements, by the first hit that has a gold answer.
 
-    It is `right` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
+    It is `found` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
     The rank counts from 1; 0 gives `not_retrieved`, one beyond `depth` gives `ranked_too_low`.
     `reader` is the end of the reason, the number of hits that are read, such as `reads 5`.
     """
     rank = ranking.answer_rank
+    if ranking.ambiguous:
+        places = ", ".join(ranking.ambiguous[:3])
+        return Loss("unknown", f"the gold passage stands in {places}: none is named as gold")
     if rank is None:
         return Loss("unknown", "no judgement, and no gold answer to look for in the hits")
     if rank == 0:
         return Loss("not_retrieved", f"{ranking.answer_how} in none of {ranking.retrieved} hits")
     where = f"{ranking.answer_how} in the hit at rank {rank}, {reader}"
-    return Loss("right" if rank <= depth else "ranked_too_low", where)
+    return Loss("found" if rank <= depth else "ranked_too_low", where)
 
 
 def _first_gold(ranking: RankingFacts) -> str:

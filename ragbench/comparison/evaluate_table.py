@@ -247,11 +247,11 @@ def _score_spans(
         for passages in (record.contexts or () for record in records)
     ]
     gold = [collection.gold_spans.get(name, ()) for name in ids]
-    spans, unplaced = place_rankings(rankings, gold, collection.documents)
+    placed = place_rankings(rankings, gold, collection.documents)
     scores = _SpanScores(
-        {column.name: column for column in score_passages(spans, measures, Rules())},
+        {column.name: column for column in score_passages(placed.spans, measures, Rules())},
         {"spans": span_fingerprints(collection.gold_spans)},
-        unplaced_warning("evaluate", ids, spans, unplaced),
+        unplaced_warning("evaluate", ids, placed),
     )
     return scores, [m.label for m in all_measures if m.spec.reads != "spans"]
 

@@ -55,11 +55,21 @@ class PlacedRankings(NamedTuple):
 
     Attributes:
         spans: Places and gold spans of each query.
-        unplaced: (row of the query, id of the passage) of each passage that cannot be placed.
+        documents: Document of each passage of each query; its own id if no document is known.
+        unplaced: (row of the query, rank, id) of each passage that cannot be placed.
     """
 
     spans: RetrievedSpans
-    unplaced: list[tuple[int, str]]
+    documents: list[list[str]]
+    unplaced: list[tuple[int, int, str]]
+
+    def first(self, k: int) -> PlacedRankings:
+        """Return the places of the first k passages of each query."""
+        return PlacedRankings(
+            RetrievedSpans([places[:k] for places in self.spans.passages], self.spans.gold),
+            [names[:k] for names in self.documents],
+            [entry for entry in self.unplaced if entry[1] <= k],
+        )
 
 
 def place_rankings(
@@ -85,34 +95,32 @@ def place_rankings(
     # all texts at once: each search of its own would read the whole corpus
     placer.index(hit for _, hit in passages)
     spans: list[list[Span | None]] = [[] for _ in rankings]
+    names: list[list[str]] = [[] for _ in rankings]
     unplaced = []
     for row, hit in passages:
         span = placer.place(hit, gold[row])
         spans[row].append(span)
+        names[row].append(placer.document(hit) if span is None else span.document)
         if span is None:
-            unplaced.append((row, hit.id))
-    return PlacedRankings(RetrievedSpans(spans, gold), unplaced)
+            unplaced.append((row, len(spans[row]), hit.id))
+    return PlacedRankings(RetrievedSpans(spans, gold), names, unplaced)
 
 
-def unplaced_warning(
-    system: str,
-    query_ids: Sequence[str],
-    spans: RetrievedSpans,
-    unplaced: Sequence[tuple[int, str]],
-) -> list[str]:
+def unplaced_warning(system: str, query_ids: Sequence[str], placed: PlacedRankings) -> list[str]:
     """Return a list with one warning that counts unplaced passages and names one; else [].
 
-    It begins with `system`; `unplaced` has rows of `query_ids`, as in `PlacedRankings`.
+    It begins with `system`; the rows of `placed` are those of `query_ids`.
     """
-    if not unplaced:
+    if not placed.unplaced:
         return []
-    row, name = unplaced[0]
-    n_passages, n_queries = sum(map(len, spans.passages)), len({row for row, _ in unplaced})
+    row, _, name = placed.unplaced[0]
+    n_passages = sum(map(len, placed.documents))
+    n_queries = len({row for row, _, _ in placed.unplaced})
     return [
-        f"{system}: {len(unplaced)} of {n_passages} passages cannot be placed in a document of the "
-        f"corpus, such as '{name}' of query '{query_ids[row]}': {n_queries} of "
-        f"{sum(map(bool, spans.gold))} queries with gold spans have no value by measures of spans "
-        "whose k reaches one (unplaced_passage)"
+        f"{system}: {len(placed.unplaced)} of {n_passages} passages cannot be placed in a document "
+        f"of the corpus, such as '{name}' of query '{query_ids[row]}': {n_queries} of "
+        f"{sum(map(bool, placed.spans.gold))} queries with gold spans have no value by measures of "
+        "spans whose k reaches one (unplaced_passage)"
     ]
 
 
@@ -138,7 +146,7 @@ class _Placer:
         if self._by_id is None:
             return
         texts = dict.fromkeys(
-            hit.text for hit in hits if hit.text and self._document(hit) not in self._by_id
+            hit.text for hit in hits if hit.text and self.document(hit) not in self._by_id
         )
         if texts:
             quoted = QuotedPassages(texts, self._documents)
@@ -150,7 +158,7 @@ class _Placer:
         A hit of an unknown document has a place only if `index` has searched its text. Of several
         documents with the text, one of the spans in `gold` comes first.
         """
-        name, place = self._document(hit), _positions(hit)
+        name, place = self.document(hit), _positions(hit)
         # without a corpus there is no text to compare with: positions are trusted
         if self._by_id is None:
             return None if place is None else Span(name, *place)
@@ -163,7 +171,7 @@ class _Placer:
         # a boilerplate text stands in many documents: taking another one would be a false miss
         return max(placed, key=lambda span: span.document in of_gold, default=None)
 
-    def _document(self, hit: ScoredDocument) -> str:
+    def document(self, hit: ScoredDocument) -> str:
         """Return the id of the document of a hit, or its own id if no document is known.
 
         The document that the hit names comes first, whether the corpus has it or not.

@@ -365,6 +365,7 @@ _CAUSES_OF_DATA = (
     Cause.NO_EXPECTED_CALLS,
     Cause.HAS_ANSWER,
     Cause.HAS_NO_ANSWER,
+    Cause.AMBIGUOUS_QUOTE,
 )
 
 

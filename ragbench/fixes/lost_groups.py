@@ -16,7 +16,7 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing, thirds_of
 from ragbench.errors import OptionError
-from ragbench.records.causes import CauseRow
+from ragbench.records.causes import NOT_LOST, CauseRow
 from ragbench.records.fixes import LostGroup, LostGroups
 from ragbench.records.manifest import QuestionRow
 from ragbench.score.retrieval.passage_matching import before_last
@@ -67,7 +67,7 @@ def find_lost_groups(
         raise OptionError("find_lost_groups", "alpha", alpha, "a number between 0 and 1")
     rows = [row for row in rows if row.query_id in causes]
     rows = [row for row in rows if causes[row.query_id].cause != "unknown"]
-    is_lost = np.array([causes[row.query_id].cause != "right" for row in rows], np.bool_)
+    is_lost = np.array([causes[row.query_id].cause not in NOT_LOST for row in rows], np.bool_)
     members: dict[bytes, tuple[str, str, Any]] = {}
     for slicing in _slicings(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ():
         for value, column in zip(slicing.names, slicing.members().T, strict=True):

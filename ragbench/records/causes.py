@@ -9,9 +9,11 @@ from ragbench.records.codec import Record
 
 AnswerCause = Literal[
     "right",
+    "found",
     "not_in_corpus",
     "not_retrieved",
     "ranked_too_low",
+    "wrong_passage",
     "not_used",
     "unsupported",
     "refused",
@@ -22,15 +24,20 @@ AnswerCause = Literal[
 # Every cause, in the order of tables, which is the way of a query through a system
 CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
 
+# Causes of queries that are not lost: of answers, and of retrievers alone.
+NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
+
 # Cause -> its meaning in a sentence, the name first.
 CAUSE_SAYS: Mapping[AnswerCause, str] = {
-    "right": "right: the answer agrees with the gold answer; of a retriever alone, a gold document "
-    "is among the hits that a generator would read",
+    "right": "right: the answer agrees with the gold answer",
+    "found": "found: of a retriever alone, the gold is among the hits that a generator would read",
     "not_in_corpus": "not in corpus: what is needed is not in the corpus, or nothing is relevant "
     "to a question that has an answer",
-    "not_retrieved": "not retrieved: no gold document is in the ranking",
-    "ranked_too_low": "ranked too low: a gold document is in the ranking, below what is read",
-    "not_used": "not used: a gold document was read, and the answer is wrong",
+    "not_retrieved": "not retrieved: the gold document, or its gold passage, is not in the ranking",
+    "ranked_too_low": "ranked too low: the gold is in the ranking, below what is read",
+    "wrong_passage": "wrong passage: the right document was read, and the passage with the gold is "
+    "nowhere in the ranking",
+    "not_used": "not used: the gold was read, and the answer is wrong",
     "unsupported": "unsupported: the answer is wrong, or cannot be compared with a gold one, and a "
     "judge found that what was read does not support it",
     "refused": "refused: it declines, and nothing says that what it needs was not read",
@@ -45,6 +52,7 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
     "not_in_corpus": "the corpus, or how it is cut into passages",
     "not_retrieved": "the retriever, or the query",
     "ranked_too_low": "a reranker, or more passages for the generator",
+    "wrong_passage": "how documents are cut into passages, or more passages of a document",
     "not_used": "the prompt, or the model",
     "unsupported": "the prompt, or the model",
     "refused": "the prompt",
@@ -54,15 +62,17 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
 
 
 class Loss(NamedTuple):
-    """Cause of one query with its reason; the cause `right` is no loss.
+    """Cause of one query with its reason; the causes `right` and `found` are no loss.
 
     Attributes:
         cause: Cause of the query.
         why: Facts behind it, in a sentence.
+        unsupported: True for a right answer in which a judge found claims without support.
     """
 
     cause: AnswerCause
     why: str
+    unsupported: bool = False
 
 
 class CauseShare(Record):

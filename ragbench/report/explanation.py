@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from ragbench.records.causes import CAUSE_SAYS, CAUSES, AnswerCause, CauseFlow, CauseRow
+from ragbench.records.causes import CAUSE_SAYS, CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
@@ -64,7 +64,7 @@ class Explanation:
         groups: dict[tuple[str, AnswerCause], list[CauseRow]] = {}
         # right answers are most of the queries and need no look
         for row in self.rows:
-            if self.cause is not None or row.cause != "right":
+            if self.cause is not None or row.cause not in NOT_LOST:
                 groups.setdefault((row.system, row.cause), []).append(row)
         for system, cause in product((system.name for system in self.summary.systems), CAUSES):
             if rows := groups.get((system, cause)):

@@ -26,9 +26,11 @@ _BETTER, _WORSE, _NEITHER = 2, 1, 7
 _MOST_LABELS = 6  # runs whose names all fit below the axis
 _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
+    "found": "#009e73",
     "not_in_corpus": "#666666",
     "not_retrieved": "#d55e00",
     "ranked_too_low": "#e69f00",
+    "wrong_passage": "#f0e442",
     "not_used": "#56b4e9",
     "unsupported": "#cc79a7",
     "refused": "#7a5195",
@@ -39,7 +41,7 @@ _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
 # shade of the bar of a cause, for the colour of a number on it; all other bars are light
 _SHADES: Mapping[str, str] = {
     "failed": "text",
-    **dict.fromkeys(("right", "not_in_corpus", "refused", "should_have_refused"), "dark"),
+    **dict.fromkeys(("right", "found", "not_in_corpus", "refused", "should_have_refused"), "dark"),
 }
 
 

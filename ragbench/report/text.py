@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove
+from ragbench.records.causes import CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseMove
 from ragbench.types.display import display_width, printable
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def grid_lines(grid: Grid, width: int | None = None) -> list[str]:
 
 
 # Sign of each cause in a bar of text.
-CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
+CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+cnlwusraf?", strict=True))
 _BAR = 30
 _LISTED_MOVES = 6
 
@@ -349,10 +349,13 @@ def flow_lines(flow: CauseFlow) -> list[str]:
     6 ids a line.
     """
     moved = sum(len(move.queries) for move in flow.moves)
-    gained = sum(len(move.queries) for move in flow.moves if move.after == "right")
-    lost = sum(len(move.queries) for move in flow.moves if move.before == "right")
+    gained = sum(len(move.queries) for move in flow.moves if move.after in NOT_LOST)
+    lost = sum(len(move.queries) for move in flow.moves if move.before in NOT_LOST)
+    # of a retriever alone, the gold is found
+    retrieves = any("found" in (move.before, move.after) for move in flow.moves)
+    good = "found" if retrieves else "right"
     head = f"{printable(flow.baseline)} -> {printable(flow.system)}: "
-    head += f"{gained} became right, {lost} no longer right; {moved} moved, {flow.same} did not"
+    head += f"{gained} became {good}, {lost} no longer {good}; {moved} moved, {flow.same} did not"
     lines = [head]
     for move in flow.moves:
         names = [printable(query) for query in move.queries[:_LISTED_MOVES]]

@@ -248,6 +248,8 @@ class Collection:
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
         gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
             that cannot be placed. A query without such gold is absent.
+        ambiguous_gold: Documents that hold a quoted gold passage, by query id, if it stands in
+            several and no gold document is named: the query then has no gold document.
     """
 
     queries: Sequence[Query]
@@ -262,6 +264,7 @@ class Collection:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     gold_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    ambiguous_gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

@@ -57,6 +57,8 @@ class Cause(IntEnum):
         UNSURE_REFUSAL: It is not sure whether the reply refuses.
         NO_GOLD_SPAN: The query has no gold span, or one that its document no longer holds.
         UNPLACED_PASSAGE: A passage up to the cut-off cannot be placed in a document.
+        AMBIGUOUS_QUOTE: A quoted gold passage stands in several documents, and no gold document
+            is named.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -95,6 +97,7 @@ class Cause(IntEnum):
     UNSURE_REFUSAL = 27
     NO_GOLD_SPAN = 28
     UNPLACED_PASSAGE = 29
+    AMBIGUOUS_QUOTE = 30
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

@@ -79,13 +79,23 @@ def test_a_quote_is_a_span_of_its_relevant_document_or_of_the_one_that_holds_it(
     assert IO[span.start : span.end] == span.quote
 
 
-def test_a_quote_of_two_documents_is_a_span_of_the_relevant_one_alone(load):
+def test_a_quote_of_two_documents_is_a_span_of_the_named_one_or_of_none(load):
     rows = [{"relevant": "europa.md", "quote": " has "}, {"relevant": "", "quote": "has"}]
 
-    gold = load(*rows, suffix=".csv").gold_spans
+    collection = load(*rows, suffix=".csv")
 
-    assert [span.document for span in gold["q0"]] == ["europa.md"]
-    assert {span.document for span in gold["q1"]} == {"europa.md", "io.md"}
+    assert [span.document for span in collection.gold_spans["q0"]] == ["europa.md"]
+    assert collection.ambiguous_gold == {"q1": ["europa.md", "io.md"]}
+    assert collection.qrels.to_dict() == {"q0": {"europa.md": 1}}
+
+
+def test_a_quote_is_not_searched_outside_the_named_document(load):
+    collection = load({"relevant": "io.md", "quote": "Europa"})
+
+    assert collection.qrels.to_dict() == {"q0": {"io.md": 1}}
+    assert collection.gold_spans == {"q0": []}
+    note = "1 of them not word for word in the named documents, which count as a whole"
+    assert any(note in text for text in collection.notes)
 
 
 @pytest.mark.parametrize(

@@ -100,22 +100,14 @@ class SpanReader:
                 problem = f"column '{column}': a quote, and there is no corpus to look it up"
                 raise entry.error(problem, allowed="{document, start, end}; or `corpus:`")
 
-    def quoted(
-        self, quote: str, relevant: Iterable[str], documents: Iterable[str]
-    ) -> Sequence[Span | None]:
-        """Return the first place of a quote in each relevant document that holds it.
+    def quoted(self, quote: str, documents: Iterable[str]) -> Sequence[Span | None]:
+        """Return the first place of a quote in each document that holds it; [None] if none does.
 
-        If none of them does, those in `documents`; [None] if none of these does either. The result
-        is in the order of the ids. All ids are of the corpus, or unknown.
+        The result is in the order of the ids. All ids are of the corpus, or unknown.
         """
         # ragas puts the mark of a hop before a quote, which no document has
         text = without_hop_mark(quote)
-        # relevant documents come first: a short quote may stand in others by chance
-        for names in (relevant, documents):
-            spans = [span for name in names if (span := self._span(name, None, text))]
-            if spans:
-                return spans
-        return [None]
+        return [span for name in documents if (span := self._span(name, None, text))] or [None]
 
     def _span(self, name: str, place: tuple[int, int] | None, quote: str | None) -> Span | None:
         """Return the span at a place, or at the first place of a quote; None as for `read`."""

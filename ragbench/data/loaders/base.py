@@ -162,6 +162,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
         answers=select(collection.answers),
         gold_spans=select(collection.gold_spans),
+        ambiguous_gold=select(collection.ambiguous_gold),
         expected_tool_calls=select(collection.expected_tool_calls),
         given={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],

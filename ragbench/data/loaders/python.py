@@ -330,6 +330,7 @@ def _check(collection: Collection, owner: str) -> None:
         "expected_tool_calls": collection.expected_tool_calls,
         "answers": collection.answers,
         "gold_spans": collection.gold_spans,
+        "ambiguous_gold": collection.ambiguous_gold,
     }
     places = [(query, f"{part}[{query!r}]") for part, ids in parts.items() for query in ids]
     for name, answers in collection.given.items():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ T = TypeVar("T")
 _LONGEST = 60
 # notes on quoted passages that are in the corpus
 _INEXACT = "of them not word for word (at least 80 % of their words in a row)"
-_AMBIGUOUS = "gold passages stand in several documents, each of which counts as relevant"
+_ELSEWHERE = "of them not word for word in the named documents, which count as a whole"
 # The system of records that do not name their system.
 DEFAULT_SYSTEM = "given"
 # file names hold the names of systems
@@ -66,6 +67,8 @@ class QuestionTable:
         expected: Query id -> gold tool calls.
         grades: Query id -> gold document -> grade.
         spans: Query id -> its gold spans, and None for gold that cannot be placed.
+        ambiguous: Query id -> documents that hold its quoted passage, if they are several and none
+            is named.
         systems: System -> its answers and passages.
         first: Query id -> its first row in the file.
         rows: (system or None, query id) -> its row, or its first row if several name gold of one
@@ -81,6 +84,7 @@ class QuestionTable:
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
+    ambiguous: dict[str, Sequence[str]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
     rows: dict[tuple[str | None, str], ParsedRow] = field(default_factory=dict)
@@ -101,10 +105,12 @@ class QuestionTable:
             self._join_gold(row, first)
         self.first.setdefault(row.query.id, row.entry)
         self._add_query(row)
-        if first is row and row.grades:
-            self._add("other gold documents", row, self.grades, dict(row.grades))
-        if row.spans:
-            self.spans.setdefault(row.query.id, {}).update(dict.fromkeys(row.spans))
+        if first is row and row.gold.grades:
+            self._add("other gold documents", row, self.grades, dict(row.gold.grades))
+        if row.gold.spans:
+            self.spans.setdefault(row.query.id, {}).update(dict.fromkeys(row.gold.spans))
+        if row.gold.ambiguous:
+            self.ambiguous[row.query.id] = row.gold.ambiguous
         if not row.of_a_system:
             return
         answered = Answered(
@@ -123,6 +129,15 @@ class QuestionTable:
             query: [] if None in spans else [span for span in spans if span is not None]
             for query, spans in self.spans.items()
         }
+
+    def drop_ambiguous(self) -> None:
+        """Remove all gold documents and spans of questions with an ambiguous quoted passage.
+
+        Call it after the last row: a part of the gold would give other values than the whole.
+        """
+        for query in self.ambiguous:
+            self.grades.pop(query, None)
+            self.spans.pop(query, None)
 
     def _with_free_id(self, row: ParsedRow) -> ParsedRow:
         """Return the row with `-2`, `-3`, ... after its id if the log has the question already.
@@ -154,7 +169,7 @@ class QuestionTable:
                 f"'{row.query.text[:60]}'",
                 allowed="one row per question, or a column id or system that tells them apart",
             )
-        for name, grade in row.grades.items():
+        for name, grade in row.gold.grades.items():
             # a document may come again with the same grade
             if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
                 problem = f"'{row.query.id}': '{name}' has two grades"
@@ -222,6 +237,22 @@ class QuestionTable:
 
 
 @dataclass(frozen=True, slots=True)
+class RowGold:
+    """Gold of a row: documents, spans, and a quoted passage that stands in several documents.
+
+    Attributes:
+        grades: Gold document -> grade; empty without gold.
+        spans: Gold spans; None stands for gold that cannot be placed in its document.
+        ambiguous: Documents that hold a quoted passage, if they are several and the row names
+            none; the row then has neither grades nor spans.
+    """
+
+    grades: dict[str, int] = field(default_factory=dict)
+    spans: tuple[Span | None, ...] = ()
+    ambiguous: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedRow:
     """Row of a table, with the value of each part; `RecordTable` makes it for `QuestionTable.add`.
 
@@ -233,9 +264,8 @@ class ParsedRow:
         reference: Gold answers, without empty ones.
         queries: Search queries that the system formulated.
         talk: Earlier turns, and tool calls.
-        grades: Gold document -> grade; empty without gold.
+        gold: Gold documents and spans.
         quoted: Gold passages as texts.
-        spans: Gold spans; None stands for gold that cannot be placed in its document.
         has_ids: True if the table has a column of retrieved ids: a row without a value is then a
             missing prediction.
         query: Question with its id, metadata and earlier turns.
@@ -249,9 +279,8 @@ class ParsedRow:
     reference: list[str]
     queries: list[str]
     talk: Chat
-    grades: dict[str, int]
+    gold: RowGold
     quoted: list[str]
-    spans: tuple[Span | None, ...] = ()
     has_ids: bool = False
 
     @property
@@ -283,9 +312,9 @@ class ParsedRow:
             "reference_contexts": self.quoted,
             "reference_spans": [
                 "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
-                for span in self.spans
+                for span in self.gold.spans
             ],
-            "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.grades.items()],
+            "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.gold.grades.items()],
         }
         # parts of a whole conversation have no columns of their own
         derived = () if self.talk.whole is None else ("question", "answer")
@@ -296,8 +325,8 @@ class GoldColumns:
     """Reader of the gold documents of each row; collects notes on gold that the corpus lacks.
 
     It is created from the columns, all rows, the corpus (None without one) and the reader of ids.
-    `read(row)` returns (gold document -> grade, gold spans), or raises a DataError for malformed
-    gold. After all rows, `notes` and `warnings` are lists of sentences, and `check_gold` raises a
+    `read(row)` returns the gold of a row, or raises a DataError for malformed gold. After all rows,
+    `notes` and `warnings` are lists of sentences, and `check_gold` raises a
     DataError if there is no gold.
 
     Attributes:
@@ -332,25 +361,25 @@ class GoldColumns:
         self._spans = SpanReader(documents, ids)
         self._quotes = None
         if documents is not None and "reference_contexts" in columns:
-            texts = (text for entry in entries for text in self.texts(entry))
+            texts = chain.from_iterable(map(self.texts, entries))
             self._quotes = QuotedPassages(texts, documents)
         self.passages: dict[str, Document] = {}
         self.places: dict[str, str] = {}
         # quoted text -> its first place; of placed ones, by note
         self._unplaced: dict[str, str] = {}
-        self._noted: dict[str, dict[str, str]] = {_INEXACT: {}, _AMBIGUOUS: {}}
+        self._noted: dict[str, dict[str, str]] = {_INEXACT: {}, _ELSEWHERE: {}}
+        self._ambiguous: dict[str, str] = {}
         self._quoted: set[str] = set()
         self._n_empty = self._n_rows = 0
 
-    def read(self, entry: Entry) -> tuple[dict[str, int], tuple[Span | None, ...]]:
-        """Return (gold document -> grade, gold spans) of a row: its ids, quoted passages and spans.
+    def read(self, entry: Entry) -> RowGold:
+        """Return the gold of a row: its ids, spans and quoted passages.
 
-        The grade is 1 where the row gives none. A row that names no gold gives ({}, ()). Ids that
-        the corpus lacks stay. Without a corpus a passage is a document of its own, and quotes give
-        no span. With one, a quote has a span in each relevant document that holds it, else in each
-        document that does; None stands for a quote or span that is in no document, so that a row
-        with one such quote gives ({}, (None,)). Places of unknown ids, passages and counts for the
-        notes are collected.
+        The grade is 1 where the row gives none. Ids that the corpus lacks stay. Without a corpus a
+        passage is a document of its own, and quotes give no span. With one, a quote has a span in
+        each document that the row names and that holds it; a row without a named document has the
+        one document that holds the quote. The span None stands for a quote or span that is in no
+        such document. Places of unknown ids, passages and counts for the notes are collected.
 
         Args:
             entry: Row of the table.
@@ -360,31 +389,41 @@ class GoldColumns:
                 malformed, contradict each other, or do not go with the ids; or a quoted span
                 without a corpus.
         """
-        grades: dict[str, int] = {}
-        if "relevant" in self.columns:
-            gold = self._ids.read(entry, self.columns["relevant"])
-            if "grades" in self.columns:
-                grades = self._ids.grades(entry, self.columns["grades"], gold)
-            else:
-                grades = {name: 1 if grade is None else grade for name, grade in gold}
-        relevant, spans = [name for name, grade in grades.items() if grade > 0], list[Span | None]()
-        for text in self.texts(entry):
-            documents = self._place(entry, text)
-            for document in documents:
-                grades.setdefault(document, 1)
-            if self._documents is not None:
-                spans += self._spans.quoted(text, relevant, documents)
+        grades, spans = self._named(entry), list[Span | None]()
         if "reference_spans" in self.columns:
             for document, span in self._spans.read(entry, self.columns["reference_spans"]):
                 grades.setdefault(document, 1)
                 spans.append(span)
+        named = [name for name, grade in grades.items() if grade > 0]
+        ambiguous: Sequence[str] = ()
+        for text in self.texts(entry):
+            if self._documents is None:
+                grades.setdefault(self._passage(text), 1)
+            elif named:
+                spans += self._in_named(entry, text, named)
+            else:
+                holders = self._search(entry, text)
+                ambiguous = holders if len(holders) > 1 else ambiguous
+                grades.update(dict.fromkeys(holders, 1))
+                spans += self._spans.quoted(text, holders)
+        if ambiguous:
+            grades, spans = {}, []
         if self._names is not None:
             # for messages about gold that the corpus lacks
             for name in (name for name in grades if name not in self._names.ids):
                 self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
-        self._n_empty += not grades
-        return grades, tuple(spans)
+        self._n_empty += not grades and not ambiguous
+        return RowGold(grades, tuple(spans), ambiguous)
+
+    def _named(self, entry: Entry) -> dict[str, int]:
+        """Return the gold documents that a row names by their ids, each with its grade."""
+        if "relevant" not in self.columns:
+            return {}
+        gold = self._ids.read(entry, self.columns["relevant"])
+        if "grades" in self.columns:
+            return self._ids.grades(entry, self.columns["grades"], gold)
+        return {name: 1 if grade is None else grade for name, grade in gold}
 
     def texts(self, entry: Entry) -> list[str]:
         """Return the gold passages of a row; empty without any, and if ids take their place.
@@ -399,27 +438,34 @@ class GoldColumns:
         texts = read_texts(entry, column) or []
         return [text for text in texts if text.strip()]
 
-    def _place(self, entry: Entry, text: str) -> list[str]:
-        """Return the ids of the documents that hold a quoted text; empty if none does.
+    def _passage(self, text: str) -> str:
+        """Add a quoted text as a document of its own, where there is no corpus; return its id."""
+        name = content_id(text)
+        self.passages.setdefault(name, Document(name, text))
+        return name
 
-        Without a corpus the text is a document of its own. Collects the places of quotes without a
-        document, with several, and of inexact ones.
+    def _in_named(self, entry: Entry, text: str, documents: Sequence[str]) -> Sequence[Span | None]:
+        """Return the spans of a quote in the documents that the row names; [None] without one."""
+        self._quoted.add(text)
+        spans = self._spans.quoted(text, documents)
+        if None in spans:
+            self._noted[_ELSEWHERE].setdefault(text, _place_of(entry, text))
+        return spans
+
+    def _search(self, entry: Entry, text: str) -> list[str]:
+        """Return the ids of the documents of the corpus that hold a quoted text; [] if none does.
+
+        Collects the places of quotes without a document, with several, and of inexact ones.
         """
-        if self._quotes is None:
-            name = content_id(text)
-            self.passages.setdefault(name, Document(name, text))
-            return [name]
-        ids, is_exact = self._quotes.place(text)
-        line = " ".join(text.split())
-        quote = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
-        place = f"{entry.place}: '{quote}'"
+        ids, is_exact = ([], True) if self._quotes is None else self._quotes.place(text)
+        place = _place_of(entry, text)
         self._quoted.add(text)
         if not ids:
             self._unplaced.setdefault(text, place)
         elif not is_exact:
             self._noted[_INEXACT].setdefault(text, place)
         if len(ids) > 1:
-            self._noted[_AMBIGUOUS].setdefault(text, place)
+            self._ambiguous.setdefault(text, f"{place} in {', '.join(ids[:_LISTED])}")
         return ids
 
     def check_gold(self, file: object, parts: Iterable[str]) -> None:
@@ -465,7 +511,8 @@ class GoldColumns:
         if self._ids.repeated:
             notes.append(f"{self._ids.repeated} gold ids stand twice in their row and count once")
         if self._quoted:
-            placed = len(self._quoted) - len(self._unplaced)
+            lost = self._unplaced.keys() | self._noted[_ELSEWHERE].keys()
+            placed = len(self._quoted - lost)
             notes.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
         for note, places in self._noted.items():
             if places:
@@ -477,15 +524,33 @@ class GoldColumns:
 
     @property
     def warnings(self) -> list[str]:
-        """List with one warning on gold passages that no document holds; [] without any."""
-        if not self._unplaced:
-            return []
-        places = "; ".join(list(self._unplaced.values())[:_LISTED])
-        more = "; ..." if len(self._unplaced) > _LISTED else ""
-        return [
-            f"{len(self._unplaced)} of {len(self._quoted)} gold passages stand in no document of "
-            f"the corpus and are left out: {places}{more}"
-        ]
+        """Warnings on gold passages that no document holds, or several ones; [] without any."""
+        total, warnings = len(self._quoted), list[str]()
+        if self._unplaced:
+            warnings.append(
+                f"{len(self._unplaced)} of {total} gold passages stand in no document of the "
+                f"corpus and are left out: {_listed(self._unplaced.values())}"
+            )
+        if self._ambiguous:
+            warnings.append(
+                f"{len(self._ambiguous)} of {total} gold passages stand in several documents, and "
+                "their questions have no gold document (ambiguous_quote): name it in a column "
+                f"`relevant`: {_listed(self._ambiguous.values())}"
+            )
+        return warnings
+
+
+def _place_of(entry: Entry, text: str) -> str:
+    """Return the place of a row and the start of its quoted text, for messages."""
+    line = " ".join(text.split())
+    quote = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return f"{entry.place}: '{quote}'"
+
+
+def _listed(places: Collection[str]) -> str:
+    """Return the first places of a message, and `...` for more."""
+    shown = "; ".join(islice(places, _LISTED))
+    return f"{shown}; ..." if len(places) > _LISTED else shown
 
 
 def map_columns(

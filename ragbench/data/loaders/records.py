@@ -281,6 +281,7 @@ class RecordTable:
         # only after all rows: one row without gold is usual, a whole column without gold is a
         # mistake
         gold.check_gold(self._file, self._named)
+        table.drop_ambiguous()
         documents = None if self._corpus is None else self._corpus.documents
         notes = self._notes(table)
         if self._n_dropped:
@@ -291,6 +292,7 @@ class RecordTable:
             qrels=Qrels.from_dict(table.grades) if table.grades else None,
             gold_passages=gold.passages,
             gold_spans=table.gold_spans,
+            ambiguous_gold=table.ambiguous,
             gold_places=gold.places,
             answers=table.answers,
             expected_tool_calls=table.expected,
@@ -346,7 +348,7 @@ class RecordTable:
         Without a column `id`, the id is a hash of the question and its earlier turns, and the
         question keeps the number of the row.
         """
-        chat, (grades, spans) = self._chat.read(entry), self._gold.read(entry)
+        chat, gold = self._chat.read(entry), self._gold.read(entry)
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
@@ -372,9 +374,8 @@ class RecordTable:
             # the reworded question was searched for as well
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
             talk=chat,
-            grades=grades,
+            gold=gold,
             quoted=self._gold.texts(entry),
-            spans=spans,
             has_ids="retrieved" in self._columns,
         )
 

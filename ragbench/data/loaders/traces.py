@@ -459,6 +459,7 @@ def read_gold(
         qrels=Qrels.from_dict(judged) if judged else None,
         answers=by_trace(gold.answers),
         gold_spans=by_trace(gold.gold_spans),
+        ambiguous_gold=by_trace(gold.ambiguous_gold),
         expected_tool_calls=by_trace(gold.expected_tool_calls),
         notes=[note],
     )

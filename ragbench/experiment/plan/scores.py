@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.fields import content_id
 from ragbench.experiment.plan import components
@@ -14,13 +15,13 @@ from ragbench.experiment.plan.systems import names_of
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
-from ragbench.score.retrieval.notation import Measure, parse_measures
+from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
 from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
 from ragbench.score.text import DEFAULT_METRICS
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 
-# Default measures; the first one stands in the headline. Those with k above `top_k` are left out.
+# Default measures behind `found`; those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
     "ndcg@10",
     "recall@10",
@@ -36,6 +37,9 @@ DEFAULT_MEASURES = (
 # 5 passages by default.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 
+# Default measures of data with gold spans, behind `found`.
+DEFAULT_SPAN_MEASURES = ("span_recall@5",)
+
 # Default metrics of data with gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
 
@@ -43,10 +47,11 @@ DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
 def choose_measures(
     inputs: PlanInputs, retrievers: Sequence[str], *, fills: bool, no_fill: str
 ) -> tuple[str, ...]:
-    """Return the names of the measures: those of the config in its order, or the default ones.
+    """Return the names of the measures: `found`, and those of the config or the default ones.
 
-    Default measures with a k above `top_k` are left out, and those without an average over ties if
-    ties are averaged; without judgements and gold answers there are none.
+    `found` at the number of passages that are read comes first, unless the config names it or has
+    an empty list. Default measures with a k above `top_k` are left out, and those without an
+    average over ties if ties are averaged; without judgements and gold answers there are none.
 
     Args:
         inputs: Config and data set.
@@ -70,18 +75,43 @@ def choose_measures(
             raise inputs.error(problem, "metrics.retrieval.measures", allowed)
         return ()
     if rules.measures is not None:
-        for measure in parse_measures(rules.measures):
+        named = parse_measures(rules.measures)
+        for measure in named:
             _check_needs(measure, inputs, fills, no_fill)
-        return rules.measures
+        found = _found_measures(inputs, fills) if named else ()
+        is_named = {measure.name for measure in named}
+        return (*(m for m in found if parse_measure(m).name not in is_named), *rules.measures)
     answer_measures = DEFAULT_ANSWER_MEASURES if collection.answers else ()
     judged = collection.qrels is not None or fills
-    measures = parse_measures(DEFAULT_MEASURES if judged else answer_measures)
+    names = [*_found_measures(inputs, fills)]
+    names += DEFAULT_SPAN_MEASURES if any(collection.gold_spans.values()) else ()
+    measures = parse_measures([*names, *(DEFAULT_MEASURES if judged else answer_measures)])
     return tuple(
         measure.label
         for measure in measures
         if (measure.k or 0) <= rules.top_k
         and (rules.ties != "average" or measure.spec.averages_ties)
     )
+
+
+def found_measure(rules: CauseRules, top_k: int) -> str:
+    """Return the name of `found` at the number of hits that are read, as the causes count it.
+
+    Example:
+        >>> found_measure(CauseRules(need="all"), top_k=100), found_measure(CauseRules(), top_k=3)
+        ('found(need=all)@5', 'found@3')
+    """
+    need = "(need=all)" if rules.need == "all" else ""
+    return f"found{need}@{min(rules.read, top_k)}"
+
+
+def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
+    """Return `found` as the causes count it; nothing without any gold, or with averaged ties."""
+    config, collection = inputs.config, inputs.collection
+    has_gold = collection.qrels is not None or fills or bool(collection.answers)
+    if not has_gold or config.metrics.retrieval.ties == "average":
+        return ()
+    return (found_measure(config.causes, config.metrics.retrieval.top_k),)
 
 
 def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:
@@ -105,6 +135,8 @@ def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str
             "records with a column reference_spans ({document, start, end} or {document, quote}), "
             "or with a column quote beside a corpus that holds the quotes; or other measures"
         )
+    elif reads == "gold" and collection.qrels is None and not collection.answers and not fills:
+        lacks, allowed = "gold", "qrels, or gold answers, in the data set; or `measures: []`"
     elif measure.spec.reads_ids and collection.qrels is None and not fills:
         lacks = "relevance judgements"
         allowed = (

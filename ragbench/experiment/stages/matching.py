@@ -344,8 +344,8 @@ def _has_own_id(hit: ScoredDocument) -> bool:
 def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     """Return the ranking as it is scored: with documents or gold passages in place of passages.
 
-    By `metrics.retrieval.match`: unchanged without qrels, for level `id` without chunks, and for
-    other levels without measures that read the qrels. `unmatched` of the result has the rankings of
+    By `metrics.retrieval.match`: unchanged without qrels, and for level `id` without chunks.
+    `unmatched` of the result has the rankings of
     passages, and `outcomes` stay: generators still get the passages.
 
     Raises:
@@ -358,14 +358,12 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         return replace(ranking, scored=run, unmatched=ranking.run)
     if qrels is None or rules.match.level == "id":
         return ranking
-    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
-    if not measures:
-        return ranking
     if rules.match.level == "text":
         return _match_texts(ranking, qrels, plan)
+    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
-    return _fold(ranking, deepest, plan)
+    return _fold(ranking, deepest if measures else 0, plan)
 
 
 def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:

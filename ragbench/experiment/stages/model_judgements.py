@@ -12,6 +12,7 @@ from ragbench.experiment.plan.records import PlannedFill
 from ragbench.experiment.records import Filled, Results, RetrieverRun, judge_totals, judge_use
 from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.comparison import model_warnings
+from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
@@ -149,6 +150,11 @@ class JudgePassages(Stage):
         Without a fill those of people, None without any.
         """
         return self.plan.qrels if self.filled is None else self.filled.qrels
+
+    @cached_property
+    def gold(self) -> GoldFacts:
+        """Gold of the queries by these judgements, and the ranks at which rankings meet it."""
+        return GoldFacts(self.plan, self.qrels)
 
     @property
     def source(self) -> str | None:

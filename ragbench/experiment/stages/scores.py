@@ -9,7 +9,9 @@ from itertools import groupby
 
 import numpy as np
 
-from ragbench.comparison.passage_places import PlacedRankings, place_rankings, unplaced_warning
+from ragbench.comparison.causes import GoldWords
+from ragbench.comparison.gold import GoldPiece
+from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
@@ -19,7 +21,8 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
 from ragbench.experiment.stages.controls import CANARY, canary_columns
-from ragbench.experiment.stages.matching import hits_to_place, passage_order, ranked_passages
+from ragbench.experiment.stages.gold import GoldFacts
+from ragbench.experiment.stages.matching import passage_order, ranked_passages
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
@@ -27,7 +30,7 @@ from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
+from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages, score_run
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
@@ -109,6 +112,10 @@ class ScoreRanking(StoredStage):
             fingerprint_of("spans") or "none",
             fingerprint_of("corpus") or "none",
             stored_items.code_of(PlacedRankings),
+            # gold is met by the rules of causes, and the words of gold answers by the question
+            *map(stored_items.code_of, (GoldFacts, GoldPiece, GoldWords)),
+            repr((self.plan.config.causes.relevant, self.plan.config.causes.words)),
+            fingerprint_of("queries") or "none",
         ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
@@ -124,6 +131,7 @@ class ScoreRanking(StoredStage):
         by_id = [measure for measure in measures if measure.spec.reads_ids]
         by_text = [measure for measure in measures if measure.spec.reads == "passages"]
         by_place = [measure for measure in measures if measure.spec.reads == "spans"]
+        by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
         columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
         if by_id and self._judgements.qrels is not None:
             columns, counts = self._score_ids(self._judgements.qrels, by_id)
@@ -133,6 +141,7 @@ class ScoreRanking(StoredStage):
         if by_place:
             span_columns, unplaced = self._score_spans(by_place)
             columns, warnings = columns | span_columns, (*warnings, *unplaced)
+        columns |= {column.name: column for column in self._score_gold(by_gold)}
         failed = dict(without_value(self._ranking.outcomes))
         for position, measure in zip(todo, measures, strict=True):
             column = columns[measure.label]
@@ -167,11 +176,13 @@ class ScoreRanking(StoredStage):
             signature = column.signature.with_parts(match=match.rule)
             if self._judgements.source is not None:
                 signature = signature.replacing(qrels=self._judgements.source)
-            columns[column.name] = replace(
-                column,
-                values=np.append(column.values, np.nan)[rows],
-                causes=np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows],
-                signature=signature,
+            columns[column.name] = self._with_ambiguous(
+                replace(
+                    column,
+                    values=np.append(column.values, np.nan)[rows],
+                    causes=np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows],
+                    signature=signature,
+                )
             )
         return columns, scored.counts
 
@@ -216,12 +227,29 @@ class ScoreRanking(StoredStage):
         """
         plan, ranking, rules = self.plan, self._ranking, self.plan.config.metrics.retrieval
         deepest = max(measure.k or rules.top_k for measure in measures)
-        rankings = hits_to_place(ranking, plan, deepest)
-        gold = [plan.collection.gold_spans.get(name, ()) for name in plan.ids]
-        spans, unplaced = place_rankings(rankings, gold, plan.collection.documents)
-        warnings = unplaced_warning(ranking.name, plan.ids, spans, unplaced)
-        columns = score_passages(spans, measures, self._rules, missing=self._missing)
-        return {column.name: column for column in columns}, tuple(warnings)
+        placed = self._judgements.gold.placed(ranking).first(deepest)
+        warnings = unplaced_warning(ranking.name, plan.ids, placed)
+        columns = score_passages(placed.spans, measures, self._rules, missing=self._missing)
+        return {c.name: self._with_ambiguous(c) for c in columns}, tuple(warnings)
+
+    def _score_gold(self, measures: Sequence[Measure]) -> list[ScoreColumn]:
+        """Return the columns of measures that read the ranks at which the gold is met."""
+        if not measures:
+            return []
+        gold, parts = self._judgements.gold, self._judgements.gold.signature_parts
+        parts["match"] = self.plan.config.metrics.retrieval.match.rule
+        if self._judgements.source is not None:
+            parts["qrels"] = self._judgements.source
+        met = gold.met(self._ranking)
+        return score_gold(met, measures, self._rules, missing=self._missing, **parts)
+
+    def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
+        """Return a column in which queries with an ambiguous gold passage have that cause."""
+        ambiguous = self.plan.collection.ambiguous_gold
+        if not ambiguous:
+            return column
+        rows = np.array([query in ambiguous for query in self.plan.ids])
+        return column.without_scores(rows, Cause.AMBIGUOUS_QUOTE)
 
     @cached_property
     def _order(self) -> Mapping[str, Sequence[str]]:

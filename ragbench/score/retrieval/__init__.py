@@ -13,6 +13,7 @@ MEASURES = Family(
     group="ragbench.measures",
     table={
         "hit_rate": f"{_PACKAGE}.reader_models:hit_rate",
+        "found": f"{_PACKAGE}.found:found",
         "mrr": f"{_PACKAGE}.reader_models:reciprocal_rank",
         "precision": f"{_PACKAGE}.precision_recall:precision",
         "recall": f"{_PACKAGE}.precision_recall:recall",

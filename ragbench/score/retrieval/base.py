@@ -25,8 +25,8 @@ from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray, Span
 
 # Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, `RetrievedPassages`,
-# or `RetrievedSpans`.
-Reads = Literal["grades", "subtopics", "passages", "spans"]
+# `RetrievedSpans`, or `MetGold`.
+Reads = Literal["grades", "subtopics", "passages", "spans", "gold"]
 
 # Groups of `ragbench list`, in its order; measures of other packages are in `others`.
 Group = Literal[
@@ -48,6 +48,7 @@ _NEEDS: Mapping[Reads, str] = {
     "subtopics": "judgements with subtopics",
     "passages": "gold answers and the texts of the passages",
     "spans": "gold spans or quotes",
+    "gold": "judgements, gold spans or gold answers",
 }
 
 P = ParamSpec("P")
@@ -299,7 +300,7 @@ class MeasureSpec:
         high: The largest possible value of one query; inf where unbounded.
         group: Group in `ragbench list`.
         aliases: Further names of the measure.
-        reads: Record that the measure reads: `grades`, `subtopics`, `passages` or `spans`.
+        reads: Record that the measure reads: `grades`, `subtopics`, `passages`, `spans` or `gold`.
         direction: `higher` or `lower`, whichever is better.
         aggregate: Aggregate of the values of the queries, such as `mean` or `sum`.
         cutoff: Whether the name has `@k`: required, optional or none.

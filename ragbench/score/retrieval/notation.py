@@ -13,6 +13,7 @@ from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
+from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, read_parameters
 from ragbench.types import FloatArray
@@ -23,6 +24,7 @@ SPELLINGS = {
     "ndcg_jk": "ndcg(discount=jk)",
     "dcg_exp": "dcg(gain=exp)",
     "dcg_jk": "dcg(discount=jk)",
+    "all_hit": "found(need=all)",
     # trec_eval
     "recip_rank": "mrr",
     "gm_map": "gmap",
@@ -70,6 +72,7 @@ _NO_QUERIES: Mapping[base.Reads, Any] = {
     "subtopics": (),
     "passages": base.RetrievedPassages((), ()),
     "spans": base.RetrievedSpans((), ()),
+    "gold": MetGold.of_no_queries(),
 }
 
 

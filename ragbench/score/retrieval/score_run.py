@@ -16,6 +16,7 @@ from ragbench.records.score import RunCounts
 from ragbench.registry import Option, OptionSet, check_values, declared_options, shown
 from ragbench.score.base import ROUNDING
 from ragbench.score.retrieval import base
+from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups, number_groups
@@ -70,7 +71,7 @@ def reads_subtopics(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> bo
         DataError: A measure reads subtopics, and the qrels have none.
     """
     for measure in measures:
-        if not measure.spec.reads_ids:
+        if not (measure.spec.reads_ids or measure.spec.reads == "gold"):
             allowed = (
                 f"measures of a run and qrels; it needs {measure.spec.needs}: name it under "
                 "metrics.retrieval.measures of a config"
@@ -100,6 +101,8 @@ def gather(
     share is taken before. `unknown` and `duplicates` are those of `Evidence`.
     """
     prints: dict[base.Reads, dict[str, str | None]] = {"grades": {"qrels": qrels.fingerprint()}}
+    # judgements alone are whole documents
+    prints["gold"] = prints["grades"]
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
     if judged_only:
@@ -377,6 +380,43 @@ def score_passages(
     return columns
 
 
+def score_gold(
+    met: MetGold,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    missing: Collection[int] = (),
+    **parts: Any,
+) -> list[ScoreColumn]:
+    """Score by every measure the ranks at which the rankings of all queries meet their gold.
+
+    A query without gold has no value, for the reason in `met`; a query that is judged and has no
+    relevant document follows the rule `no_relevant`. `missing` are the positions of the queries
+    that the run lacks, which have no value with missing=skip. `parts` are further parts of the
+    signature, such as the fingerprint of the gold.
+
+    Raises:
+        OptionError: Ties are averaged: these measures have no average over ties.
+    """
+    columns = []
+    for measure in measures:
+        if rules.ties == "average":
+            raise base.no_average(measure.spec.name)
+        values, causes = _scored(measure, met, len(met.causes))
+        has_no_gold = met.causes != Cause.SCORED
+        causes[has_no_gold] = met.causes[has_no_gold]
+        causes[~has_no_gold & np.isnan(values)] = Cause.UNPLACED_PASSAGE
+        if rules.no_relevant == "zero":
+            irrelevant = causes == Cause.NO_RELEVANT
+            values[irrelevant], causes[irrelevant] = measure.spec.low, Cause.SCORED
+        if rules.missing == "skip":
+            absent = [row for row in missing if causes[row] == Cause.SCORED]
+            values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+        signed = {**measure.signature_parts(), **rules.signature_parts(), **parts}
+        columns.append(column_of(measure, values, causes, **signed))
+    return columns
+
+
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Return values and causes of every query after applying the rules to a measure's scores.
 
@@ -384,7 +424,9 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     """
     ranked = evidence.grades
     spec = measure.spec
-    record = evidence.subtopics if spec.reads == "subtopics" else ranked
+    record: Any = evidence.subtopics if spec.reads == "subtopics" else ranked
+    if spec.reads == "gold":
+        record = MetGold.of_grades(ranked)
     values, causes = _scored(measure, record, ranked.n_queries)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT

@@ -568,7 +568,7 @@
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: cause === "right" ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+      cause === null ? null : h("p", { class: ["right", "found"].includes(cause) ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
         index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, otherAnswers[i], query, otherSystem, answers.length > 1 ? i + 1 : null)),

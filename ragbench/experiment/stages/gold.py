@@ -1,0 +1,330 @@
+"""Gold of the queries of a run, and the ranks at which each ranking meets it.
+
+Measures, causes, the fix list and the page read these facts: hits meet gold here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ragbench.comparison.cause_rules import CauseRules, RankingFacts
+from ragbench.comparison.causes import GoldWords
+from ragbench.comparison.gold import GoldPiece, gold_pieces, met_ranks
+from ragbench.comparison.passage_places import PlacedRankings, place_rankings
+from ragbench.experiment.calls import FileRankings
+from ragbench.experiment.plan.groups import answerable_questions
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import RetrieverRun
+from ragbench.experiment.stages.matching import (
+    hits_to_place,
+    passage_order,
+    ranked_passages,
+    scored_ids,
+)
+from ragbench.score.retrieval.found import MetGold
+from ragbench.score.retrieval.ranking import rank_order
+from ragbench.types import Cause, Document, Qrels, ScoredDocument, Span
+from ragbench.types.rows import Mapped
+
+# First hits whose texts are searched for the gold answer of a query without judgements: to read
+# all texts is slow.
+_READ_HITS = 20
+# Rank and id of each relevant document that a ranking has, best first.
+Ranks = tuple[tuple[int, str], ...]
+
+
+@dataclass
+class GoldFacts:
+    """Gold documents, spans and answers of the queries, and the ranks at which rankings meet them.
+
+    `facts(ranking)` has the facts of each query, and `placed(ranking)` the places of its passages
+    in the documents; both are computed once for a ranking.
+
+    Attributes:
+        plan: Plan of the run.
+        qrels: Judgements of people and of a model; None without any.
+    """
+
+    plan: Plan
+    qrels: Qrels | None
+    _facts: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
+    _placed: dict[str, PlacedRankings] = field(default_factory=dict)
+    _orders: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> CauseRules:
+        """Rules of `causes:` in the config."""
+        return self.plan.config.causes
+
+    @cached_property
+    def relevant(self) -> Mapping[str, list[str]]:
+        """Relevant documents of each judged query, the highest grade first; empty without qrels.
+
+        Relevant is a grade from that of the rules on; a query without one has an empty list.
+        """
+        if self.qrels is None:
+            return {}
+        low = self.rules.relevant
+        return {
+            query: sorted((d for d, g in grades.items() if g >= low), key=lambda d: -grades[d])
+            for query, grades in self.qrels.by_query.items()
+        }
+
+    @cached_property
+    def pieces(self) -> Mapping[str, list[GoldPiece]]:
+        """Pieces of evidence of each query with a gold span in a relevant document.
+
+        The gold of other queries is their relevant documents.
+        """
+        pieces = dict[str, list[GoldPiece]]()
+        for query, spans in self.plan.collection.gold_spans.items():
+            relevant = self.relevant.get(query, ())
+            if self.qrels is not None and any(span.document in relevant for span in spans):
+                grades = {name: self.qrels.by_query[query][name] for name in relevant}
+                pieces[query] = gold_pieces(grades, spans, self.rules.relevant)
+        return pieces
+
+    @cached_property
+    def answerable(self) -> list[bool | None]:
+        """True for a question with an answer, False without one, None if nothing tells.
+
+        The judgements of a model count too.
+        """
+        plan = self.plan
+        return answerable_questions(
+            plan.queries, plan.collection.answers, self.qrels, self.rules.relevant
+        )
+
+    def words(self, row: int) -> GoldWords | None:
+        """Return the words of the gold answers of the query at `row`; None where it has none."""
+        query = self.plan.queries[row]
+        answers = self.plan.collection.answers.get(query.id)
+        return GoldWords(answers, query.text) if answers else None
+
+    def facts(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
+        """Return the ranks at which a ranking meets the gold of each query, in their order.
+
+        Without a ranking, all queries have no hits.
+        """
+        if ranking is None:
+            return Mapped(lambda query: self._unmet(query, 0), self.plan.ids)
+        if ranking.name not in self._facts:
+            self._facts[ranking.name] = list(self._meet(ranking))
+        return self._facts[ranking.name]
+
+    def placed(self, ranking: RetrieverRun) -> PlacedRankings:
+        """Return the places of the passages of queries with gold spans, best first."""
+        if ranking.name not in self._placed:
+            spans = self.plan.collection.gold_spans
+            hits = hits_to_place(ranking, self.plan)
+            self._placed[ranking.name] = self.place(hits, [spans.get(q, ()) for q in self.plan.ids])
+        return self._placed[ranking.name]
+
+    def place(
+        self, rankings: Sequence[Sequence[ScoredDocument]], gold: Sequence[Sequence[Span]]
+    ) -> PlacedRankings:
+        """Return the places of hits of all queries in the documents of the corpus."""
+        return place_rankings(rankings, gold, self.plan.collection.documents)
+
+    def met(self, ranking: RetrieverRun) -> MetGold:
+        """Return the ranks at which a ranking meets the gold of all queries, for measures."""
+        facts = self.facts(ranking)
+        judged = self.relevant if ranking.has_unknown_ids else {}
+        causes = [
+            Cause.UNKNOWN_IDS if query in judged and entry.gold is None else _cause_of(entry)
+            for query, entry in zip(self.plan.ids, facts, strict=True)
+        ]
+        return MetGold(
+            np.array([entry.met_at("any") for entry in facts], np.int64),
+            np.array([entry.met_at("all") for entry in facts], np.int64),
+            np.array([entry.unplaced for entry in facts], np.int64),
+            np.array(causes, np.uint8),
+        )
+
+    @property
+    def signature_parts(self) -> dict[str, str | int | float | None]:
+        """Parts of a signature that tell which gold is met: judgements, spans and gold answers."""
+        collection, rules = self.plan.collection, self.rules
+        parts: dict[str, str | int | float | None] = {
+            "qrels": None if self.qrels is None else self.qrels.fingerprint(),
+            "rel": None if rules.relevant == 1 else rules.relevant,
+        }
+        if self.pieces or collection.ambiguous_gold:
+            parts["spans"] = collection.fingerprint("spans")
+        # the words of gold answers count for queries without judgements
+        if any(query not in self.relevant for query in collection.answers):
+            parts |= {"gold": collection.fingerprint("answers"), "words": rules.words}
+        return parts
+
+    def _meet(self, ranking: RetrieverRun) -> Iterator[RankingFacts]:
+        """Yield the facts of each query in order, or the cause of a failed retrieval."""
+        run = ranking.run if ranking.unmatched is None else ranking.unmatched
+        outcomes = ranking.outcomes
+        ranks = self._document_ranks(ranking)
+        depth_of = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
+        may_fail = not isinstance(outcomes, FileRankings)  # what a file lacks is no failure
+        for row, query in enumerate(self.plan.ids):
+            cause = outcomes[row].cause if may_fail and outcomes[row].value is None else None
+            if cause is not None and cause is not Cause.SCORED:
+                yield self._unmet(query, 0)._replace(failed=cause.word)
+                continue
+            facts = self._unmet(query, depth_of.get(query, 0))
+            if query in self.pieces:
+                facts = self._meet_pieces(facts, row, ranking)
+            else:
+                facts = facts._replace(ranks=ranks.get(query, ()))
+            # judgements of other ids say nothing: the query counts as not judged, unless all of
+            # its passages have places to compare with gold spans
+            is_placed = query in self.pieces and not facts.unplaced
+            if ranking.has_unknown_ids and facts.gold and not is_placed:
+                facts = RankingFacts(retrieved=facts.retrieved)
+            if facts.gold is None and not facts.ambiguous:
+                facts = self._meet_answer(facts, row, ranking)
+            yield facts
+
+    def _meet_pieces(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
+        """Return the facts of a query with gold spans: the ranks of passages that have them."""
+        pieces, placed = self.pieces[self.plan.ids[row]], self.placed(ranking)
+        hits = list(zip(placed.documents[row], placed.spans.passages[row], strict=True))
+        ranks, document_ranks = met_ranks(pieces, hits)
+        return facts._replace(
+            ranks=ranks,
+            document_ranks=document_ranks,
+            retrieved=len(hits),
+            unplaced=next(self._doubtful_ranks(pieces, hits), 0),
+        )
+
+    def _doubtful_ranks(
+        self, pieces: Sequence[GoldPiece], hits: Sequence[tuple[str, Span | None]]
+    ) -> Iterator[int]:
+        """Yield the ranks of passages without a place that may have a gold span.
+
+        A passage of a document of the corpus that is no gold document has none.
+        """
+        gold, corpus = {piece.document for piece in pieces}, self.plan.corpus
+        for rank, (document, place) in enumerate(hits, start=1):
+            if place is None and (document in gold or document not in corpus):
+                yield rank
+
+    def _meet_answer(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
+        """Return the facts of a query without judgements: the rank of its gold answer."""
+        words = self.words(row)
+        if words is None or not words.can_be_found:
+            return facts
+        passages = self._first_passages(ranking, row)
+        if passages and not any(passages):
+            return facts
+        rank, how = self.find_answer(words, passages)
+        return facts._replace(answer_rank=rank, answer_how=how, retrieved=len(passages))
+
+    def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
+        """Return the hits of a query whose texts are searched, in the order of `answer_hit`.
+
+        They are the first 20, or the first `causes.read` if that is more. None stands for a hit
+        without text; a query that the ranking lacks has none.
+        """
+        ranked = self._order(ranking).get(self.plan.ids[row], ())
+        depth = max(_READ_HITS, self.rules.read)
+        return ranked_passages(ranking.outcomes[row], ranked[:depth], self.plan.corpus)
+
+    def _order(self, ranking: RetrieverRun) -> Mapping[str, Sequence[str]]:
+        """Return the ids of the passages of each query, best first."""
+        if ranking.name not in self._orders:
+            # one ranking at a time: the order of a large run file fills the memory
+            self._orders = {ranking.name: passage_order(ranking, self.plan)}
+        return self._orders[ranking.name]
+
+    def find_answer(self, words: GoldWords, passages: Sequence[Document | None]) -> tuple[int, str]:
+        """Return (rank of the first passage that has a gold answer, what it has of it).
+
+        Ranks are from 1. If none has one, (0, the words that were looked for).
+        """
+        for rank, passage in enumerate(passages, start=1):
+            how = "" if passage is None else words.find_in(passage.full_text, self.rules.words)
+            if how:
+                return rank, how
+        return 0, words.name_target(self.rules.words)
+
+    def _document_ranks(self, ranking: RetrieverRun) -> Mapping[str, Ranks]:
+        """Return query -> (rank, id) of the relevant documents in a ranking, best first.
+
+        The rank is that of the first passage of the document. A query without a relevant hit has no
+        entry; all lack one without qrels.
+        """
+        if self.qrels is None:
+            return {}
+        if ranking.unmatched is None:
+            return self._judged_ranks(ranking, self.qrels)
+        ids, ranks = scored_ids(ranking, self.plan), dict[str, Ranks]()
+        for query, passages in self._order(ranking).items():
+            relevant, first = set(self.relevant.get(query, ())), dict[str, int]()
+            of_passage = ids.get(query, {})
+            for rank, passage in enumerate(passages if relevant else (), start=1):
+                document = of_passage.get(passage, passage)
+                if document in relevant:
+                    first.setdefault(document, rank)
+            ranks[query] = tuple((rank, document) for document, rank in first.items())
+        return ranks
+
+    def _judged_ranks(self, ranking: RetrieverRun, qrels: Qrels) -> Mapping[str, Ranks]:
+        """Return the result of `_document_ranks` for a ranking whose hits are documents."""
+        ranks = ranking.ranks(qrels, self.plan.config.metrics.retrieval)
+        rows = np.flatnonzero((ranks > 0) & (qrels.grades >= self.rules.relevant))
+        row_queries = np.searchsorted(qrels.starts, rows, "right") - 1
+        rows = rows[rank_order(row_queries, ranks[rows])]
+        documents = self._qrels_documents
+        names = [documents[row] for row in rows.tolist()]
+        pairs = tuple(zip(ranks[rows].tolist(), names, strict=True))
+        starts = np.searchsorted(row_queries, np.arange(len(qrels.query_ids) + 1)).tolist()
+        return {
+            query: pairs[start:end]
+            for query, start, end in zip(qrels.query_ids, starts, starts[1:], strict=False)
+            if start < end
+        }
+
+    @cached_property
+    def _qrels_documents(self) -> list[str]:
+        """Document id of each row of the qrels; empty without qrels."""
+        return [] if self.qrels is None else [*self.qrels.documents]
+
+    def _unmet(self, query: str, retrieved: int) -> RankingFacts:
+        """Return the facts of a query whose gold no hit meets; `gold` is None if not judged."""
+        ambiguous = tuple(self.plan.collection.ambiguous_gold.get(query, ()))
+        gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
+        facts = RankingFacts(None, gold, example, missing, retrieved=retrieved, ambiguous=ambiguous)
+        if pieces := self.pieces.get(query):
+            needs = dict.fromkeys(piece.need for piece in pieces)
+            return facts._replace(gold=len(needs), example=next(iter(needs)), unit="span")
+        return facts
+
+    @cached_property
+    def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
+        """Judged query -> (number of relevant documents, id of the best, ids not in the corpus).
+
+        The id is '' without a relevant document; there are no ids without a corpus, and where qrels
+        need not hold ids of the corpus.
+        """
+        # gold texts and folded documents have ids that the corpus need not have
+        by_id = self.plan.config.metrics.retrieval.match.level == "id"
+        corpus = self.plan.corpus if by_id else None
+        return {
+            query: (
+                len(names),
+                names[0] if names else "",
+                tuple(name for name in names if name not in corpus) if corpus else (),
+            )
+            for query, names in self.relevant.items()
+        }
+
+
+def _cause_of(facts: RankingFacts) -> Cause:
+    """Return `SCORED` for a query with gold that a ranking can meet, else the reason why not."""
+    if facts.ambiguous:
+        return Cause.AMBIGUOUS_QUOTE
+    if facts.gold is None:
+        return Cause.NO_JUDGEMENTS if facts.answer_rank is None else Cause.SCORED
+    return Cause.SCORED if facts.gold else Cause.NO_RELEVANT
