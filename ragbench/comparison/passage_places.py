@@ -76,6 +76,8 @@ def place_rankings(
     rankings: Sequence[Sequence[ScoredDocument]],
     gold: Sequence[Sequence[Span]],
     documents: Sequence[Document] | None,
+    *,
+    all_queries: bool = False,
 ) -> PlacedRankings:
     """Return the places of ranked hits in the documents; queries without gold have no places.
 
@@ -89,9 +91,11 @@ def place_rankings(
         rankings: Hits of each query, best first.
         gold: Gold spans of each query.
         documents: Corpus; None without one.
+        all_queries: True places the hits of queries without gold as well.
     """
     placer = _Placer(documents)
-    passages = [(row, hit) for row, hits in enumerate(rankings) if gold[row] for hit in hits]
+    rows = [row for row, spans in enumerate(gold) if spans or all_queries]
+    passages = [(row, hit) for row in rows for hit in rankings[row]]
     # all texts at once: each search of its own would read the whole corpus
     placer.index(hit for _, hit in passages)
     spans: list[list[Span | None]] = [[] for _ in rankings]

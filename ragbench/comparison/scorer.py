@@ -269,7 +269,7 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
             ranking = None if passages is None else [passage.id for passage in passages]
         gold_columns = {part: part for part in GOLD_PARTS if part in row}
         reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed))
-        gold, _ = reader.read(entry)
+        gold = reader.read(entry).grades
         if not gold:
             return None, "", Cause.NO_JUDGEMENTS
         # scored also without a ranking: if the gold alone leaves no value, that cause comes first

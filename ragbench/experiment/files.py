@@ -18,7 +18,12 @@ from ragbench import __version__
 from ragbench.config.resolved import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import (
+    HITS_FOLDER,
+    PROMPTS_FILE,
+    QUESTIONS_FILE,
+    TEXTS_FILE,
+)
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
@@ -42,6 +47,7 @@ from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.stages.hits import SHOWN_HITS
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
@@ -69,8 +75,6 @@ from ragbench.types.rows import Mapped
 
 # Packages whose versions may change a score.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
-# Number of hits of each ranking whose texts are stored; generators mostly read fewer.
-SHOWN_HITS = 10
 # Number of characters of one text that are stored.
 LONGEST_TEXT = 8_000
 # Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
@@ -212,6 +216,8 @@ def _query_files(
         contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
         if ranking.unmatched is not None:
             contents[f"passages/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
+        if name in results.hits:
+            contents[f"{HITS_FOLDER}/{file_name(name)}.jsonl"] = _lines(results.hits[name], clean)
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines

@@ -18,7 +18,7 @@ from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, PreferredPair, no_comparisons
-from ragbench.records.manifest import JudgePayment, VerdictRow
+from ragbench.records.manifest import HitsRow, JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
 from ragbench.records.summary import FillCounts, Judging, PreferenceSummary, Spending, TokenCounts
 from ragbench.score.judge.verdicts import JudgeResults
@@ -283,6 +283,7 @@ class Results:
         filled: Judgements with those of a model; None if no model judges passages.
         comparisons: Record of `comparisons.json`.
         causes: System -> the cause of each query.
+        hits: Ranking of passages -> the stored hits of each query, with the gold that they meet.
         work: Stage -> number of items, of stored items, and seconds.
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
@@ -303,6 +304,7 @@ class Results:
     filled: Filled | None = None
     comparisons: Comparisons = field(default_factory=no_comparisons)
     causes: Mapping[str, SystemCauses] = field(default_factory=dict)
+    hits: dict[str, Sequence[HitsRow]] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
     kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None

@@ -409,6 +409,50 @@ class MetadataRow(Record):
     metadata: Mapping[str, object]
 
 
+class StoredHit(Record):
+    """A hit of a retriever as it was retrieved: the passage, its document, and its gold.
+
+    Attributes:
+        rank: Rank of the passage, from 1.
+        id: Id of the passage itself.
+        document: Id of its document; None if it is the document itself, or if none is known.
+        start: Position of its first character in the text of the document; None if unknown.
+        end: Position after the last character.
+        gold: Names of the gold that it meets: a document, a span as `Span.label` writes it, or
+            `ANSWER` for the words of a gold answer.
+    """
+
+    rank: int
+    id: str
+    document: str | None = optional(None)
+    start: int | None = optional(None)
+    end: int | None = optional(None)
+    gold: tuple[str, ...] = optional(())
+
+
+class HitsRow(Record):
+    """A line of `hits/<retriever>.jsonl`: the first hits of a query, and all that meet its gold.
+
+    The file is there for rankings of passages, and where gold is no whole document.
+
+    Attributes:
+        query_id: Id of the query.
+        needs: Names of the gold of the query, one for all alternatives; empty without any.
+        met: Rank down to which hits meet the gold that the query needs; 0 if they never do, None
+            if it is not known.
+        hits: Hits in the order of their ranks.
+    """
+
+    query_id: str
+    needs: tuple[str, ...] = optional(())
+    met: int | None = optional(None)
+    hits: tuple[StoredHit, ...] = optional(())
+
+
+# Name of the gold of a query without judgements, in `StoredHit.gold`.
+ANSWER = "answer"
+
+
 class TextRow(Passage):
     """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top.
 

@@ -28,6 +28,7 @@ QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
 PROMPTS_FILE = "prompts.jsonl"
 SCORES_FILE = "per_query.csv"
+HITS_FOLDER = "hits"
 
 
 class Hit(NamedTuple):

@@ -23,6 +23,7 @@ from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.experiment.stages.gold import GoldFacts
+from ragbench.experiment.stages.hits import stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.records.causes import Loss
@@ -50,6 +51,10 @@ class FindCauses(Stage):
         """
         plan = self.plan
         results.causes = find_causes(plan, results, self._judgements.gold)
+        for name, ranking in results.rankings.items():
+            rows = stored_hits(self._judgements.gold, ranking)
+            if rows is not None:
+                results.hits[name] = rows
         baselines = ((system.name, system.baseline) for system in plan.systems)
         flows = cause_flows(results.causes, baselines, plan.ids)
         results.comparisons = replace(results.comparisons, causes=flows)

@@ -1,0 +1,96 @@
+"""Hits of a ranking as the run folder stores them: passages, their places, and their gold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragbench.comparison.cause_rules import RankingFacts
+from ragbench.comparison.passage_places import place_rankings
+from ragbench.experiment.calls import FileRankings
+from ragbench.experiment.records import RetrieverRun
+from ragbench.experiment.stages.gold import GoldFacts
+from ragbench.experiment.stages.matching import passage_order, ranked_hits, scored_ids
+from ragbench.records.manifest import ANSWER, HitsRow, StoredHit
+from ragbench.types import ScoredDocument, Span
+
+# Hits of each query that are stored whether they have gold or not: pages show as many.
+SHOWN_HITS = 10
+
+
+def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
+    """Return the hits of each query for `hits/`; None where the run file has all that is known.
+
+    That is a ranking of documents whose gold is whole documents: its ranks are those of the gold.
+    """
+    answers = gold.plan.collection.answers
+    by_words = any(query not in gold.relevant for query in answers)
+    by_words = by_words and not isinstance(ranking.outcomes, FileRankings)
+    if ranking.unmatched is None and not gold.pieces and not by_words:
+        return None
+    facts, documents = gold.facts(ranking), scored_ids(ranking, gold.plan)
+    shown = [list(hits) for hits in _shown_hits(gold, ranking, facts)]
+    ranked = [[hit for _, hit in hits] for hits in shown]
+    corpus = gold.plan.collection.documents
+    placed = place_rankings(ranked, [()] * len(shown), corpus, all_queries=True)
+    rows = []
+    for row, query in enumerate(gold.plan.ids):
+        of_hit, hits = documents.get(query, {}), list[StoredHit]()
+        for place, (rank, hit) in enumerate(shown[row]):
+            span = placed.spans.passages[row][place]
+            document = of_hit.get(hit.id) or placed.documents[row][place]
+            names = _gold_names(gold, query, document, span)
+            if rank == facts[row].answer_rank:
+                names = (ANSWER,)
+            hits.append(_stored_hit(rank, hit, document, span, names))
+        rows.append(_hits_row(gold, query, facts[row], hits))
+    return rows
+
+
+def _shown_hits(
+    gold: GoldFacts, ranking: RetrieverRun, facts: Sequence[RankingFacts]
+) -> Iterator[list[tuple[int, ScoredDocument]]]:
+    """Yield (rank, hit) of the first hits of each query, and of those that meet its gold."""
+    order = passage_order(ranking, gold.plan)
+    for query, outcome, met in zip(gold.plan.ids, ranking.outcomes, facts, strict=True):
+        ids = order.get(query, ())
+        ranks = {rank for rank, _ in met.ranks} | {met.answer_rank or 0}
+        ranks |= set(range(1, min(len(ids), SHOWN_HITS) + 1))
+        rank_of = {ids[rank - 1]: rank for rank in sorted(ranks - {0})}
+        yield [(rank_of[hit.id], hit) for hit in ranked_hits(outcome, [*rank_of])]
+
+
+def _gold_names(gold: GoldFacts, query: str, document: str, span: Span | None) -> tuple[str, ...]:
+    """Return the names of the gold that a passage of a document, at its place, meets."""
+    if query not in gold.pieces:
+        return (document,) if document in gold.relevant.get(query, ()) else ()
+    pieces = gold.pieces[query]
+    return tuple(dict.fromkeys(p.need for p in pieces if p.is_met_by(document, span)))
+
+
+def _stored_hit(
+    rank: int, hit: ScoredDocument, document: str, span: Span | None, names: tuple[str, ...]
+) -> StoredHit:
+    """Return the record of a hit; a hit without a text of its own has no place."""
+    is_placed = span is not None and span.document == document and hit.text is not None
+    return StoredHit(
+        rank=rank,
+        id=hit.id,
+        document=None if document == hit.id else document,
+        start=span.start if span is not None and is_placed else None,
+        end=span.end if span is not None and is_placed else None,
+        gold=names,
+    )
+
+
+def _hits_row(gold: GoldFacts, query: str, facts: RankingFacts, hits: list[StoredHit]) -> HitsRow:
+    """Return the row of a query, with the rank down to which its gold is met."""
+    needs: tuple[str, ...] = ()
+    if facts.gold is None:
+        needs = () if facts.answer_rank is None else (ANSWER,)
+    elif query in gold.pieces:
+        needs = tuple(dict.fromkeys(piece.need for piece in gold.pieces[query]))
+    else:
+        needs = tuple(gold.relevant.get(query, ()))
+    met = facts.met_at(gold.rules.need)
+    is_unknown = facts.failed or not needs or (facts.unplaced and not met)
+    return HitsRow(query_id=query, needs=needs, met=None if is_unknown else met, hits=tuple(hits))
