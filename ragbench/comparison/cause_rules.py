@@ -8,12 +8,14 @@ decided.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from ragbench.records.causes import AnswerCause, Loss
 from ragbench.registry import Option, OptionSet
+from ragbench.types import Cause
 
 # Gold documents and spans that an answer needs.
 Need = Literal["any", "all"]
@@ -140,6 +142,7 @@ class AnswerFacts:
     Attributes:
         failed: Name of the failure, such as `timeout`; None if there is an answer.
         was_asked: False for a control that could not be asked, as it has no passages.
+        unscored: Reason why there is no answer, or no score of it; `SCORED` without one.
         passages: Number of passages that the generator read; None if that is not known.
         read: Names of the gold among these passages; None if the ranks of the hits decide.
         reads_document: True if a passage of a gold document is among them.
@@ -151,11 +154,13 @@ class AnswerFacts:
         is_right: True if the answer is right; None without a gold answer, or without a score.
         right_how: Evidence for `is_right`: `token_f1 0.1 < 0.5`.
         is_supported: True if a judge found the answer supported by its passages; None if none did.
+        has_unsupported: True if a judge found a claim in it that the passages do not support.
         supported_how: Evidence for `is_supported`, in words.
     """
 
     failed: str | None = None
     was_asked: bool = True
+    unscored: Cause = Cause.SCORED
     passages: int | None = None
     read: frozenset[str] | None = None
     reads_document: bool = False
@@ -166,6 +171,7 @@ class AnswerFacts:
     is_right: bool | None = None
     right_how: str = ""
     is_supported: bool | None = None
+    has_unsupported: bool = False
     supported_how: str = ""
 
 
@@ -249,9 +255,40 @@ def cause_of_answer(
     if answer.is_right:
         # right from the memory of the model: right all the same, and `why` says so
         although = f"although {loss.why}" if loss else ""
-        doubt = "" if answer.is_supported in (None, True) else f"yet {answer.supported_how}"
-        return Loss("right", _join(answer.right_how, although, doubt))
+        doubt = f"yet {answer.supported_how}" if answer.has_unsupported else ""
+        why = _join(answer.right_how, although, doubt)
+        return Loss("right", why, unsupported=answer.has_unsupported)
     return _cause_if_not_right(loss, evidence, answer)
+
+
+def right_value(
+    loss: Loss, answer: AnswerFacts, *, answerable: bool | None = None
+) -> tuple[float, Cause]:
+    """Return (value of the metric `right`, its cause) of an answer with a cause.
+
+    The value is 1 for a right answer and 0 for one that is not, NaN where there is no answer, and
+    where nothing tells: without a gold answer and a judge, or if the reply may decline a question
+    that has no answer.
+
+    Example:
+        >>> answer = AnswerFacts(is_right=False, right_how="token_f1 0.1 < 0.5")
+        >>> right_value(cause_of_answer(None, answer, CauseRules()), answer)
+        (0.0, <Cause.SCORED: 0>)
+    """
+    if loss.cause == "right":
+        return 1.0, Cause.SCORED
+    if answer.failed is not None:
+        return math.nan, answer.unscored
+    if answerable is False and answer.refuses is None:
+        return math.nan, Cause.UNSURE_REFUSAL
+    is_wrong = answer.is_right is False or answer.is_supported is not None
+    # a question with an answer, by its gold documents, is not answered by a reply that declines
+    declines_answerable = bool(answer.refuses) and answerable is True
+    if answerable is False or is_wrong or declines_answerable:
+        return 0.0, Cause.SCORED
+    if answer.unscored is not Cause.SCORED:
+        return math.nan, answer.unscored
+    return math.nan, Cause.UNSURE_REFUSAL if answer.refuses is None else Cause.NO_REFERENCE
 
 
 def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:

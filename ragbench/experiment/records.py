@@ -341,6 +341,16 @@ class Results:
             counts=counts or scores.counts,
         )
 
+    def add_first(self, name: str, column: ScoreColumn, kind: Kind) -> None:
+        """Add a score as the first one of a system that has others."""
+        row = next(row for row, system in enumerate(self.systems) if system.name == name)
+        scores = self.systems[row]
+        self.systems[row] = replace(
+            scores,
+            columns={column.name: column, **scores.columns},
+            kinds={column.name: kind, **scores.kinds},
+        )
+
     def add_samples(
         self, system: System, name: str, columns: Sequence[ScoreColumn], kind: Kind
     ) -> None:

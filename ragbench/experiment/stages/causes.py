@@ -1,4 +1,4 @@
-"""The last stage of a run: the cause of each query by each system, where its answer was lost."""
+"""Causes of queries by each system: whether an answer is right, or where it was lost."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
 
 from ragbench.comparison.cause_rules import (
     AnswerFacts,
     RankingFacts,
     cause_of_answer,
     cause_of_ranking,
+    right_value,
 )
-from ragbench.comparison.causes import SystemCauses, cause_flows
+from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.base import Stage, Workspace
@@ -27,67 +32,69 @@ from ragbench.experiment.stages.hits import stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.records.causes import Loss
+from ragbench.signature import Signature, fingerprint
 from ragbench.text.refusals import refuses
 from ragbench.types import Cause, Document, Prediction, ScoreColumn
+
+# Name of the metric that tells whether an answer is right.
+RIGHT = "right"
 
 # True, False or None where it is unknown; and the reason, empty where it is unknown.
 Decision = tuple[bool | None, str]
 
 
 class FindCauses(Stage):
-    """Stage that finds the cause of each query from the results of other stages; stores nothing.
+    """Stage that finds the cause of each query, and the metric `right`; stores nothing.
 
-    `collect` sets `results.causes`, and replaces `results.comparisons`, which must be set.
+    It reads the results of all stages but the comparison. `collect` sets `results.causes` and
+    `results.hits`, and adds the column `right` to each system that answers.
     """
 
     def __init__(self, workspace: Workspace, judgements: JudgePassages) -> None:
-        super().__init__(workspace, "")
+        super().__init__(workspace)
         self._judgements = judgements
 
     def collect(self, results: Results) -> None:
-        """Set `results.causes`, and add the flows between causes to `results.comparisons`.
-
-        The comparisons must be set before, as `Compare` does.
-        """
-        plan = self.plan
-        results.causes = find_causes(plan, results, self._judgements.gold)
+        """Set the causes and stored hits, and add a column `right` to each system that answers."""
+        gold, causes = self._judgements.gold, dict[str, SystemCauses]()
+        for system in results.systems:
+            answers = _system_answers(gold, results, system)
+            if answers is None:
+                ranking = results.rankings.get(self.plan.system(system.name).ranking_of or "")
+                losses = [
+                    cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
+                    for row, facts in enumerate(gold.facts(ranking))
+                ]
+            else:
+                verdicts = list(_answer_verdicts(answers))
+                losses = [verdict.loss for verdict in verdicts]
+                results.add_first(system.name, _right_column(answers, verdicts), "generation")
+            causes[system.name] = SystemCauses(losses)
+        results.causes = causes
         for name, ranking in results.rankings.items():
-            rows = stored_hits(self._judgements.gold, ranking)
+            rows = stored_hits(gold, ranking)
             if rows is not None:
                 results.hits[name] = rows
-        baselines = ((system.name, system.baseline) for system in plan.systems)
-        flows = cause_flows(results.causes, baselines, plan.ids)
-        results.comparisons = replace(results.comparisons, causes=flows)
 
 
-def find_causes(plan: Plan, results: Results, gold: GoldFacts) -> dict[str, SystemCauses]:
-    """Return the causes of all queries by the name of the system.
+def _system_answers(
+    gold: GoldFacts, results: Results, system: SystemScores
+) -> _SystemAnswers | None:
+    """Return the answers of a system; None for a system with a ranking alone.
 
-    A system without answers gets causes of its ranking alone; so does one with a ranking whose
-    answers all have the cause `MISSING_ANSWER`. The time is that of a pass over the judged
-    documents of each ranking; for queries without judgements the first hits are read as well, until
-    one holds a gold answer. Systems are in the order of `results.systems`, and causes in that of
-    the queries.
+    Recorded systems may have passages and no answer: all of their answers are `MISSING_ANSWER`.
     """
-    causes = {}
-    for system in results.systems:
-        source, answers = plan.system(system.name), results.answers.get(system.name)
-        ranking = results.rankings.get(source.ranking_of or "")
-        lost: Iterator[Loss]
-        # recorded systems may have contexts and no answer: their rankings have causes
-        if answers is None or (
-            ranking is not None
-            and all(o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes)
-        ):
-            lost = (
-                cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
-                for row, facts in enumerate(gold.facts(ranking))
-            )
-        else:
-            hits = ranking or results.rankings.get(plan.baseline or "")
-            lost = _answer_causes(_SystemAnswers(gold, source, answers, ranking, hits, system))
-        causes[system.name] = SystemCauses(list(lost))
-    return causes
+    plan, answers = gold.plan, results.answers.get(system.name)
+    source = plan.system(system.name)
+    ranking = results.rankings.get(source.ranking_of or "")
+    if answers is None:
+        return None
+    if ranking is not None and all(
+        o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes
+    ):
+        return None
+    hits = ranking or results.rankings.get(plan.baseline or "")
+    return _SystemAnswers(gold, source, answers, ranking, hits, system)
 
 
 @dataclass
@@ -147,15 +154,43 @@ class _SystemAnswers:
         retrieved = [[] for _ in plan.ids] if self.hits is None else hits_to_place(self.hits, plan)
         for row, hits in enumerate(retrieved):
             # a hit knows its document, which the passage that a generator gets may not have
-            hit_of = {hit.id: hit for hit in hits}
+            by_id, by_text = {hit.id: hit for hit in hits}, {hit.text: hit for hit in hits}
+            by_text.pop(None, None)
             passages = hits_of_passages(self.contexts(row) or ())
-            rankings.append([hit_of.get(passage.id, passage) for passage in passages])
+            rankings.append([by_id.get(p.id) or by_text.get(p.text, p) for p in passages])
         pieces = [gold.pieces.get(query, []) for query in plan.ids]
         spans = [[p.span for p in of if p.span is not None] for of in pieces]
         placed = gold.place(rankings, spans)
         rows = zip(pieces, placed.documents, placed.spans.passages, strict=True)
         met = [met_ranks(of, zip(names, places, strict=True)) for of, names, places in rows]
         return [(frozenset(n for _, n in ranks), bool(documents)) for ranks, documents in met]
+
+    @cached_property
+    def correctness(self) -> ScoreColumn | None:
+        """Score that decides whether an answer is right; None where words decide."""
+        return self.column(self.gold.rules.right.measure, "correctness")
+
+    @cached_property
+    def faithfulness(self) -> ScoreColumn | None:
+        """Score that decides whether an answer is supported by its passages; None without one."""
+        return self.column(self.gold.rules.supported.measure, "faithfulness")
+
+    @cached_property
+    def context_recall(self) -> ScoreColumn | None:
+        """Score of a judge that tells whether the passages hold the gold answer."""
+        return self.column(None, "context_recall")
+
+    @cached_property
+    def refusal(self) -> ScoreColumn | None:
+        """Score of a judge that tells whether an answer declines."""
+        return self.column(None, "refusal")
+
+    @cached_property
+    def claim_rubrics(self) -> frozenset[str]:
+        """Names of the rubrics whose score is a share of claims."""
+        judges = self.gold.plan.judges.values()
+        rubrics = chain.from_iterable(judge.rubrics for judge in judges)
+        return frozenset(rubric.name for rubric in rubrics if rubric.method == "claims")
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
         """Return the column of the score `name`; without a name, the first judge's of `rubric`.
@@ -175,40 +210,97 @@ class _SystemAnswers:
         return None
 
 
-def _answer_causes(system: _SystemAnswers) -> Iterator[Loss]:
-    """Yield the cause of each query of a system that answers.
+class _Verdict(NamedTuple):
+    """Cause of one query by a system that answers, and its value of the metric `right`."""
 
-    In the order of the queries.
-    """
-    rules, gold = system.gold.rules, system.gold
-    correctness = system.column(rules.right.measure, "correctness")
-    faithfulness = system.column(rules.supported.measure, "faithfulness")
-    # scores that the config cannot name for causes: a judge's rubrics, if it has them
-    recall, refusal = system.column(None, "context_recall"), system.column(None, "refusal")
+    loss: Loss
+    right: float
+    unscored: Cause
+
+
+def _answer_verdicts(system: _SystemAnswers) -> Iterator[_Verdict]:
+    """Yield the cause of each query of a system that answers, and whether the answer is right."""
+    gold = system.gold
     # a control gets other passages than its retriever returned
     reads_ranking = system.source.control is None
-    retrieved = gold.facts(system.ranking if reads_ranking else None)
-    for row in range(len(system.gold.plan.queries)):
-        answer, facts = _answer_facts(system, row), retrieved[row]
+    ranked = gold.facts(system.ranking if reads_ranking else None)
+    for row, answerable in enumerate(gold.answerable):
+        answer, facts = _answer_facts(system, row), ranked[row]
         if answer.failed is None:
-            is_right, right_how = _is_right(system, correctness, row)
-            is_supported, supported_how = _reaches(faithfulness, row, rules.supported.min)
-            holds, holds_how = _holds_answer(system, recall, row, facts)
-            is_refusal, how = _reaches(refusal, row, 0.5, oriented=False)
-            answer = replace(
-                answer,
-                is_right=is_right,
-                right_how=right_how,
-                is_supported=is_supported,
-                supported_how=supported_how,
-                holds_answer=holds,
-                holds_how=holds_how,
-            )
-            if is_refusal is not None:
-                answer = replace(answer, refuses=is_refusal, refuses_how=f"declines ({how})")
+            answer = _with_scores(system, answer, facts, row)
         if system.ranking is None and reads_ranking and answer.read is None:
             facts = RankingFacts()  # an app without passages: nothing tells what it retrieved
-        yield cause_of_answer(facts, answer, rules, answerable=gold.answerable[row])
+        loss = cause_of_answer(facts, answer, gold.rules, answerable=answerable)
+        yield _Verdict(loss, *right_value(loss, answer, answerable=answerable))
+
+
+def _with_scores(
+    system: _SystemAnswers, answer: AnswerFacts, facts: RankingFacts, row: int
+) -> AnswerFacts:
+    """Return the facts of an answer with those that scores tell: right, supported, declining."""
+    rules, column = system.gold.rules, system.correctness
+    is_right, right_how = _is_right(system, row)
+    is_supported, supported_how = _reaches(system.faithfulness, row, rules.supported.min)
+    holds, holds_how = _holds_answer(system, facts, row)
+    cause = Cause.SCORED if column is None else Cause(int(column.causes[row]))
+    answer = replace(
+        answer,
+        unscored=cause if is_right is None else Cause.SCORED,
+        is_right=is_right,
+        right_how=right_how,
+        is_supported=is_supported,
+        has_unsupported=_has_unsupported(system, row),
+        supported_how=supported_how,
+        holds_answer=holds,
+        holds_how=holds_how,
+    )
+    is_refusal, how = _reaches(system.refusal, row, 0.5, oriented=False)
+    if is_refusal is not None:
+        answer = replace(answer, refuses=is_refusal, refuses_how=f"declines ({how})")
+    return answer
+
+
+def _has_unsupported(system: _SystemAnswers, row: int) -> bool:
+    """Return True if a judge found a claim of an answer without support in its passages.
+
+    A score that is a share of claims has one below 1; another score, below its threshold.
+    """
+    column, least = system.faithfulness, system.gold.rules.supported.min
+    if column is not None and column.name.partition("(")[0] in system.claim_rubrics:
+        least = 1.0
+    is_supported, _ = _reaches(column, row, least)
+    return is_supported is False
+
+
+def _right_column(system: _SystemAnswers, verdicts: Sequence[_Verdict]) -> ScoreColumn:
+    """Return the column of the metric `right`, with everything that it depends on."""
+    return ScoreColumn(
+        RIGHT,
+        np.array([verdict.right for verdict in verdicts]),
+        np.array([verdict.unscored for verdict in verdicts], np.uint8),
+        _right_signature(system),
+        details={
+            row: verdict.loss.why for row, verdict in enumerate(verdicts) if verdict.unscored.failed
+        },
+    )
+
+
+def _right_signature(system: _SystemAnswers) -> Signature:
+    """Return the signature of `right`: the rule, the gold answers, and judges that decide."""
+    gold, rules = system.gold, system.gold.rules.right
+    collection, column = gold.plan.collection, system.correctness
+    parts: dict[str, object] = {"by": "words" if column is None else column.signature.name}
+    parts["min" if column is not None else "words"] = (
+        rules.min if column is not None else rules.words
+    )
+    parts |= {} if column is None else dict(column.signature.parts)
+    parts |= {"gold": collection.fingerprint("answers")}
+    # judges that decide some of the questions: those without a gold answer, and refusals
+    has_all = all(query in collection.answers for query in gold.plan.ids)
+    judges = {"supported": None if has_all else system.faithfulness, "refusal": system.refusal}
+    for name, judge in judges.items():
+        parts[name] = None if judge is None else fingerprint([str(judge.signature)])
+    return Signature.of(RIGHT, **parts)
 
 
 def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
@@ -222,7 +314,8 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     predictions = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not predictions:
         cause = outcomes[0].cause
-        return AnswerFacts(failed=cause.word, was_asked=cause.failed or cause is Cause.SCORED)
+        was_asked = cause.failed or cause is Cause.SCORED
+        return AnswerFacts(failed=cause.word, was_asked=was_asked, unscored=cause)
     replies = [refuses(prediction.answer) for prediction in predictions]
     declines = 2 * replies.count(True) > len(replies)
     is_sure = declines or 2 * replies.count(False) >= len(replies)
@@ -249,17 +342,19 @@ def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:
     return replace(facts, passages=len(contexts), read=read_ids, reads_document=reads_document)
 
 
-def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> Decision:
+def _is_right(system: _SystemAnswers, row: int) -> Decision:
     """Return (whether the answer to a query is right, reason such as "f1 0.7 >= 0.5").
 
-    By the column of the config; else by the share of gold words in the answers, of several samples
-    in at least half of them. None where neither has a value. A named measure without a value gives
-    None with a reason. The caller has checked that an answer did not fail.
+    By the score of the config or the judge; else by the share of gold words in the answers, of
+    several samples in at least half of them. None where neither has a value, and where a named
+    measure or a judgement has none. The caller has checked that an answer did not fail.
     """
-    rules = system.gold.rules.right
+    rules, column = system.gold.rules.right, system.correctness
     decision, how = _reaches(column, row, rules.min)
-    if decision is not None or rules.measure is not None:
-        return decision, how or f"{rules.measure} has no value"
+    has_failed = column is not None and Cause(int(column.causes[row])).failed
+    if decision is not None or rules.measure is not None or has_failed:
+        name = rules.measure if column is None else column.name
+        return decision, how or f"{name} has no value"
     words = system.gold.words(row)
     if words is None:
         return None, ""
@@ -272,9 +367,7 @@ def _is_right(system: _SystemAnswers, column: ScoreColumn | None, row: int) -> D
     return decision, f"the answer {example.says}"
 
 
-def _holds_answer(
-    system: _SystemAnswers, context_recall: ScoreColumn | None, row: int, facts: RankingFacts
-) -> Decision:
+def _holds_answer(system: _SystemAnswers, facts: RankingFacts, row: int) -> Decision:
     """Return (whether the passages of a query hold its gold answer, reason).
 
     By the judge's context recall, else by the share of gold words in the passages. None for a
@@ -282,7 +375,7 @@ def _holds_answer(
     """
     if facts.gold is not None:
         return None, ""
-    decision, how = _reaches(context_recall, row, 0.5)
+    decision, how = _reaches(system.context_recall, row, 0.5)
     if decision is not None:
         return decision, how
     words, contexts = system.gold.words(row), system.contexts(row)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.causes import cause_flows
 from ragbench.comparison.differences import compare_slices, compare_systems, describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
@@ -250,6 +251,9 @@ class Compare(StoredStage):
             preferences=tuple(preferences),
             over_sources=tuple(over_sources),
             controls=tuple(controls),
+            causes=cause_flows(
+                results.causes, ((s.name, s.baseline) for s in plan.systems), plan.ids
+            ),
         )
 
 

@@ -78,7 +78,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
                 judges = [name for name, judge in plan.judges.items() if judge.rubrics]
                 stages += [JudgeAnswers(workspace, answer, name) for name in judges]
     stages += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
-    return [*stages, Compare(workspace), FindCauses(workspace, judgements)]
+    return [*stages, FindCauses(workspace, judgements), Compare(workspace)]
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
