@@ -329,6 +329,7 @@ def _summarize_system(
         scores=scores,
         counts=system.counts,
         causes=causes.counts(),
+        right_unsupported=sum(loss.unsupported for loss in causes.losses),
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),
         scores_by={

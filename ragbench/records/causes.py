@@ -128,9 +128,11 @@ class CauseRow(Record):
         system: Name of the system.
         query_id: Id of the query.
         cause: Cause of the query; `right` for a right answer.
+        unsupported: True for a right answer in which a judge found claims without support.
     """
 
     system: str
     query_id: str
     cause: AnswerCause
     why: str
+    unsupported: bool = False

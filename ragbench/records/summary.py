@@ -207,6 +207,7 @@ class SystemSummary(Record):
         scores: Score name -> score, in the order of the config.
         counts: How its run was read; None without rankings that judgements apply to.
         causes: Cause -> number of queries; they add up to all queries.
+        right_unsupported: Number of right answers in which a judge found claims without support.
         cause_shares: Cause that occurs -> its share of the queries, with an interval.
         causes_by: Field -> slice -> cause that occurs there -> number of queries.
         scores_by: Field -> slice -> score name -> score over the queries of the slice.
@@ -226,6 +227,7 @@ class SystemSummary(Record):
     scores: Mapping[str, SystemScore]
     counts: RunCounts | None = optional()
     causes: Mapping[AnswerCause, int] = optional({})
+    right_unsupported: int = optional(0)
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
     scores_by: Mapping[str, Mapping[str, Mapping[str, SystemScore]]] = optional({})

@@ -27,7 +27,7 @@ from ragbench.types.conversation import Json
 from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
-_COLUMNS = ("system", "query_id", "cause", "why")
+_COLUMNS = ("system", "query_id", "cause", "why", "unsupported")
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
@@ -224,13 +224,19 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
 
     Example:
         >>> from ragbench.records.causes import Loss
-        >>> causes = {"bm25": [Loss("right", "gold d1 at rank 1")]}
+        >>> causes = {"bm25": [Loss("found", "gold d1 at rank 1")]}
         >>> print(*format_causes(causes, ["=q1"]), sep="", end="")
-        system,query_id,cause,why
-        bm25,'=q1,right,gold d1 at rank 1
+        system,query_id,cause,why,unsupported
+        bm25,'=q1,found,gold d1 at rank 1,
     """
     tables = (
-        [system, query_ids, [cause.cause for cause in lost], [cause.why for cause in lost]]
+        [
+            system,
+            query_ids,
+            [cause.cause for cause in lost],
+            [cause.why for cause in lost],
+            ["yes" if cause.unsupported else "" for cause in lost],
+        ]
         for system, lost in causes.items()
     )
     return run_folder.csv_tables(_COLUMNS, len(query_ids), tables)
@@ -252,8 +258,14 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
         if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
             allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
             raise DataError(shown(",".join(cells)), file=path, line=number, allowed=allowed)
-        system, query, cause, why = cells
-        row = CauseRow(system=system, query_id=query, cause=cast("AnswerCause", cause), why=why)
+        system, query, cause, why, unsupported = cells
+        row = CauseRow(
+            system=system,
+            query_id=query,
+            cause=cast("AnswerCause", cause),
+            why=why,
+            unsupported=unsupported == "yes",
+        )
         causes.setdefault(system, {})[query] = row
     return causes
 

@@ -68,7 +68,10 @@ class FindCauses(Stage):
             else:
                 verdicts = list(_answer_verdicts(answers))
                 losses = [verdict.loss for verdict in verdicts]
-                results.add_first(system.name, _right_column(answers, verdicts), "generation")
+                # without gold answers and judges, nothing tells of any question
+                if any(v.unscored in (Cause.SCORED, Cause.UNSURE_REFUSAL) for v in verdicts):
+                    column = _right_column(answers, verdicts)
+                    results.add_first(system.name, column, "generation")
             causes[system.name] = SystemCauses(losses)
         results.causes = causes
         for name, ranking in results.rankings.items():
