@@ -69,7 +69,8 @@ class FindCauses(Stage):
                 verdicts = list(_answer_verdicts(answers))
                 losses = [verdict.loss for verdict in verdicts]
                 # without gold answers and judges, nothing tells of any question
-                if any(v.unscored in (Cause.SCORED, Cause.UNSURE_REFUSAL) for v in verdicts):
+                tells = (Cause.SCORED, Cause.UNSURE_REFUSAL)
+                if self.plan.collection.answers or any(v.unscored in tells for v in verdicts):
                     column = _right_column(answers, verdicts)
                     results.add_first(system.name, column, "generation")
             causes[system.name] = SystemCauses(losses)
