@@ -98,7 +98,7 @@ class RankingFacts(NamedTuple):
         example: Id of one gold document, or label of a span.
         missing: Gold documents that are not in the corpus; empty if that is not known.
         ranks: Rank and name of the gold that is met, best first.
-        document_ranks: Ranks of the passages of gold documents, for a query with gold spans.
+        document_ranks: Ranks of passages of the documents whose gold spans no hit meets.
         retrieved: Number of hits.
         answer_rank: Rank of the first hit whose text has a gold answer; 0 if no hit has one. None
             if the query has judgements, or no gold answer that a text could have.
@@ -145,7 +145,7 @@ class AnswerFacts:
         unscored: Reason why there is no answer, or no score of it; `SCORED` without one.
         passages: Number of passages that the generator read; None if that is not known.
         read: Names of the gold among these passages; None if the ranks of the hits decide.
-        reads_document: True if a passage of a gold document is among them.
+        reads_document: True if another passage of a document with unread gold is among them.
         holds_answer: True if the passages have the gold answer, by its words or by a judge; None
             if neither was applied.
         holds_how: Evidence for `holds_answer`, in words.

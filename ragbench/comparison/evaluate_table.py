@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
+from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import place_rankings, unplaced_warning
+from ragbench.comparison.table_gold import table_facts, table_parts
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import span_fingerprints
 from ragbench.errors import DataError, OptionError, RagbenchError
@@ -24,11 +26,20 @@ from ragbench.score.judge.judge import Judge, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_passages
+from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn, ScoredDocument, Verdict
+from ragbench.types import (
+    Answered,
+    Cause,
+    Collection,
+    Document,
+    Query,
+    ScoreColumn,
+    ScoredDocument,
+    Verdict,
+)
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import Table
 
@@ -115,13 +126,13 @@ def evaluate(
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
         by_kind = _names_by_kind(names, opened)
-        spans, by_ids = _score_spans(collection, records, by_kind["retrieval"])
+        of_gold, by_ids = _score_gold(collection, records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         rankings = {
             name: _with_causes(
-                column, records, has_strays=bool(strays) and name not in spans.columns
+                column, records, has_strays=bool(strays) and name not in of_gold.columns
             )
-            for name, column in {**ranked.columns, **spans.columns}.items()
+            for name, column in {**ranked.columns, **of_gold.columns}.items()
         }
         paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
         verdicts: list[dict[str, Verdict]] = []
@@ -134,12 +145,12 @@ def evaluate(
         ranked,
         columns={**rankings, **paired.columns, **scores},
         read=paired.read if paired.columns or scores else ranked.read,
-        fingerprints={**ranked.fingerprints, **spans.fingerprints, **paired.fingerprints},
+        fingerprints={**ranked.fingerprints, **of_gold.fingerprints, **paired.fingerprints},
         kinds={name: kind for kind, part in parts.items() for name in part},
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
-    notes = [*collection.warnings, *(strays if by_ids else ()), *spans.notes, *paired.notes]
+    notes = [*collection.warnings, *(strays if by_ids else ()), *of_gold.notes, *paired.notes]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -210,8 +221,8 @@ def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
     )
 
 
-class _SpanScores(NamedTuple):
-    """Scores by measures of gold spans, from `_score_spans`.
+class _GoldScores(NamedTuple):
+    """Scores by measures that compare passages with gold spans or gold answers.
 
     Attributes:
         columns: Name of the measure -> its column; empty without measures.
@@ -224,36 +235,48 @@ class _SpanScores(NamedTuple):
     notes: list[str]
 
 
-def _score_spans(
+def _score_gold(
     collection: Collection, records: Sequence[Answered], names: Sequence[Any]
-) -> tuple[_SpanScores, list[Any]]:
-    """Return (scores of each record by measures of gold spans, names of the other measures).
+) -> tuple[_GoldScores, list[Any]]:
+    """Return (scores of each record by measures of gold, names of the measures of ids).
 
-    Without measures of gold spans, the scores are empty and the names are returned as they are.
+    Measures of gold read spans, or the ranks at which passages meet the gold of any kind. Without
+    them, the scores are empty and the names are returned as they are.
 
     Raises:
-        DataError: There are such measures, and no question has a gold span.
+        DataError: There is a measure of gold spans, and no question has one.
     """
-    all_measures = parse_measures(names)
-    measures = [measure for measure in all_measures if measure.spec.reads == "spans"]
-    if not measures:
-        return _SpanScores({}, {}, []), [*names]
-    if not any(collection.gold_spans.values()):
-        problem = f"{measures[0].label} needs gold spans ({_columns(collection)})"
+    measures = parse_measures(names)
+    by_place = [measure for measure in measures if measure.spec.reads == "spans"]
+    by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
+    if not by_place and not by_gold:
+        return _GoldScores({}, {}, []), [*names]
+    if by_place and not any(collection.gold_spans.values()):
+        problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
         raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
     ids = [query.id for query in collection.queries]
+    contexts = [_distinct(record.contexts or ()) for record in records]
     rankings = [
         [ScoredDocument(p.id, text=p.text, title=p.title, metadata=p.metadata) for p in passages]
-        for passages in (record.contexts or () for record in records)
+        for passages in contexts
     ]
     gold = [collection.gold_spans.get(name, ()) for name in ids]
     placed = place_rankings(rankings, gold, collection.documents)
-    scores = _SpanScores(
-        {column.name: column for column in score_passages(placed.spans, measures, Rules())},
-        {"spans": span_fingerprints(collection.gold_spans)},
-        unplaced_warning("evaluate", ids, placed),
+    columns = score_passages(placed.spans, by_place, Rules())
+    facts = table_facts(collection, contexts, placed)
+    columns += score_gold(met_gold(facts), by_gold, Rules(), **table_parts(collection))
+    scores = _GoldScores(
+        {column.name: column for column in columns},
+        {"spans": span_fingerprints(collection.gold_spans)} if by_place else {},
+        unplaced_warning("evaluate", ids, placed) if by_place else [],
     )
-    return scores, [m.label for m in all_measures if m.spec.reads != "spans"]
+    return scores, [m.label for m in measures if m.spec.reads not in ("spans", "gold")]
+
+
+def _distinct(passages: Sequence[Document]) -> list[Document]:
+    """Return the passages without repeated ones, which count once, as in a ranking."""
+    # chunks may have the id of their document: their texts tell them apart
+    return list({(p.id, p.text): p for p in reversed(passages)}.values())[::-1]
 
 
 def _with_causes(

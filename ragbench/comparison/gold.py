@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from ragbench.types import Span
+import numpy as np
+
+from ragbench.comparison.cause_rules import RankingFacts
+from ragbench.comparison.causes import GoldWords
+from ragbench.score.retrieval.found import MetGold
+from ragbench.types import Cause, Document, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,9 @@ def gold_pieces(
 def met_ranks(
     pieces: Sequence[GoldPiece], hits: Iterable[tuple[str | None, Span | None]]
 ) -> tuple[tuple[tuple[int, str], ...], tuple[int, ...]]:
-    """Return (rank and need of each need that is met, best first; ranks of the gold documents).
+    """Return (rank and name of each need that is met, best first; ranks of other passages).
+
+    The latter are the ranks of passages of documents whose gold no hit meets, ascending.
 
     Args:
         pieces: Pieces of evidence of a query.
@@ -76,15 +84,90 @@ def met_ranks(
     Example:
         >>> pieces = gold_pieces({"a": 1}, [Span("a", 0, 9)])
         >>> met_ranks(pieces, [("a", Span("a", 9, 20)), ("a", Span("a", 5, 20))])
-        (((2, 'a 0-9'),), (1, 2))
+        (((2, 'a 0-9'),), ())
+        >>> met_ranks(pieces, [("b", None), ("a", Span("a", 9, 20))])
+        ((), (2,))
     """
-    first, documents = dict[str, int](), {piece.document for piece in pieces}
-    document_ranks = list[int]()
+    first, document_ranks = dict[str, int](), dict[str, list[int]]()
     for rank, (document, place) in enumerate(hits, start=1):
-        if document in documents:
-            document_ranks.append(rank)
+        document_ranks.setdefault(document or "", []).append(rank)
         for piece in pieces:
             if piece.need not in first and piece.is_met_by(document, place):
                 first[piece.need] = rank
+    unmet = {piece.document for piece in pieces if piece.need not in first}
+    others = sorted(chain.from_iterable(document_ranks.get(name, ()) for name in unmet))
     ranks = sorted((rank, need) for need, rank in first.items())
-    return tuple(ranks), tuple(document_ranks)
+    return tuple(ranks), tuple(others)
+
+
+def meet_pieces(
+    facts: RankingFacts,
+    pieces: Sequence[GoldPiece],
+    hits: Sequence[tuple[str, Span | None]],
+    corpus: Container[str] = (),
+) -> RankingFacts:
+    """Return the facts of a query with the ranks at which hits meet its pieces of evidence.
+
+    A passage without a place may have a gold span, unless it is of a document of the corpus that
+    is no gold document.
+
+    Args:
+        facts: Facts of the query without any hit.
+        pieces: Pieces of evidence of the query, some of them spans.
+        hits: Document and place of each hit, best first; the place is None where it is unknown.
+        corpus: Ids of the documents of the corpus.
+    """
+    ranks, document_ranks = met_ranks(pieces, hits)
+    gold = {piece.document for piece in pieces if piece.span is not None}
+    doubtful = (
+        rank
+        for rank, (document, place) in enumerate(hits, start=1)
+        if gold and place is None and (document in gold or document not in corpus)
+    )
+    return facts._replace(
+        ranks=ranks,
+        document_ranks=document_ranks,
+        retrieved=len(hits),
+        unplaced=next(doubtful, 0),
+    )
+
+
+def find_answer(
+    words: GoldWords, passages: Sequence[Document | None], least: float
+) -> tuple[int, str]:
+    """Return (rank of the first passage that has a gold answer, what it has of it).
+
+    Ranks are from 1. If none has one, (0, the words that were looked for). `least` is the share of
+    the words of a long gold answer that a passage has to have; None is a passage without text.
+    """
+    for rank, passage in enumerate(passages, start=1):
+        how = "" if passage is None else words.find_in(passage.full_text, least)
+        if how:
+            return rank, how
+    return 0, words.name_target(least)
+
+
+def met_gold(facts: Sequence[RankingFacts], unknown_ids: Container[int] = ()) -> MetGold:
+    """Return the ranks at which the rankings of all queries meet their gold, for measures.
+
+    `unknown_ids` are the rows of judged queries none of whose hits has an id that is known.
+    """
+    causes = [
+        Cause.UNKNOWN_IDS if row in unknown_ids and entry.gold is None else _cause_of(entry)
+        for row, entry in enumerate(facts)
+    ]
+    return MetGold(
+        np.array([entry.met_at("any") for entry in facts], np.int64),
+        np.array([entry.met_at("all") for entry in facts], np.int64),
+        np.array([entry.unplaced for entry in facts], np.int64),
+        np.array(causes, np.uint8),
+    )
+
+
+def _cause_of(facts: RankingFacts) -> Cause:
+    """Return `SCORED` for a query with gold that a ranking can meet, else the reason why not."""
+    if facts.ambiguous:
+        return Cause.AMBIGUOUS_QUOTE
+    if facts.gold is None:
+        return Cause.NO_JUDGEMENTS if facts.answer_rank is None else Cause.SCORED
+    return Cause.SCORED if facts.gold else Cause.NO_RELEVANT

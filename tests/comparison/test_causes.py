@@ -12,6 +12,7 @@ from ragbench.comparison.cause_rules import (
     CauseRules,
     cause_of_answer,
     cause_of_ranking,
+    right_value,
 )
 from ragbench.comparison.cause_rules import (
     RankingFacts as Ranking,
@@ -24,6 +25,7 @@ from ragbench.comparison.causes import (
 )
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, Loss
+from ragbench.types import Cause
 
 FIRST = Ranking(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
 LOW = Ranking(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
@@ -32,6 +34,7 @@ NOWHERE = Ranking(gold=1, example="d12", retrieved=100)
 ABSENT = Ranking(gold=1, example="d12", missing=("d12",), retrieved=100)
 NONE_RELEVANT = Ranking(gold=0, retrieved=100)
 UNJUDGED = Ranking(retrieved=10)
+SPAN = Ranking(gold=1, example="d12 0-9", unit="span", document_ranks=(9,), retrieved=100)
 TWO = Ranking(gold=2, example="d1", ranks=((2, "d1"), (9, "d2")), retrieved=100)
 ALL = CauseRules(need="all")
 
@@ -39,9 +42,9 @@ ALL = CauseRules(need="all")
 @pytest.mark.parametrize(
     ("found", "rules", "cause", "why"),
     [
-        (FIRST, CauseRules(), "right", "gold d12 at rank 1"),
+        (FIRST, CauseRules(), "found", "gold d12 at rank 1"),
         (LOW, CauseRules(), "ranked_too_low", "gold d12 at rank 14, a generator would read 5"),
-        (LOW, CauseRules(read=14), "right", "rank 14"),
+        (LOW, CauseRules(read=14), "found", "rank 14"),
         (NOWHERE, CauseRules(), "not_retrieved", "gold d12 not among 100 hits"),
         (Ranking(gold=2), CauseRules(), "not_retrieved", "2 gold documents not found: no hit"),
         (ABSENT, CauseRules(), "not_in_corpus", "gold d12 not in the corpus"),
@@ -53,12 +56,12 @@ ALL = CauseRules(need="all")
             "not_retrieved",
             "in none of 10 hits",
         ),
-        (Ranking(answer_rank=5, retrieved=10), CauseRules(), "right", "at rank 5"),
+        (Ranking(answer_rank=5, retrieved=10), CauseRules(), "found", "at rank 5"),
         (Ranking(answer_rank=6, retrieved=10), CauseRules(), "ranked_too_low", "at rank 6"),
         (Ranking(failed="timeout", gold=1), CauseRules(), "failed", "timeout"),
-        (TWO, CauseRules(), "right", "gold d1 at rank 2"),
+        (TWO, CauseRules(), "found", "gold d1 at rank 2"),
         (TWO, ALL, "ranked_too_low", "1 of 2 gold documents read; gold d2 at rank 9"),
-        (TWO, CauseRules(need="all", read=9), "right", "rank 2"),
+        (TWO, CauseRules(need="all", read=9), "found", "rank 2"),
         (
             Ranking(gold=2, ranks=((2, "d1"),), retrieved=9),
             ALL,
@@ -74,7 +77,7 @@ ALL = CauseRules(need="all")
         (
             Ranking(gold=2, missing=("d2",), ranks=((2, "d1"),)),
             CauseRules(),
-            "right",
+            "found",
             "d1 at rank 2",
         ),
         # the sixth passage is not read; of two spans in one passage both are
@@ -96,10 +99,37 @@ ALL = CauseRules(need="all")
             "not_retrieved",
             "1 of 2 gold spans read; 1 gold span not among",
         ),
+        # the document is read, and its passage with the gold is nowhere
+        (
+            Ranking(gold=1, example="d1 0-9", unit="span", document_ranks=(2, 7), retrieved=9),
+            CauseRules(),
+            "wrong_passage",
+            "gold d1 0-9 not among 9 hits; its document is there with another passage, at rank 2",
+        ),
+        (
+            Ranking(gold=1, example="d1 0-9", unit="span", document_ranks=(7,), retrieved=9),
+            CauseRules(),
+            "not_retrieved",
+            "at rank 7",
+        ),
+        (
+            Ranking(
+                gold=1, unit="span", ranks=((7, "d1 0-9"),), document_ranks=(2, 7), retrieved=9
+            ),
+            CauseRules(),
+            "ranked_too_low",
+            "gold d1 0-9 at rank 7",
+        ),
+        (
+            Ranking(ambiguous=("a.md", "b.md"), retrieved=9),
+            CauseRules(),
+            "unknown",
+            "the gold passage stands in a.md, b.md",
+        ),
         (
             Ranking(gold=2, unit="span", ranks=((5, "d1 0-9"), (5, "d1 9-12")), unplaced=1),
             ALL,
-            "right",
+            "found",
             "d1 0-9 at rank 5",
         ),
     ],
@@ -114,6 +144,7 @@ def test_rankings(found, rules, cause, why):
 WRONG = {"is_right": False, "right_how": "token_f1 0.1 < 0.5"}
 RIGHT = {"is_right": True, "right_how": "token_f1 0.9 >= 0.5"}
 LOW_FAITH = {"is_supported": False, "supported_how": "faithfulness 0.2 < 0.5"}
+INVENTS = LOW_FAITH | {"has_unsupported": True}
 HIGH_FAITH = {"is_supported": True, "supported_how": "faithfulness 1 >= 0.5"}
 READ = {"read": frozenset(["d12"]), "passages": 5}
 UNREAD = {"read": frozenset(), "passages": 5}
@@ -124,7 +155,7 @@ UNREAD = {"read": frozenset(), "passages": 5}
     [
         (FIRST, READ | RIGHT, True, "right", "token_f1 0.9"),
         (NOWHERE, UNREAD | RIGHT, True, "right", "although gold d12 not among 100 hits"),
-        (FIRST, READ | RIGHT | LOW_FAITH, True, "right", "yet faithfulness 0.2"),
+        (FIRST, READ | RIGHT | INVENTS, True, "right", "yet faithfulness 0.2"),
         (FIRST, READ | WRONG, True, "not_used", "gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5"),
         (FIRST, READ | WRONG | HIGH_FAITH, True, "not_used", "token_f1"),
         (FIRST, READ | WRONG | LOW_FAITH, True, "unsupported", "faithfulness 0.2 < 0.5"),
@@ -163,6 +194,8 @@ UNREAD = {"read": frozenset(), "passages": 5}
             "4",
         ),
         (NOWHERE, READ | WRONG, True, "not_used", "gold d12 among the passages"),
+        (SPAN, UNREAD | WRONG | {"reads_document": True}, True, "wrong_passage", "at rank 9"),
+        (SPAN, UNREAD | WRONG, True, "not_retrieved", "its document is there"),
     ],
 )
 def test_answers(found, said, answerable, cause, why):
@@ -170,6 +203,54 @@ def test_answers(found, said, answerable, cause, why):
 
     assert lost.cause == cause
     assert why in lost.why
+
+
+def test_a_right_answer_with_unsupported_claims_is_flagged():
+    invents = AnswerFacts(**READ | RIGHT | INVENTS)
+    grounded = AnswerFacts(**READ | RIGHT | HIGH_FAITH)
+
+    assert cause_of_answer(FIRST, invents, CauseRules()).unsupported
+    assert not cause_of_answer(FIRST, grounded, CauseRules()).unsupported
+
+
+@pytest.mark.parametrize(
+    ("said", "answerable", "value", "cause"),
+    [
+        (RIGHT, True, 1, Cause.SCORED),
+        (WRONG, True, 0, Cause.SCORED),
+        (WRONG | {"refuses": True}, True, 0, Cause.SCORED),
+        (WRONG | {"refuses": None}, True, 0, Cause.SCORED),
+        # without a gold answer: a judge of the passages, or the gold documents, may tell
+        (HIGH_FAITH, None, 1, Cause.SCORED),
+        (LOW_FAITH, None, 0, Cause.SCORED),
+        ({"refuses": True}, True, 0, Cause.SCORED),
+        ({"refuses": True}, None, None, Cause.NO_REFERENCE),
+        ({"refuses": None}, None, None, Cause.UNSURE_REFUSAL),
+        ({}, None, None, Cause.NO_REFERENCE),
+        # a question without an answer is right if the reply declines
+        ({"refuses": True}, False, 1, Cause.SCORED),
+        ({"refuses": False}, False, 0, Cause.SCORED),
+        ({"refuses": None}, False, None, Cause.UNSURE_REFUSAL),
+        # a failed answer, and one that was not asked for
+        ({"failed": "timeout", "unscored": Cause.TIMEOUT}, True, None, Cause.TIMEOUT),
+        ({"failed": "timeout", "unscored": Cause.TIMEOUT}, False, None, Cause.TIMEOUT),
+        (
+            {"failed": "no_relevant", "was_asked": False, "unscored": Cause.NO_RELEVANT},
+            True,
+            None,
+            Cause.NO_RELEVANT,
+        ),
+        # the judge of the answer failed
+        ({"unscored": Cause.SERVER_ERROR}, True, None, Cause.SERVER_ERROR),
+    ],
+)
+def test_the_value_of_right(said, answerable, value, cause):
+    answer = AnswerFacts(**said)
+    loss = cause_of_answer(UNJUDGED, answer, CauseRules(), answerable=answerable)
+
+    right, unscored = right_value(loss, answer, answerable=answerable)
+
+    assert (None if math.isnan(right) else right, unscored) == (value, cause)
 
 
 founds = st.builds(
@@ -204,10 +285,10 @@ answerables = st.sampled_from([None, True, False])
 @given(founds, saids, rules, answerables)
 @settings(max_examples=30)
 def test_each_has_one_cause_and_a_reason(found, said, rules, answerable):
-    for lost in (
-        cause_of_ranking(found, rules),
-        cause_of_answer(found, said, rules, answerable=answerable),
-    ):
+    answer = cause_of_answer(found, said, rules, answerable=answerable)
+    value, _ = right_value(answer, said, answerable=answerable)
+    assert (answer.cause == "right") == (value == 1)
+    for lost in (cause_of_ranking(found, rules), answer):
         assert lost.cause in CAUSES
         assert lost.why
         assert "  " not in lost.why
@@ -218,8 +299,8 @@ def test_each_has_one_cause_and_a_reason(found, said, rules, answerable):
 @settings(max_examples=30)
 def test_a_generator_that_reads_more_loses_nothing_to_rank(found, said, answerable):
     few, many = CauseRules(read=2), CauseRules(read=10)
-    if cause_of_ranking(found, few).cause == "right":
-        assert cause_of_ranking(found, many).cause == "right"
+    if cause_of_ranking(found, few).cause == "found":
+        assert cause_of_ranking(found, many).cause == "found"
 
 
 @pytest.mark.parametrize(
@@ -285,17 +366,17 @@ def test_gold_that_says_there_is_none():
     st.sampled_from([1, 3, 5]),
 )
 @settings(max_examples=30)
-def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, read):
+def test_gold_is_found_where_any_gold_document_is_read(places, missing, read):
     """Also where the corpus lacks some of what is relevant."""
     gold = sorted({*places, *missing})
     ranks = tuple(sorted((rank, name) for name, rank in places.items()))
     found = Ranking(gold=len(gold), missing=tuple(sorted(missing)), ranks=ranks, retrieved=9)
 
-    cause, why = cause_of_ranking(found, CauseRules(read=read))
+    cause, why, _ = cause_of_ranking(found, CauseRules(read=read))
 
     if ranks and ranks[0][0] <= read:
         assert (cause, why.partition(",")[0]) == (
-            "right",
+            "found",
             f"gold {ranks[0][1]} at rank {ranks[0][0]}",
         )
     elif len(missing) == len(gold):

@@ -109,7 +109,7 @@ def test_queries_without_gold_have_no_places_and_unplaced_passages_are_named():
     placed = place_rankings([[lost], [hit("moons/io.md"), lost]], [[], GOLD], DOCUMENTS)
 
     assert placed.spans.passages == [[], [Span("moons/io.md", 0, 51), None]]
-    assert placed.unplaced == [(1, "x")]
+    assert placed.unplaced == [(1, 2, "x")]
 
 
 def test_a_start_alone_without_an_end_and_a_text_is_no_place():

@@ -225,9 +225,9 @@ def test_quotes_are_found_in_the_corpus(load):
         "3 of 7 gold passages stand in no document of the corpus and are left out: "
         "line 4: 'The far side of the Moon was unknown to any probe'; "
         "line 5: 'worked for 127 hours'; line 6: 'nowhere at all'",
-        "1 of 7 gold passages stand in several documents, and their questions have no gold document "
-        "(ambiguous_quote): name it in a column `relevant`: line 3: 'it mapped most of Venus from "
-        f"orbit' in {IO}, {RADAR}",
+        "1 of 7 gold passages stand in several documents, and their questions have no gold "
+        "document (ambiguous_quote): name it in a column `relevant`: line 3: 'it mapped most of "
+        f"Venus from orbit' in {IO}, {RADAR}",
     ]
 
 

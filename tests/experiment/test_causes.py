@@ -53,7 +53,7 @@ def test_a_retriever_is_right_where_a_generator_would_read_a_hit(config):
 
     hits = experiment.per_query["bm25"]["hit_rate@1"]
     for query, cause in causes_of(experiment, "bm25").items():
-        assert (cause == "right") == (hits[query] == 1), query
+        assert (cause == "found") == (hits[query] == 1), query
     lost = rows_of(experiment, "bm25")["q5"]
     assert lost["cause"] == "unknown", "judged, and nothing relevant: nothing to find"
     assert lost["why"] == "the question has no answer, and a ranking cannot say so"
@@ -70,7 +70,7 @@ def test_answers_of_a_file(config, tmp_path, match):
     experiment = rb.run_experiment(config)
 
     assert causes_of(experiment, "bm25/saved") == {
-        "q1": "right",
+        "q1": "found",
         "q2": "not_used",
         "q3": "refused",
         "q4": "failed",
@@ -226,7 +226,7 @@ def test_ids_that_look_like_formulas_come_back(config, data):
     assert "bm25,'q2," in text, "a quote alone is no formula"
     views = QueryViews(experiment.path)
     assert set(views.causes["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
-    assert views[views.find("=1+1")].systems[0].cause == "right"
+    assert views[views.find("=1+1")].systems[0].cause == "found"
 
 
 def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_path, monkeypatch):

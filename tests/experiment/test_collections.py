@@ -56,7 +56,7 @@ def test_the_table_has_the_numbers_of_the_runs_and_their_macro_mean(several):
 
     assert [run.name for run in runs.record.runs] == ["many", "few"]
     assert [run.queries for run in runs.record.runs] == [7, 6]
-    [measure, _] = runs.record.measures
+    [_, measure, _] = runs.record.measures
     assert (measure.measure, measure.kind) == ("mrr@10", "retrieval")
     for row in measure.systems:
         means = {

@@ -59,7 +59,9 @@ def test_the_example_is_scored_by_yaml(example, run):
 
     (system,) = experiment.summary["systems"]
     means = {name: round(score["mean"], 3) for name, score in system["scores"].items()}
+    # without a gold answer, a judge found the answers supported by what they read
     assert means == {
+        "right": 1.0,
         "tool_call_correctness": 0.667,
         "tool_call_f1": 0.0,
         "tool_call_accuracy": 0.667,

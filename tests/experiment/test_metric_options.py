@@ -56,7 +56,7 @@ def test_options_stand_in_the_names(config):
     experiment = run_experiment(config)
 
     found = scores(experiment)
-    assert list(found)[:3] == ["rouge1", "rouge1(stemmer=true)", "bleu.corpus"]
+    assert list(found)[:4] == ["right", "rouge1", "rouge1(stemmer=true)", "bleu.corpus"]
     assert found["rouge1(stemmer=true)"]["mean"] >= found["rouge1"]["mean"]
     assert "|stemmer:yes|" in found["rouge1(stemmer=true)"]["signature"]
     assert found["bleu.corpus"]["aggregate"] == "corpus"

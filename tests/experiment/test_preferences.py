@@ -192,7 +192,7 @@ def test_with_other_rubrics_and_one_system(config):
         source = config_of(config, server, rubrics=["answer_relevancy", "pairwise"])
         experiment = run_experiment(source, generators=generators("a"))
 
-    assert list(experiment.summary["systems"][1]["scores"]) == ["answer_relevancy"]
+    assert list(experiment.summary["systems"][1]["scores"]) == ["right", "answer_relevancy"]
     assert "preferences" not in experiment.comparisons
     said = "judge openai: pairwise compares two systems; there is 1 system that answers"
     assert said in experiment.summary["warnings"]

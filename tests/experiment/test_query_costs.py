@@ -61,9 +61,9 @@ def test_the_cheapest_that_is_not_worse(config):
     assert "bm25/m is cheaper and surely within 0.05 of the best: 0.001" in dear["why"]
     assert check_gates(found, gates) == [cheap | {"line": None}, dear | {"line": None}]
     [record] = found.summary["timing"]["cheapest"]
-    assert (record["measure"], record["best"], record["system"]) == ("rouge1", "bm25/dear", None)
+    assert (record["measure"], record["best"], record["system"]) == ("right", "bm25/dear", None)
     lines = (found.path / "report.md").read_text(encoding="utf-8").splitlines()
-    assert "no cheaper system is surely within 0.02 of the best by rouge1" in lines
+    assert "no cheaper system is surely within 0.02 of the best by right" in lines
 
 
 def test_a_damaged_table_of_costs_is_named(config):

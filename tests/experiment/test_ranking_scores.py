@@ -39,7 +39,7 @@ def test_answers_without_judgements_get_answer_hit(answered):
     experiment = rb.run_experiment(answered, retrievers={"fixed": first_three})
 
     scores = scores_of(experiment, "fixed")
-    assert list(scores) == ["answer_hit@5", "answer_hit@1", "answer_hit@10"]
+    assert list(scores) == ["found@5", "answer_hit@5", "answer_hit@1", "answer_hit@10"]
     assert experiment.per_query["fixed"]["answer_hit@1"] == pytest.approx(
         {"q1": 1.0, "q2": 0.0, "q3": 0.0, "q4": 0.0, "q5": float("nan")}, nan_ok=True
     )
@@ -54,7 +54,8 @@ def test_answers_without_judgements_get_answer_hit(answered):
 def test_defaults_deeper_than_top_k_are_left_out(answered):
     answered["metrics"] = {"retrieval": {"top_k": 5}}
 
-    assert list(scores_of(rb.run_experiment(answered), "bm25")) == ["answer_hit@5", "answer_hit@1"]
+    scores = scores_of(rb.run_experiment(answered), "bm25")
+    assert list(scores) == ["found@5", "answer_hit@5", "answer_hit@1"]
 
 
 @pytest.mark.costly
@@ -64,7 +65,7 @@ def test_measures_of_ids_and_texts_stand_in_the_order_of_the_config(config):
 
     experiment = rb.run_experiment(config, retrievers={"fixed": first_three})
 
-    assert list(scores_of(experiment, "fixed")) == names
+    assert list(scores_of(experiment, "fixed")) == ["found@5", *names]
     assert scores_of(experiment, "fixed")["answer_hit@2"]["mean"] == 2 / 4
 
 

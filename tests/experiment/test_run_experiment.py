@@ -183,8 +183,9 @@ def test_a_block_that_is_given_is_taken_as_it_is(config):
         "systems"
     ]
 
-    assert list(systems[0]["scores"]) == ["recall@2"]
-    assert list(systems[1]["scores"]) == ["rougeL.recall", "context_overlap"]
+    # whatever is named, the counts of the first line are scores
+    assert list(systems[0]["scores"]) == ["found@5", "recall@2"]
+    assert list(systems[1]["scores"]) == ["right", "rougeL.recall", "context_overlap"]
 
 
 def test_only_and_limit_narrow_a_run(config):

@@ -79,7 +79,7 @@ def test_the_best_on_train_is_reported_on_test(data):
     assert summary.system(winner).scores["ndcg@3"].mean == pytest.approx(
         mean(data, best, "test"), abs=1e-12
     )
-    assert {winner, *choice.tied} == set(plain.compared.measures[0].tied_with_best)
+    assert {winner, *choice.tied} == set(plain.compared.measures[1].tied_with_best)
     assert any(f"tuned: {winner} is the best of 4 on 'train'" in note for note in summary.notes)
     assert any("decided on the queries that report it" in note for note in plain.record.notes)
     assert not any("that report it" in note for note in summary.notes)

@@ -111,7 +111,7 @@ def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
 
     view = QueryViews(experiment.path)["q2"]
     # chunks are folded for the causes, also if no measure reads ids
-    assert view.systems[0].cause == "right"
+    assert view.systems[0].cause == "found"
     (span,) = view.spans
     assert (span.document, IO[span.start : span.end]) == ("io.md", "orbits Jupiter in 42 hours")
     shown = render_query(view)
@@ -126,8 +126,8 @@ def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
         None,
     ]
     rows = (experiment.path / "per_query.csv").read_text().splitlines()
-    assert rows[0] == "system,query_id,span_recall@1,span_precision@2,span_iou@2"
-    assert rows[2].startswith("bm25,q2,1.0,")
+    assert rows[0] == "system,query_id,found@5,span_recall@1,span_precision@2,span_iou@2"
+    assert rows[2].startswith("bm25,q2,1.0,1.0,")
     assert "no_gold_span" in (experiment.path / "unscored.jsonl").read_text()
 
 
@@ -250,14 +250,14 @@ def test_explain_counts_gold_as_read_by_the_passages_that_have_a_character_of_it
     for query in explained["queries"]:
         losses[query["system"]][query["query_id"]] = (query["cause"], query["why"])
     assert losses["small"] == {
-        "first": ("right", "gold io.md 0-17 at rank 1, a generator would read 1"),
+        "first": ("found", "gold io.md 0-17 at rank 1, a generator would read 1"),
         "second": ("ranked_too_low", "gold io.md 18-28 at rank 2, a generator would read 1"),
         "third": ("ranked_too_low", "gold io.md 50-58 at rank 3, a generator would read 1"),
-        "edge": ("right", "gold io.md 16-20 at rank 1, a generator would read 1"),
+        "edge": ("found", "gold io.md 16-20 at rank 1, a generator would read 1"),
         # nothing but its document is known of a quote that stands nowhere
-        "gone": ("right", "gold io.md at rank 1, a generator would read 1"),
+        "gone": ("found", "gold io.md at rank 1, a generator would read 1"),
     }
-    assert {cause for cause, _ in losses["large"].values()} == {"right"}
+    assert {cause for cause, _ in losses["large"].values()} == {"found"}
     # the questions have no gold answer: a cause other than unknown is one before the answer
     for system, cause in (
         ("small", "ranked_too_low"),
@@ -293,9 +293,9 @@ def test_passages_of_an_app_are_compared_with_gold_spans_by_their_texts(config):
 
     assert causes["both"][0] == "not_used"
     cause, why = causes["one"]
-    assert cause == "not_retrieved"
+    assert cause == "wrong_passage"
     assert why.startswith("1 of 2 gold spans read; 1 gold span not among 2 hits")
-    assert causes["beside"][0] == "not_retrieved"
+    assert causes["beside"][0] == "wrong_passage"
     cause, why = causes["summary"]
     assert cause == "unknown"
     assert why.startswith(

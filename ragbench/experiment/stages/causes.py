@@ -19,7 +19,7 @@ from ragbench.comparison.cause_rules import (
     right_value,
 )
 from ragbench.comparison.causes import SystemCauses
-from ragbench.comparison.gold import met_ranks
+from ragbench.comparison.gold import find_answer, met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome
@@ -284,7 +284,9 @@ def _right_column(system: _SystemAnswers, verdicts: Sequence[_Verdict]) -> Score
         np.array([verdict.unscored for verdict in verdicts], np.uint8),
         _right_signature(system),
         details={
-            row: verdict.loss.why for row, verdict in enumerate(verdicts) if verdict.unscored.failed
+            row: system.samples[0][row].detail
+            for row, verdict in enumerate(verdicts)
+            if verdict.unscored.failed
         },
     )
 
@@ -385,7 +387,7 @@ def _holds_answer(system: _SystemAnswers, facts: RankingFacts, row: int) -> Deci
     words, contexts = system.gold.words(row), system.contexts(row)
     if words is None or contexts is None or not words.can_be_found:
         return None, ""
-    rank, how = system.gold.find_answer(words, contexts)
+    rank, how = find_answer(words, contexts, system.gold.rules.words)
     if rank:
         return True, f"{how} in passage {rank} of {len(contexts)} that were read"
     if not contexts or words.is_short:

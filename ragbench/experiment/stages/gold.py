@@ -13,7 +13,13 @@ import numpy as np
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
 from ragbench.comparison.causes import GoldWords
-from ragbench.comparison.gold import GoldPiece, gold_pieces, met_ranks
+from ragbench.comparison.gold import (
+    GoldPiece,
+    find_answer,
+    gold_pieces,
+    meet_pieces,
+    met_gold,
+)
 from ragbench.comparison.passage_places import PlacedRankings, place_rankings
 from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.plan.groups import answerable_questions
@@ -132,18 +138,9 @@ class GoldFacts:
 
     def met(self, ranking: RetrieverRun) -> MetGold:
         """Return the ranks at which a ranking meets the gold of all queries, for measures."""
-        facts = self.facts(ranking)
-        judged = self.relevant if ranking.has_unknown_ids else {}
-        causes = [
-            Cause.UNKNOWN_IDS if query in judged and entry.gold is None else _cause_of(entry)
-            for query, entry in zip(self.plan.ids, facts, strict=True)
-        ]
-        return MetGold(
-            np.array([entry.met_at("any") for entry in facts], np.int64),
-            np.array([entry.met_at("all") for entry in facts], np.int64),
-            np.array([entry.unplaced for entry in facts], np.int64),
-            np.array(causes, np.uint8),
-        )
+        is_judged = ranking.has_unknown_ids and self.relevant
+        rows = [row for row, query in enumerate(self.plan.ids) if is_judged and query in is_judged]
+        return met_gold(self.facts(ranking), rows)
 
     @property
     def signature_parts(self) -> dict[str, str | int | float | None]:
@@ -190,25 +187,7 @@ class GoldFacts:
         """Return the facts of a query with gold spans: the ranks of passages that have them."""
         pieces, placed = self.pieces[self.plan.ids[row]], self.placed(ranking)
         hits = list(zip(placed.documents[row], placed.spans.passages[row], strict=True))
-        ranks, document_ranks = met_ranks(pieces, hits)
-        return facts._replace(
-            ranks=ranks,
-            document_ranks=document_ranks,
-            retrieved=len(hits),
-            unplaced=next(self._doubtful_ranks(pieces, hits), 0),
-        )
-
-    def _doubtful_ranks(
-        self, pieces: Sequence[GoldPiece], hits: Sequence[tuple[str, Span | None]]
-    ) -> Iterator[int]:
-        """Yield the ranks of passages without a place that may have a gold span.
-
-        A passage of a document of the corpus that is no gold document has none.
-        """
-        gold, corpus = {piece.document for piece in pieces}, self.plan.corpus
-        for rank, (document, place) in enumerate(hits, start=1):
-            if place is None and (document in gold or document not in corpus):
-                yield rank
+        return meet_pieces(facts, pieces, hits, self.plan.corpus)
 
     def _meet_answer(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
         """Return the facts of a query without judgements: the rank of its gold answer."""
@@ -218,7 +197,7 @@ class GoldFacts:
         passages = self._first_passages(ranking, row)
         if passages and not any(passages):
             return facts
-        rank, how = self.find_answer(words, passages)
+        rank, how = find_answer(words, passages, self.rules.words)
         return facts._replace(answer_rank=rank, answer_how=how, retrieved=len(passages))
 
     def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
@@ -237,17 +216,6 @@ class GoldFacts:
             # one ranking at a time: the order of a large run file fills the memory
             self._orders = {ranking.name: passage_order(ranking, self.plan)}
         return self._orders[ranking.name]
-
-    def find_answer(self, words: GoldWords, passages: Sequence[Document | None]) -> tuple[int, str]:
-        """Return (rank of the first passage that has a gold answer, what it has of it).
-
-        Ranks are from 1. If none has one, (0, the words that were looked for).
-        """
-        for rank, passage in enumerate(passages, start=1):
-            how = "" if passage is None else words.find_in(passage.full_text, self.rules.words)
-            if how:
-                return rank, how
-        return 0, words.name_target(self.rules.words)
 
     def _document_ranks(self, ranking: RetrieverRun) -> Mapping[str, Ranks]:
         """Return query -> (rank, id) of the relevant documents in a ranking, best first.
@@ -319,12 +287,3 @@ class GoldFacts:
             )
             for query, names in self.relevant.items()
         }
-
-
-def _cause_of(facts: RankingFacts) -> Cause:
-    """Return `SCORED` for a query with gold that a ranking can meet, else the reason why not."""
-    if facts.ambiguous:
-        return Cause.AMBIGUOUS_QUOTE
-    if facts.gold is None:
-        return Cause.NO_JUDGEMENTS if facts.answer_rank is None else Cause.SCORED
-    return Cause.SCORED if facts.gold else Cause.NO_RELEVANT
