@@ -275,8 +275,11 @@ def _score_gold(
 
 def _distinct(passages: Sequence[Document]) -> list[Document]:
     """Return the passages without repeated ones, which count once, as in a ranking."""
-    # chunks may have the id of their document: their texts tell them apart
-    return list({(p.id, p.text): p for p in reversed(passages)}.values())[::-1]
+    first = dict[tuple[str, str], Document]()
+    for passage in passages:
+        # chunks may have the id of their document: their texts tell them apart
+        first.setdefault((passage.id, passage.text), passage)
+    return list(first.values())
 
 
 def _with_causes(
