@@ -318,7 +318,7 @@ def _of_measure(name: str) -> ScoreRanking:
     from ragbench.types import Run
 
     measure = parse_measure(name)
-    if measure.spec.reads != "grades":
+    if measure.spec.reads not in ("grades", "gold"):
         allowed = f"a measure of ids and grades; this one needs {measure.spec.needs}"
         raise OptionError("scorer", "name", name, allowed)
     for option in measure.spec.from_qrels.keys() - measure.options.keys():
