@@ -2,8 +2,8 @@
 
     ndcg@10|gain:linear|ties:docid|missing:zero|no_relevant:skip|qrels:3f1c9a|v:1
 
-Two numbers may be compared if and only if their signatures are equal. The version in a signature
-is the version of the DEFINITION, which changes only when numbers change. The version of the package
+Two numbers may be compared if and only if their signatures are equal and no part is a mixture, such
+as `model:mixture(a+b)`: verdicts of two models in one column. The version in a signature is the version of the DEFINITION, which changes only when numbers change. The version of the package
 is in the manifest and is not compared.
 """
 
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Start of the value of a part in which the values of one score differ: `mixture(a+b)`.
+_MIXTURE = "mixture("
 _BLOCK = 1 << 20  # bytes of a file that are read at once
 
 
@@ -53,6 +55,16 @@ class Signature:
         name, *parts = text.split("|")
         pairs = (part.partition(":") for part in parts)
         return cls(name, tuple((key, value) for key, _, value in pairs))
+
+    @property
+    def mixtures(self) -> list[str]:
+        """Return the parts in which the values of the score differ; see `mixture`.
+
+        Example:
+            >>> Signature.of("coherence", model=mixture(["a", "b"]), v=1).mixtures
+            ['model']
+        """
+        return [part for part, value in self.parts if value.startswith(_MIXTURE)]
 
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.parts)])
@@ -103,6 +115,15 @@ class Signature:
             for k in keys
             if own_parts.get(k) != other_parts.get(k)
         ]
+
+
+def mixture(values: Iterable[str]) -> str:
+    """Return the value of a part that is not the same for all values of a score: `mixture(a+b)`.
+
+    A score with such a part is compared with no other, not even with one of the same mixture: the
+    values of a query may come from two sides of it.
+    """
+    return f"{_MIXTURE}{'+'.join(values)})"
 
 
 def _word(value: Any) -> str:

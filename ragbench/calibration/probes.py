@@ -15,7 +15,7 @@ from ragbench.records.certificate import ProbeFound
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.sentences import cited_sentences
-from ragbench.score.judge.verdicts import judge_all
+from ragbench.score.judge.verdicts import count_alike, judge_all
 from ragbench.stats.agreement import mean_agreement, raw_agreement
 from ragbench.stats.mean import mean_interval
 from ragbench.types.scores import Verdict
@@ -74,7 +74,7 @@ def probe_position(
     turned = {key: new for key, item in items.items() if (new := reverse_passages(item))}
     both = [items[key] for key in turned] + list(turned.values()) if probed else []
     with progress(len(both)) as advance:
-        verdicts = judge_all(judge, both, probed, advance)
+        verdicts = count_alike(judge_all(judge, both, probed, advance), probed)
     # the first half of the verdicts is in order, the second reversed; both may be empty
     pairs = dict(zip(turned, zip(verdicts, verdicts[len(turned) :], strict=False), strict=False))
     return {

@@ -10,6 +10,7 @@ import numpy as np
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_systems
+from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.records.collections import MacroMeasure, MacroScore
 from ragbench.records.comparison import Comparisons, Difference
@@ -98,10 +99,35 @@ def compare_collections(
                     _macro_score(system, names, [by[measure, system] for by in scores])
                     for system in systems
                 ),
-                comparisons=tuple(_differences(tested, collections, pairs, method)),
+                comparisons=(
+                    *_differences(tested, collections, pairs, method),
+                    *_not_compared(measure, pairs),
+                ),
+                unlike=_unlike(measure, collections),
             )
         )
     return tuple(measures)
+
+
+def _unlike(measure: str, collections: Sequence[CollectionScores]) -> str | None:
+    """Return how the signatures of a measure differ on each collection in words; None if nowhere."""
+    texts = []
+    for collection in collections:
+        reasons = unlike_measures([*collection.scored.systems.values()])
+        if measure in reasons:
+            texts.append(f"{collection.name}: {reasons[measure]}")
+    return "; ".join(texts) or None
+
+
+def _not_compared(
+    measure: str, pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]]
+) -> Iterator[Difference]:
+    """Yield a difference without numbers for each pair that a collection does not compare."""
+    for key in pairs[0]:
+        on_all = [by_key[key] for by_key in pairs if key in by_key]
+        unlike = next((pair.unlike for pair in on_all if pair.unlike), None)
+        if key[0] == measure and unlike is not None:
+            yield Difference(system=key[1], baseline=key[2], unlike=unlike)
 
 
 def _units(pair: PairedScores) -> FloatArray:

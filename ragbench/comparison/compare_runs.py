@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.comparison.causes import flow_of
 from ragbench.comparison.differences import TestedPairs, compare_systems
-from ragbench.comparison.matching import Matching
+from ragbench.comparison.matching import QUERY_PARTS, Matching
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import summarize
@@ -152,7 +152,14 @@ def compare_sources(
     # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
     comparisons = compare_systems(
-        systems, baseline, method, clusters, tested, unpaired=matching.unpaired
+        systems,
+        baseline,
+        method,
+        clusters,
+        tested,
+        unpaired=matching.unpaired,
+        # `match_sources` compared the queries themselves
+        tolerated=QUERY_PARTS,
     )
     measures = comparisons.measures
     if not matching.unpaired:

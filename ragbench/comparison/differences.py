@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ragbench import stats
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
+from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.stats.mean import finite
@@ -61,10 +62,12 @@ def compare_systems(
     tested: TestedPairs | None = None,
     *,
     unpaired: bool = False,
+    tolerated: Collection[str] = frozenset(),
 ) -> Comparisons:
     """Compare each system with its baseline by each measure.
 
-    Only queries that both systems have a score for are compared, unless they are unpaired.
+    Only queries that both systems have a score for are compared, unless they are unpaired. Scores
+    whose signatures differ are not compared, and a measure with such scores has no best system.
 
     Args:
         systems: Systems over the same queries.
@@ -76,6 +79,7 @@ def compare_systems(
         tested: Tests of all pairs of these systems, if the caller needs them too.
         unpaired: True if systems and baselines have different queries: then they are independent
             samples, which are not ranked.
+        tolerated: Parts of signatures that may differ, as in `unlike_parts`.
 
     Returns:
         Comparisons by measure, in the order of the systems' measures; a measure that is summed over
@@ -86,7 +90,8 @@ def compare_systems(
             range of its measure by so much that a difference is larger than the range.
     """
     tested = tested or TestedPairs(systems, method, clusters)
-    pairs = pair_systems(systems, baseline, None if clusters is None else np.asarray(clusters))
+    labels = None if clusters is None else np.asarray(clusters)
+    pairs = pair_systems(systems, baseline, labels, tolerated)
     families = list(pairs.values())
     if method.family == "all":
         # one family of all measures instead of one for each
@@ -96,21 +101,23 @@ def compare_systems(
         differences = _test_unpaired(family, method) if unpaired else _test(family, method)
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
-    measures = []
+    measures, unlike = [], unlike_measures(systems, tolerated)
     for name, comparisons in compared.items():
         having = systems_with(name, systems)
         columns = [system.columns[name] for system in having.values()]
-        same = None if unpaired else same_everywhere(columns)
-        best, tied = (None, []) if same or unpaired else _best(name, having, tested)
+        is_ranked = not unpaired and name not in unlike
+        same = same_everywhere(columns) if is_ranked else None
+        best, tied = _best(name, having, tested) if is_ranked and not same else (None, [])
         measures.append(
             MeasureComparison(
                 measure=name,
                 kind=next(iter(having.values())).kinds[name],
                 direction=columns[0].direction,
-                signature=str(columns[0].signature),
+                signature=None if name in unlike else str(columns[0].signature),
                 best=best,
                 tied_with_best=tuple(tied),
                 tells_nothing=same,
+                unlike=unlike.get(name),
                 comparisons=tuple(comparisons),
             )
         )
@@ -247,6 +254,7 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
             interval=(None, None),
             effect_interval=(None, None),
             n_changed=0,
+            unlike=pair.unlike or None,
         )
     confidence = method.confidence
     interval = pair.interval(differences, method)
@@ -340,7 +348,8 @@ def compare_slices(
     slice is worse, the chance that any is called worse is at most 1 - confidence. Fields, measures
     and systems are families of their own. `worse` is None for a slice of fewer than
     `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
-    slicings, then the measures, the systems, the slices; empty without slicings. Of `method`, the
+    slicings, then the measures, the systems, the slices; empty without slicings. A pair whose
+    signatures differ has none. Of `method`, the
     confidence, the resamples and the seed count. Without `baseline`, or with an unknown name, the
     first system of each kind is the baseline. OptionError if `clusters` are not one label per
     query, or a difference is larger than the range of its measure.
@@ -351,6 +360,7 @@ def compare_slices(
         for slicing in slicings
         for pairs in pair_systems(systems, baseline, labels).values()
         for pair in pairs
+        if not pair.unlike
         for row in _compare_slices(pair, slicing, method)
     )
 

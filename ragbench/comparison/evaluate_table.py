@@ -22,7 +22,7 @@ from ragbench.errors import DataError, OptionError, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import nearest
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.judge import Judge, judge_items
+from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measures
@@ -38,7 +38,6 @@ from ragbench.types import (
     Query,
     ScoreColumn,
     ScoredDocument,
-    Verdict,
 )
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import Table
@@ -135,11 +134,10 @@ def evaluate(
             for name, column in {**ranked.columns, **of_gold.columns}.items()
         }
         paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
-        verdicts: list[dict[str, Verdict]] = []
-        scores: Mapping[str, ScoreColumn] = {}
+        verdicts, scores, judge_notes = JudgedItems([], {}, [])
         if opened is not None:
             advance = progress and Counted(progress, len(items))
-            verdicts, scores = judge_items(opened, items, by_kind["judge"], advance)
+            verdicts, scores, judge_notes = judge_items(opened, items, by_kind["judge"], advance)
     parts = dict(zip(by_kind, (rankings, paired.columns, scores), strict=True))
     evaluation = replace(
         ranked,
@@ -151,6 +149,7 @@ def evaluate(
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
     notes = [*collection.warnings, *(strays if by_ids else ()), *of_gold.notes, *paired.notes]
+    notes += judge_notes
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)

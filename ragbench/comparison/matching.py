@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ragbench.comparison.signatures import explain_unlike
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
@@ -255,25 +256,22 @@ def _other_signatures(
 ) -> list[str]:
     """Return a line for each measure and system whose signature differs from the first one.
 
-    `members` are the compared systems, each with its source. `tolerated` are parts of signatures
-    that may differ, as the queries behind them were compared; a part that one side lacks counts.
-    In the order of the measures; empty if none differs. IndexError if no system has a measure.
+    `members` are the compared systems, each with its source; `tolerated` as in `unlike_parts`. In
+    the order of the measures; empty if none differs. IndexError if no system has a measure.
     """
     problems = []
     for name in measures:
-        columns = [(source, s.columns[name]) for source, s in members if name in s.columns]
-        base, first = columns[0]
-        # IDF weights depend on all references, so that other queries move a value of this one
-        of_all = {"gold"} if ("idf", "yes") in first.signature.parts else set[str]()
-        for source, column in columns[1:]:
-            differing = [
-                f"{part or 'the measure'} is {value or 'absent'} in {base.source} and "
-                f"{other or 'absent'} in {source.source}"
-                for part, value, other in first.signature.differences(column.signature)
-                if part not in tolerated or part in of_all or None in (value, other)
-            ]
-            if differing:
-                problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
+        scored = [(source, system) for source, system in members if name in system.columns]
+        base, first = scored[0]
+        for source, system in scored[1:]:
+            places = [f"in {base.source}", f"in {source.source}"]
+            # in one run, the system tells more than the run
+            if source.source == base.source:
+                places = [f"of {first.name}", f"of {system.name}"]
+            signatures = [s.columns[name].signature for s in (first, system)]
+            why = explain_unlike([*zip(places, signatures, strict=True)], tolerated)
+            if why:
+                problems.append(f"{name} cannot be compared: {why}")
     return problems
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ragbench import stats
 from ragbench.comparison.matching import LEAST_COMMON, QueryChanges, match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.signatures import unlike_measures
 from ragbench.comparison.systems import baselines, is_open, summarize, with_failed_at
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.records.comparison import Preference, PreferredPair
@@ -32,7 +33,10 @@ Clusters = Sequence[str] | NDArray[Any] | None
 
 
 def pair_systems(
-    systems: Sequence[SystemScores], baseline: str | None, clusters: Clusters = None
+    systems: Sequence[SystemScores],
+    baseline: str | None,
+    clusters: Clusters = None,
+    tolerated: Collection[str] = frozenset(),
 ) -> dict[str, tuple[PairedScores, ...]]:
     """Return score -> paired scores of each system that has a baseline by this score.
 
@@ -40,11 +44,12 @@ def pair_systems(
     name, takes the first system of the same kind, see `baseline_of`. `clusters` has the cluster
     label of each query; None if queries are units. A score that is summed over queries, such as a
     count of documents, has no pairs (an empty tuple). Systems keep their order; scores are in the
-    order in which the systems name them first. The pairs have no query ids.
+    order in which the systems name them first. The pairs have no query ids. `tolerated` are parts
+    of signatures that may differ, as in `unlike_parts`.
     """
     return {
         name: tuple(
-            pair_columns(name, system, other, clusters)
+            pair_columns(name, system, other, clusters, tolerated)
             for system in systems
             if (other := of_system.get(system.name)) is not None
             and system.columns[name].aggregate != "sum"
@@ -59,15 +64,33 @@ def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, System
 
 
 def pair_columns(
-    name: str, system: SystemScores, other: SystemScores, clusters: Clusters = None
+    name: str,
+    system: SystemScores,
+    other: SystemScores,
+    clusters: Clusters = None,
+    tolerated: Collection[str] = frozenset(),
 ) -> PairedScores:
     """Pair a system with another one by a measure; KeyError if one of them lacks it.
 
-    The result has no query ids. `clusters` has the cluster label of each query; None if queries are
-    units.
+    The result has no query ids, and no differences if the signatures of the two forbid them.
+
+    Args:
+        name: Name of the measure.
+        system: System of the pair.
+        other: Its baseline.
+        clusters: Cluster label of each query; None if queries are units.
+        tolerated: Parts of signatures that may differ, as in `unlike_parts`.
     """
     columns, names = (system.columns[name], other.columns[name]), (system.name, other.name)
-    return PairedScores(*columns, clusters=clusters, measure=name, names=names)
+    unlike = unlike_measures([_only(name, other), _only(name, system)], tolerated)
+    return PairedScores(
+        *columns, clusters=clusters, measure=name, names=names, unlike=unlike.get(name, "")
+    )
+
+
+def _only(name: str, system: SystemScores) -> SystemScores:
+    """Return a system with the column of one measure alone."""
+    return replace(system, columns={name: system.columns[name]})
 
 
 # Number of queries that a decision on a gate names.
@@ -93,6 +116,8 @@ class PairedScores:
         measure: Name of the measure; empty if the caller needs none.
         names: Names of the system and of its baseline; empty if the caller needs none.
         changes: Queries of either side that are not compared; None if the caller needs none.
+        unlike: Difference of the signatures in words, which forbids a comparison: then differences
+            and gains are NaN for all queries. Empty if the scores may be compared.
     """
 
     system: ScoreColumn
@@ -102,6 +127,7 @@ class PairedScores:
     measure: str = ""
     names: tuple[str, str] = ("", "")
     changes: QueryChanges | None = None
+    unlike: str = ""
 
     @property
     def unchanged(self) -> str:
@@ -164,6 +190,8 @@ class PairedScores:
 
         Rounding errors are 0.
         """
+        if self.unlike:
+            return np.full(len(self.system.values), np.nan)
         return paired_differences(self.system.values, self.baseline.values)
 
     @property
@@ -180,6 +208,8 @@ class PairedScores:
         A gain is infinite if the score has no bound on that side. Shape (n,); NaN where the pair
         has no score and `failed` is False.
         """
+        if self.unlike:
+            return self.gains
         # worst for a system: its own failures score low, those of its baseline high
         low, high = self.range if self.sign == 1 else self.range[::-1]
         for_system, for_baseline = (low, high) if end == "worst" else (high, low)

@@ -119,6 +119,11 @@ def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
     return values
 
 
+def is_scored(column: ScoreColumn) -> bool:
+    """Return True if an item of a column has a score."""
+    return bool((column.causes == Cause.SCORED).any())
+
+
 def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
     """Return True for each item with a failed answer, shape (n,).
 

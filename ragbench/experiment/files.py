@@ -222,7 +222,8 @@ def _query_files(
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     verdicts: dict[str, Iterable[VerdictRow]] = {
-        file_name(name): chain.from_iterable(rows) for name, rows in results.judgements.items()
+        file_name(name): chain.from_iterable(by_judge.values())
+        for name, by_judge in results.judgements.items()
     }
     verdicts |= {f"pairs/{file_name(pairs.judge)}": pairs.rows for pairs in results.preferences}
     if (filled := results.filled) is not None:

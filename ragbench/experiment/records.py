@@ -273,7 +273,7 @@ class Results:
         answers: System that answers -> its answers.
         samples: System -> score -> a column for each sample; only systems that answer each query
             several times.
-        judgements: System -> for each of its judges, a sequence of verdicts.
+        judgements: System -> judge -> its verdicts.
         prompts: Id -> system and user text of the prompts that judges were sent.
         judge_uses: System -> judge -> models, tokens and cost.
         systems: All systems with their scores, in the order of the tables.
@@ -294,7 +294,7 @@ class Results:
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
-    judgements: dict[str, list[Sequence[VerdictRow]]] = field(default_factory=dict)
+    judgements: dict[str, dict[str, Sequence[VerdictRow]]] = field(default_factory=dict)
     prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     systems: list[SystemScores] = field(default_factory=list)

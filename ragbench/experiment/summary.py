@@ -504,9 +504,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
     for system, verdicts in results.judgements.items():
         for judge in plan.judges:
             cut, used, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
-            for row in chain.from_iterable(verdicts):
-                if row.judge != judge:
-                    continue
+            for row in verdicts.get(judge, ()):
                 if row.cause == _OVER_BUDGET:
                     cut.add(row.answer)
                 else:

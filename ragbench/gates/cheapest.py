@@ -12,6 +12,7 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_columns
+from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.gates import base
 from ragbench.gates.drop import Drop, few_clusters
@@ -223,7 +224,8 @@ class Cheapest(base.SystemGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on one system, by the costs and scores of all that have the score.
 
-        Undecided if no query has the score, its cost is not known, or no costs differ.
+        Undecided if no query has the score, its cost is not known, or no costs differ; and with
+        `refused` True if signatures of the score differ.
         `facts.value` is the cost. A system that fails because of a cheaper one has that cost as
         `facts.baseline`. Else means and interval are those against the rival with the best mean, of
         the rivals with the worst verdict.
@@ -236,6 +238,9 @@ class Cheapest(base.SystemGate):
             by = score or "any measure"
             why = f"no query has a score by {by}; gate another measure, or run with --retry-failed"
             return Decision("undecided", why)
+        if (unlike := unlike_measures([*systems.values()]).get(score)) is not None:
+            why = f"refused: {score} cannot be compared: {unlike}"
+            return Decision("undecided", why, refused=True)
         ids, labels = run.scored.query_ids, run.clusters
         clusters = None if labels is None else [labels[query] for query in ids]
         comparison = CostComparison(system.name, systems, score, margin, run.method, ids, clusters)

@@ -9,7 +9,7 @@ from ragbench.records.comparison import Difference
 from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, Kind
 from ragbench.types import Direction
-from ragbench.types.json_fields import Prose
+from ragbench.types.json_fields import Prose, optional
 
 COLLECTIONS_SCHEMA = "ragbench.collections/1"
 
@@ -60,6 +60,8 @@ class MacroMeasure(Record):
         systems: Systems that have it on every collection, in the order of the tables.
         comparisons: Differences of the macro means of systems and their baselines, with the
             stratified randomization test; the numbers of queries are those of all collections.
+        unlike: Difference of the signatures of systems on a collection in words: those with other
+            signatures are not compared; None if all may be.
     """
 
     measure: str
@@ -67,6 +69,7 @@ class MacroMeasure(Record):
     direction: Direction
     systems: tuple[MacroScore, ...]
     comparisons: tuple[Difference, ...] = ()
+    unlike: Prose | None = optional()
 
 
 class CollectionsSummary(Record):

@@ -41,6 +41,8 @@ class Difference(Record):
             if nothing was tested.
         n_failed: Pairs without a value because of a failure, if runs are compared.
         n_baseline: Queries of the baseline, if it was scored over other queries; None for pairs.
+        unlike: Difference of the signatures in words, because of which nothing was compared; else
+            None.
     """
 
     system: str
@@ -61,6 +63,7 @@ class Difference(Record):
     differs: bool | None = None
     n_failed: int | None = optional()
     n_baseline: int | None = optional()
+    unlike: Prose | None = optional()
 
 
 class MeasureComparison(Record):
@@ -72,14 +75,16 @@ class MeasureComparison(Record):
         measure: Name of the measure.
         kind: Kind of the score: retrieval, generation or judge.
         direction: Whether higher or lower is better.
-        signature: Everything that the score depends on, as text.
+        signature: Everything that the score depends on, as text; None if it differs.
         best: System with the best mean; None for a count, if no system has a mean, if the measure
-            tells nothing, and in an unpaired comparison.
+            tells nothing, if signatures differ, and in an unpaired comparison.
         tied_with_best: The best system, and systems that are not shown to differ from it; empty
             without a best system.
         comparisons: Differences of systems from their baselines.
         tells_nothing: Reason why no system can be told from another by it, such as equal values on
             every query; else None.
+        unlike: Difference of the signatures of systems in words: those with other signatures are
+            not compared; None if all may be.
         better_than: System -> systems that it is significantly better than, if runs are compared.
     """
 
@@ -91,6 +96,7 @@ class MeasureComparison(Record):
     tied_with_best: tuple[str, ...] = ()
     comparisons: tuple[Difference, ...] = ()
     tells_nothing: Prose | None = optional()
+    unlike: Prose | None = optional()
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
 
     @property

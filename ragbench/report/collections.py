@@ -71,7 +71,9 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
             yield printable(f"the run on {run.name} is incomplete")
     for measure in measures:
         means = {row.system: row.mean for row in measure.systems if row.mean is not None}
-        if means:
+        if measure.unlike is not None:
+            yield f"{measure.measure}: systems are not compared, {printable(measure.unlike)}"
+        elif means:
             best = (max if measure.direction == "higher" else min)(means, key=lambda n: means[n])
             mean = fmt.significant(means[best])
             yield f"{measure.measure}: {printable(best)} has the best macro mean, {mean}"
@@ -93,7 +95,9 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
         cells = [printable(row.system), *(fmt.significant(row.means[name]) for name in names)]
         cells.append(fmt.with_interval(row.mean, row.interval))
         if (test := compared.get(row.system)) is not None:
-            value, ends = fmt.difference(test.difference or 0.0, test.interval)
+            value, ends = fmt.MISSING, ""
+            if test.difference is not None:
+                value, ends = fmt.difference(test.difference, test.interval)
             verdict = outcome_of(test, measure.direction)
             cells += [f"{value} {ends}".rstrip(), fmt.probability(test.p_adjusted), verdict]
         # rows have as many cells as heads, also for the baseline, which is not compared with itself

@@ -72,7 +72,8 @@ def headline(
         return f"no system has a value of {name}: nothing was scored"
     best = None if family is None else family.best
     if family is None or best is None or len(measured) == 1 or best not in measured:
-        return _without_comparison(name, measured, confidence)
+        some = family is not None and any(c.difference is not None for c in family.comparisons)
+        return _without_comparison(name, measured, confidence, some=some)
     tied = [system for system in family.untold if system in measured]
     against = baselines.get(best)
     # a system may be compared with several others; only its baseline counts here
@@ -174,14 +175,17 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
     ]
 
 
-def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
-    """Return the sentence on values that were not compared.
+def _without_comparison(
+    name: str, measured: Mapping[str, SystemScore], confidence: float, *, some: bool
+) -> str:
+    """Return the sentence on values without a best one, as not all systems were compared.
 
     A single one stands there with its interval; of several only the number of systems. `measured`
-    has at least one system (ValueError), each with a mean.
+    has at least one system (ValueError), each with a mean. `some` is True if some were compared.
     """
     if len(measured) > 1:
-        return f"{len(measured)} systems have {name}; they were not compared"
+        compared = "not all of them were compared" if some else "they were not compared"
+        return f"{len(measured)} systems have {name}; {compared}"
     [(system, score)] = measured.items()
     value = f"{fmt.with_interval(score.mean, score.interval)} ({fmt.percent(confidence)} interval)"
     return f"{printable(system)} has {name} {value}; there is nothing to compare it with"
@@ -218,7 +222,10 @@ def _best_against_baseline(
     return f"{text}; {n} would show a difference of {fmt.significant(detectable)} in 4 of 5 cases"
 
 
-NOT_COMPARED = ("not compared", "no query has a score of both systems")
+NOT_COMPARED = (
+    "not compared",
+    "no query has a score of both systems, or their scores are made in different ways",
+)
 NOT_SHOWN = (
     "not shown",
     # one alone may show a difference: p looks at the queries that changed, the interval at all

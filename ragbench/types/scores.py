@@ -253,8 +253,10 @@ class Verdict:
         model: Name of the model as its server reports it, several joined by `+`; empty for judges
             without a model.
         weighted: True if levels were weighted by the token probabilities of the model.
+        plain_level: Level without these probabilities; None unless `weighted`.
         samples: Score of each sample or model, None for a failed one; empty for a single sample.
-        spread: Standard deviation of these scores (n - 1); None for fewer than two scores.
+        plain_samples: The same without probabilities; empty unless `weighted`.
+        spread: Standard deviation of the samples (n - 1); None for fewer than two scores.
         orders: For a pair of answers, the scores in both orders of presentation, for each time that
             both were judged; empty if the two texts are equal.
         claims: Judged claims, those of the answer first; empty for judges that split no claims and
@@ -274,7 +276,9 @@ class Verdict:
     raw: str = optional("")
     model: str = optional("")
     weighted: bool = optional(False)
+    plain_level: float | None = optional()
     samples: tuple[float | None, ...] = optional(())
+    plain_samples: tuple[float | None, ...] = optional(())
     spread: float | None = optional()
     orders: tuple[float, ...] = optional(())
     claims: tuple[JudgedClaim, ...] = optional(())
@@ -317,4 +321,4 @@ class Verdict:
 
 _VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
 _CLAIM, _USAGE = (tuple(part.name for part in fields(kind)) for kind in (JudgedClaim, Usage))
-_LISTS = ("samples", "orders", "left_out")
+_LISTS = ("samples", "plain_samples", "orders", "left_out")

@@ -16,6 +16,7 @@ from ragbench.comparison.causes import cause_flows
 from ragbench.comparison.differences import compare_slices, compare_systems, describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
+from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
@@ -186,6 +187,29 @@ def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
     ]
 
 
+# No command judges again what is stored, but the options of a judge are in the keys of its verdicts
+_JUDGE_AGAIN = (
+    "; another value of an option of the judge judges all answers again, stored ones too: best its "
+    "`model`, by the name of a snapshot (--set metrics.judge.model=NAME)"
+)
+
+
+def unlike_warnings(systems: Sequence[SystemScores]) -> list[str]:
+    """Return a warning for each difference of signatures that forbids a comparison; else [].
+
+    Measures with one difference share a warning. That on a judge says how to judge again.
+    """
+    measures = defaultdict[tuple[str, bool], list[str]](list)
+    for name, why in unlike_measures(systems).items():
+        is_judged = any(system.kinds.get(name) == "judge" for system in systems)
+        measures[why, is_judged].append(name)
+    return [
+        f"{', '.join(names)}: scores made in different ways are not compared: {why}"
+        + (_JUDGE_AGAIN if is_judged else "")
+        for (why, is_judged), names in measures.items()
+    ]
+
+
 class Compare(StoredStage):
     """Stage that compares the systems; its results are stored, as intervals and tests take time.
 
@@ -193,7 +217,7 @@ class Compare(StoredStage):
     `results.comparisons`.
     """
 
-    kind, version = "compare", 1
+    kind, version = "compare", 2
     has_texts = False  # numbers, and names by which they are looked up
     unit = "comparisons"
 
@@ -232,10 +256,12 @@ class Compare(StoredStage):
     def collect(self, results: Results) -> None:
         """Add notes, and comparisons of systems, of controls, and of retrievers with a source.
 
-        Sets `results.comparisons`; a measure that tells nothing adds a warning.
+        Sets `results.comparisons`; a measure that tells nothing adds a warning, and so do
+        signatures that forbid a comparison.
         """
         plan, method = self.plan, method_of(self.plan.config)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
+        results.warnings += unlike_warnings(results.systems)
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
         over_sources = compare_over_sources(plan, self._systems, method)

@@ -16,7 +16,7 @@ from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, 
 from ragbench.experiment.stages.base import Stage, Step, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.comparison import Compare
-from ragbench.experiment.stages.judging import JudgeAnswers
+from ragbench.experiment.stages.judging import CountAlike, JudgeAnswers
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.retrieval import Rank, Retrieve
@@ -78,7 +78,9 @@ def stages_of(workspace: Workspace) -> list[Stage]:
                 judges = [name for name, judge in plan.judges.items() if judge.rubrics]
                 stages += [JudgeAnswers(workspace, answer, name) for name in judges]
     stages += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
-    return [*stages, FindCauses(workspace, judgements), Compare(workspace)]
+    judging = [stage for stage in stages if isinstance(stage, JudgeAnswers)]
+    last = [CountAlike(workspace, judging), FindCauses(workspace, judgements)]
+    return [*stages, *last, Compare(workspace)]
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:

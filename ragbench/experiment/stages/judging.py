@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, takewhile
@@ -29,7 +29,14 @@ from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import JudgeResults, collect_verdicts, judge_all, judge_on
+from ragbench.score.judge.verdicts import (
+    JudgeResults,
+    collect_verdicts,
+    judge_all,
+    judge_on,
+    levels_note,
+    mixed_rubrics,
+)
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageItems
@@ -73,7 +80,7 @@ class Verdicts(StoredStage):
         bare: The same items without the output of the system, as far as the data set has them.
     """
 
-    kind, version = "judge", 1
+    kind, version = "judge", 2
     unit = "verdicts"
 
     def __init__(
@@ -264,6 +271,8 @@ class JudgeAnswers(Verdicts):
 
     Attributes:
         system: System whose answers are judged.
+        weightings: Rubric -> whether its scored verdicts are weighted by token probabilities: True,
+            False, or both; empty before `collect`.
     """
 
     def __init__(self, workspace: Workspace, answer: AnswerQueries, name: str) -> None:
@@ -272,6 +281,8 @@ class JudgeAnswers(Verdicts):
         super().__init__(workspace, title, name, judge, under=under)
         self.system, self._answer = answer.system, answer
         self.bare = Mapped(self._bare_at, range(len(self.plan.queries) * answer.samples))
+        self.weightings: Mapping[str, set[bool]] = {}
+        self._verdicts: Sequence[Mapping[str, Verdict]] = ()
 
     def _items(self, answers: Answers) -> Sequence[JudgedItem]:
         """Return the item of each answer, read on access; its `answer` is None where it failed."""
@@ -325,19 +336,43 @@ class JudgeAnswers(Verdicts):
 
         A row of each answer; failed answers have no score and their own cause.
         """
-        system, answers, totals_before = self.system, self._answer.answers, judge_totals(self.judge)
-        self.judged = self._items(answers)
-        judged = self.collected()
+        system, totals_before = self.system, judge_totals(self.judge)
+        self.judged = self._items(self._answer.answers)
+        self._verdicts = self.by_item()
+        judged = self._add_verdicts(results, by_level=())
+        self.weightings = judged.weightings
         results.judge_uses.setdefault(system.name, {})[self.name] = judge_use(
             self.judge, judged, totals_before
         )
         results.warnings += judge_warnings(system.name, self.name, self.judge, judged)
+
+    def count_levels(self, results: Results, rubrics: Collection[str]) -> None:
+        """Replace weighted scores by some rubrics in the results by those of the levels alone.
+
+        `collect` added them before. Columns, rows and the spread of samples are replaced.
+        """
+        judged = self._add_verdicts(results, by_level=rubrics)
+        uses = results.judge_uses[self.system.name]
+        uses[self.name] = replace(uses[self.name], spreads=judged.spreads)
+
+    def _add_verdicts(self, results: Results, by_level: Collection[str]) -> JudgeResults:
+        """Set the columns and rows of the results, by levels alone for some rubrics."""
+        judge, answers = self.judge, self._answer.answers
+        judged = collect_verdicts(
+            judge.judge,
+            self.bare,
+            judge.rubrics,
+            self._verdicts,
+            type_name=judge.type,
+            by_level=by_level,
+        )
         for rubric, column in judged.columns.items():
             name = self.plan.judge_score(rubric, self.name)
             column = replace(with_failures_of(answers, column), name=name)
-            results.add_samples(system, name, split_samples(column, answers.samples), "judge")
+            results.add_samples(self.system, name, split_samples(column, answers.samples), "judge")
         rows = Mapped(partial(replace, judge=self.name), judged.rows)
-        results.judgements.setdefault(system.name, []).append(rows)
+        results.judgements.setdefault(self.system.name, {})[self.name] = rows
+        return judged
 
     def forecast(self) -> Step | None:
         """Return a step with stored verdicts and the cost of the others; None for a control.
@@ -371,6 +406,32 @@ class JudgeAnswers(Verdicts):
             cost = rehearse(judge, todo, self.judge.rubrics)
             node.cost = cost + rehearse(judge, partly_judged, rubrics)
         return node
+
+
+class CountAlike(Stage):
+    """Stage that counts verdicts by one rubric alike: weighted by token probabilities, or none.
+
+    A server may return probabilities for some replies alone, and a system would be better or worse
+    by that. `collect` then replaces the scores of all systems by those of the levels, with a note.
+    It stores nothing.
+    """
+
+    def __init__(self, workspace: Workspace, stages: Sequence[JudgeAnswers]) -> None:
+        super().__init__(workspace)
+        self._stages = stages
+
+    def collect(self, results: Results) -> None:
+        """Replace columns and rows of rubrics with and without weighted verdicts, and add notes."""
+        by_judge: dict[str, list[JudgeAnswers]] = {}
+        for stage in self._stages:
+            by_judge.setdefault(stage.name, []).append(stage)
+        for name, stages in by_judge.items():
+            rubrics = mixed_rubrics(stage.weightings for stage in stages)
+            for stage in stages if rubrics else ():
+                stage.count_levels(results, rubrics)
+            if rubrics:
+                scores = [self.plan.judge_score(rubric, name) for rubric in rubrics]
+                results.notes.append(levels_note(scores))
 
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:

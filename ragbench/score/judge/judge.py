@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.llm.server import speaks_openai
@@ -23,7 +23,14 @@ from ragbench.score.judge.rubric import (
     load_rubric,
     not_applied,
 )
-from ragbench.score.judge.verdicts import ajudge_all, collect_verdicts, judge_all
+from ragbench.score.judge.verdicts import (
+    ajudge_all,
+    collect_verdicts,
+    count_alike,
+    judge_all,
+    levels_note,
+    mixed_rubrics,
+)
 from ragbench.types import ScoreColumn
 from ragbench.types.scores import Verdict
 
@@ -200,10 +207,11 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("score()", (question, answer, contexts, reference, query_id), more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
-    def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
+    def score_many(self, rows: Rows) -> list[Mapping[str, Verdict]]:
         """Judge many answers concurrently; return rubric -> verdict per row, in order.
 
-        No rows give an empty list.
+        No rows give an empty list. If only some replies have token probabilities, the scores of all
+        rows are those of the levels alone.
 
         Args:
             rows: Mappings with the arguments of `score` as keys, or a data frame (pandas, polars,
@@ -216,7 +224,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 or a value has a form that `score` refuses. No answer is judged then.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
-        return judge_all(self._judge, items_of(rows), self.rubrics)
+        verdicts = judge_all(self._judge, items_of(rows), self.rubrics)
+        return [*count_alike(verdicts, self.rubrics)]
 
     async def ascore(
         self,
@@ -236,14 +245,15 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("ascore()", (question, answer, contexts, reference, query_id), more)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
-    async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
+    async def ascore_many(self, rows: Rows) -> list[Mapping[str, Verdict]]:
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
         The result is rubric -> verdict per row, in order. Cancelling aborts the requests in
         progress; replies that have arrived stay stored. DataError for rows of another form,
         RagbenchError if the user has to act.
         """
-        return await ajudge_all(self._judge, items_of(rows), self.rubrics)
+        verdicts = await ajudge_all(self._judge, items_of(rows), self.rubrics)
+        return [*count_alike(verdicts, self.rubrics)]
 
     def close(self) -> None:
         """Close connections and the file of replies, and unload the model.
@@ -265,12 +275,26 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         await asyncio.to_thread(self.close)
 
 
+class JudgedItems(NamedTuple):
+    """Verdicts of a judge on many items, from `judge_items`.
+
+    Attributes:
+        verdicts: Rubric -> verdict of each item, in order.
+        columns: Score column of each rubric.
+        notes: Sentences on scores of several models, and on unweighted levels.
+    """
+
+    verdicts: Sequence[Mapping[str, Verdict]]
+    columns: Mapping[str, ScoreColumn]
+    notes: Sequence[str]
+
+
 def judge_items(
     judge: Judge,
     items: Sequence[JudgedItem],
     names: Sequence[str | Path | Mapping[str, Any]],
     advance: Advance | None = None,
-) -> tuple[list[dict[str, Verdict]], Mapping[str, ScoreColumn]]:
+) -> JudgedItems:
     """Judge items by some rubrics and by those that the judge was created with, each once.
 
     A judge that was created without rubrics adds its default ones only if there are no names. The
@@ -281,9 +305,6 @@ def judge_items(
         items: Items to judge.
         names: Rubrics besides those of the judge, as `Judge` takes them.
         advance: Called with the number of items that were completed since the last call.
-
-    Returns:
-        Rubric -> verdict per item, in order, and the score column of each rubric.
 
     Raises:
         OptionError: No rubric has a name, a name comes twice, or the judge cannot apply it.
@@ -297,7 +318,16 @@ def judge_items(
         loaded_rubrics += judge.rubrics
     rubrics = list({rubric.name: rubric for rubric in loaded_rubrics}.values())
     verdicts = judge_all(model, items, rubrics, advance)
-    return verdicts, collect_verdicts(model, items, rubrics, verdicts, type_name=kind).columns
+    judged = collect_verdicts(model, items, rubrics, verdicts, type_name=kind)
+    mixed = mixed_rubrics([judged.weightings])
+    notes = [levels_note(mixed)] if mixed else []
+    notes += [
+        f"{name}: the server answered as several models, so that the score is a mixture, which is "
+        "compared with no other: name the snapshot of the model"
+        for name, column in judged.columns.items()
+        if "model" in column.signature.mixtures
+    ]
+    return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes)
 
 
 def verdict_reader(

@@ -32,7 +32,7 @@ from ragbench.score.judge.methods.templates import (
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
 from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
-from ragbench.score.judge.verdicts import failed_verdict
+from ragbench.score.judge.verdicts import deviation_of, failed_verdict, without_probabilities
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
@@ -92,13 +92,6 @@ def majority(values: Sequence[float]) -> float:
     counts = Counter(values)
     most = max(counts.values())
     return statistics.fmean(value for value, count in counts.items() if count == most)
-
-
-def _deviation(scores: Sequence[float]) -> float:
-    """Return the sample standard deviation (divisor n - 1) of at least two scores."""
-    # not `stdev`, whose last digit depends on the version of Python
-    mean = statistics.fmean(scores)
-    return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
 
 
 _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -317,6 +310,23 @@ class ModelJudge(llm.Connected, RubricJudge):
         return votes
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
+        """Return the verdict of all votes, weighted by probabilities if all scored ones are."""
+        plain = [without_probabilities(verdict, rubric) for verdict in verdicts]
+        plain_verdict = self._combine_votes(plain, rubric)
+        if not all(verdict.weighted for verdict in verdicts if verdict.score is not None):
+            return plain_verdict
+        verdict = self._combine_votes(verdicts, rubric)
+        if not verdict.weighted:
+            return verdict
+        return replace(
+            verdict,
+            # reasons quote the levels that the replies name
+            reasoning=plain_verdict.reasoning,
+            plain_level=plain_verdict.level,
+            plain_samples=plain_verdict.samples,
+        )
+
+    def _combine_votes(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
         labels = [f"sample {number}" for number in range(1, n + 1)]
         by_model = [
@@ -397,7 +407,7 @@ def combine_verdicts(
         whole,
         reasoning="\n".join(reasons),
         samples=tuple(samples),
-        spread=_deviation(scores) if len(scores) > 1 else None,
+        spread=deviation_of(scores) if len(scores) > 1 else None,
     )
 
 

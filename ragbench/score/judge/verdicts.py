@@ -7,10 +7,11 @@ runs in this process or on workers.
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -25,7 +26,7 @@ from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
-from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.signature import Signature, fingerprint, fingerprint_json, mixture
 from ragbench.types import ScoreColumn
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
@@ -137,6 +138,88 @@ def _make_judge(type_name: str, options: Mapping[str, Any]) -> RubricJudge:
 
 def _facts_of(judge: RubricJudge) -> Facts:
     return {"model": judge.model}
+
+
+def deviation_of(scores: Sequence[float]) -> float:
+    """Return the sample standard deviation (divisor n - 1) of at least two scores."""
+    # not `stdev`, whose last digit depends on the version of Python
+    mean = statistics.fmean(scores)
+    return math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
+
+
+def without_probabilities(verdict: Verdict, rubric: Rubric) -> Verdict:
+    """Return a verdict by its levels alone; one that is not weighted is returned unchanged."""
+    if verdict.plain_level is None:
+        return verdict
+    scores = [score for score in verdict.plain_samples if score is not None]
+    return replace(
+        verdict,
+        score=rubric.score_of(verdict.plain_level),
+        level=verdict.plain_level,
+        weighted=False,
+        plain_level=None,
+        samples=verdict.plain_samples,
+        plain_samples=(),
+        spread=deviation_of(scores) if len(scores) > 1 else None,
+    )
+
+
+def weightings_of(
+    verdicts: Sequence[Mapping[str, Verdict]], rubrics: Sequence[Rubric]
+) -> dict[str, set[bool]]:
+    """Return rubric -> whether its scored verdicts are weighted: True, False, or both."""
+    weightings = {rubric.name: set[bool]() for rubric in rubrics}
+    for by_rubric in verdicts:
+        for name, seen in weightings.items():
+            if by_rubric[name].status == "scored":
+                seen.add(by_rubric[name].weighted)
+    return weightings
+
+
+def mixed_rubrics(weightings: Iterable[Mapping[str, set[bool]]]) -> list[str]:
+    """Return the rubrics of which some verdicts are weighted and some are not, over all mappings.
+
+    `weightings` are results of `weightings_of`. Rubrics are in the order of the first mapping.
+    """
+    seen: dict[str, set[bool]] = {}
+    for of_verdicts in weightings:
+        for name, kinds in of_verdicts.items():
+            seen.setdefault(name, set()).update(kinds)
+    return [name for name, kinds in seen.items() if len(kinds) > 1]
+
+
+def levels_note(scores: Sequence[str]) -> str:
+    """Return the sentence on scores whose verdicts are counted by their levels alone."""
+    return (
+        f"{', '.join(scores)}: only some replies have token probabilities, so that the levels alone "
+        "count for all answers"
+    )
+
+
+def count_alike(
+    verdicts: Sequence[Mapping[str, Verdict]],
+    rubrics: Sequence[Rubric],
+    by_level: Collection[str] = (),
+) -> Sequence[Mapping[str, Verdict]]:
+    """Return the verdicts, by levels alone for the rubrics of which only some are weighted.
+
+    Args:
+        verdicts: Rubric -> verdict of each item.
+        rubrics: Rubrics of the verdicts.
+        by_level: Further rubrics whose verdicts are counted by levels alone.
+    """
+    mixed = {*by_level, *mixed_rubrics([weightings_of(verdicts, rubrics)])}
+    if not mixed:
+        return verdicts
+    by_name = {rubric.name: rubric for rubric in rubrics}
+
+    def count(row: int) -> dict[str, Verdict]:
+        return {
+            name: without_probabilities(verdict, by_name[name]) if name in mixed else verdict
+            for name, verdict in verdicts[row].items()
+        }
+
+    return Mapped(count, range(len(verdicts)))
 
 
 # Reasoning of a verdict on two equal answers.
@@ -261,6 +344,8 @@ class JudgeResults:
             items with a single sample are absent, so that a position is no number of an item.
         failures: Rubric -> number of failed verdicts by cause; rubrics without failures are absent.
         verdict_counts: Rubric -> number of verdicts, failed ones included.
+        weightings: Rubric -> whether the scored verdicts are weighted by probabilities, before
+            they are counted alike: True, False, or both.
     """
 
     columns: Mapping[str, ScoreColumn]
@@ -272,6 +357,7 @@ class JudgeResults:
     deviations: Mapping[str, Sequence[float]] = field(default_factory=dict)
     failures: Mapping[str, Counter[str]] = field(default_factory=dict)
     verdict_counts: Mapping[str, int] = field(default_factory=dict)
+    weightings: Mapping[str, set[bool]] = field(default_factory=dict)
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -291,14 +377,20 @@ def collect_verdicts(
     verdicts: Sequence[Mapping[str, Verdict]],
     *,
     type_name: str,
+    by_level: Collection[str] = (),
 ) -> JudgeResults:
     """Collect the verdicts on items into score columns, rows and usage.
+
+    Of a rubric with and without token probabilities, the levels alone count, in columns and rows;
+    so do those of the rubrics `by_level`.
 
     `verdicts` holds rubric -> verdict per item, in the order of `items`; a missing rubric raises
     KeyError. `type_name` names the judge in rows and signatures. Rows are in the order of the
     rubrics, then of the items. IndexError if `verdicts` are more than the items; if they are fewer,
     when a row without a verdict is read.
     """
+    weightings = weightings_of(verdicts, rubrics)
+    verdicts = count_alike(verdicts, rubrics, by_level)
     tallies = {rubric.name: _RubricTally(len(items), judge.models) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
@@ -339,6 +431,7 @@ def collect_verdicts(
         {name: tally.deviations for name, tally in tallies.items() if tally.deviations},
         {name: tally.failures for name, tally in tallies.items() if tally.failures},
         {name: tally.count for name, tally in tallies.items()},
+        weightings,
     )
 
 
@@ -359,14 +452,14 @@ def _column_of(
         rubric: Rubric of the verdicts.
         tally: Values and causes of the rubric.
         data: Hashes under `gold`, `queries` and `nuggets`, as `_data_fingerprints` returns them.
-        models: Names for the signature if the tally has no model.
+        models: Names for the signature if no model of the tally replied.
         type_name: Name of the judge in the signature.
     """
     nuggets = data["nuggets"] if rubric.method == "nuggets" else None
     signature = Signature.of(
         rubric.name,
         judge=type_name,
-        model="+".join(sorted(tally.models) or models),
+        model=tally.model_part or "+".join(models),
         **_signature_parts(judge, rubric, tally),
         queries=data["queries"],
         gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
@@ -418,6 +511,7 @@ class _RubricTally:
         causes: Code of the cause of each item; 0 for a score, and before its verdict.
         details: Item -> reasoning of its failed verdict.
         models: Names of the models that replied.
+        scored_by: Names of the models of each scored verdict, joined by `+`.
         left_out: Names of the request parameters that a model refused.
         weighted: Whether the levels of scored verdicts are weighted by probabilities: True, False,
             or both.
@@ -433,7 +527,7 @@ class _RubricTally:
         self.values, self.causes = np.full(n, np.nan), np.zeros(n, np.uint8)
         self.details = dict[int, str]()
         self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
-        self.templates = set[tuple[str, str]]()
+        self.templates, self.scored_by = set[tuple[str, str]](), set[str]()
         self.deviations, self.failures, self.count = array("d"), Counter[str](), 0
 
     def add(self, row: int, verdict: Verdict) -> None:
@@ -446,6 +540,8 @@ class _RubricTally:
             self.failures[verdict.cause] += 1
         elif verdict.status == "scored":
             self.weighted.add(verdict.weighted)
+            # a failed verdict, and a tie of equal answers, does not move the mean
+            self.scored_by.update(filter(None, [verdict.model]))
         if verdict.model:
             # a verdict joins the names by `+`, which a name may hold too
             is_requested = verdict.model == self._joined
@@ -454,6 +550,18 @@ class _RubricTally:
         self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
         if verdict.spread is not None:
             self.deviations.append(verdict.spread)
+
+    @property
+    def model_part(self) -> str:
+        """Models for the signature: those of the scored verdicts, else of all; '' without any.
+
+        A mixture if verdicts come from different models, as after an alias moved. The models of a
+        jury judge each item, and are none.
+        """
+        names = "+".join(sorted(self.models))
+        if len(self.scored_by) > 1:
+            return mixture(sorted(self.scored_by))
+        return next(iter(self.scored_by), names)
 
 
 def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -468,8 +576,8 @@ def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) ->
     """Return name -> value of the signature parts that scores depend on besides model and data.
 
     These are the parts of the judge, such as prompt and options. A judge that asks a model adds
-    `weighted` (for ratings: whether they are means weighted by log-probabilities, or "some" for a
-    mixture) and `in_words` (True if the model refused a response format). Both are None if they do
+    `weighted` (for ratings: whether they are means weighted by log-probabilities, or a mixture, for
+    verdicts that do not tell their levels) and `in_words` (True if the model refused a response format). Both are None if they do
     not apply, and so are options that the model refused.
 
     Args:
@@ -481,7 +589,9 @@ def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) ->
     if not judge.asks:
         return parts
     # a server that returns log-probabilities now and then mixes two definitions
-    weighted: Any = "some" if len(tally.weighted) > 1 else tally.weighted == {True}
+    weighted: Any = tally.weighted == {True}
+    if len(tally.weighted) > 1:
+        weighted = mixture(["no", "yes"])
     parts["weighted"] = weighted if rubric.method == "rating" else None
     # an option that the model refuses counts as not asked for; `weighted` covers log-probabilities
     parts |= {name: None for name in refused if name in parts}

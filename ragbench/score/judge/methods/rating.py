@@ -21,7 +21,7 @@ async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
     One request, or one per passage, also for an empty one. Levels are weighted by their
-    probabilities if the server returns log-probabilities. The score is from 0 to 1, the level from
+    probabilities if the server returns log-probabilities for all of them. The score is from 0 to 1, the level from
     1 to the rubric's number of levels. ZeroDivisionError for a rubric on passages without a
     passage.
 
@@ -33,21 +33,26 @@ async def rate(vote: Vote) -> Verdict:
     passages = range(len(vote.item.contexts or ())) if of_passages else [None]
     prompts = [vote.prompts.rating(passage) for passage in passages]
     replies = await vote.ask_all(prompts, top_logprobs=_ALTERNATIVES)
-    levels, weighted = [], True
-    for reply in replies:
-        level = int(reply.value["level"])
-        chances = level_probabilities(reply.reply, level, rubric.levels)
-        weighted = weighted and chances is not None
-        # without log-probabilities the level counts as certain
-        levels.append(math.fsum(k * p for k, p in (chances or {level: 1.0}).items()))
+    named = [int(reply.value["level"]) for reply in replies]
+    chances = [
+        level_probabilities(reply.reply, level, rubric.levels)
+        for reply, level in zip(replies, named, strict=True)
+    ]
     reasons = [str(reply.value["reasoning"]) for reply in replies]
     if of_passages:
         reasons = [
-            f"passage {number}: level {level:.3g}: {reason}"
-            for number, (level, reason) in enumerate(zip(levels, reasons, strict=True), start=1)
+            f"passage {number}: level {level}: {reason}"
+            for number, (level, reason) in enumerate(zip(named, reasons, strict=True), start=1)
         ]
-    mean, reasoning = math.fsum(levels) / len(levels), "\n".join(reasons)
-    return Verdict(rubric.score_of(mean), level=mean, reasoning=reasoning, weighted=weighted)
+    reasoning, plain = "\n".join(reasons), math.fsum(named) / len(named)
+    # probabilities of some passages alone would mix two kinds of levels
+    if not all(chances):
+        return Verdict(rubric.score_of(plain), level=plain, reasoning=reasoning)
+    expected = [math.fsum(k * p for k, p in of_reply.items()) for of_reply in chances if of_reply]
+    level = math.fsum(expected) / len(expected)
+    return Verdict(
+        rubric.score_of(level), level=level, reasoning=reasoning, weighted=True, plain_level=plain
+    )
 
 
 def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, float] | None:
