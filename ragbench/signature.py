@@ -3,8 +3,9 @@
     ndcg@10|gain:linear|ties:docid|missing:zero|no_relevant:skip|qrels:3f1c9a|v:1
 
 Two numbers may be compared if and only if their signatures are equal and no part is a mixture, such
-as `model:mixture(a+b)`: verdicts of two models in one column. The version in a signature is the version of the DEFINITION, which changes only when numbers change. The version of the package
-is in the manifest and is not compared.
+as `model:mixture(a+b)`: verdicts of two models in one column. The version in a signature is the
+version of the DEFINITION, which changes only when numbers change. The version of the package is in
+the manifest and is not compared.
 """
 
 from __future__ import annotations

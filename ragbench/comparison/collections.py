@@ -110,7 +110,7 @@ def compare_collections(
 
 
 def _unlike(measure: str, collections: Sequence[CollectionScores]) -> str | None:
-    """Return how the signatures of a measure differ on each collection in words; None if nowhere."""
+    """Return in words how the signatures of a measure differ, by collection; None if nowhere."""
     texts = []
     for collection in collections:
         reasons = unlike_measures([*collection.scored.systems.values()])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
+from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.run_list import RunEntry
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -363,13 +364,12 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
 
 
 def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) -> bool:
-    """Return True if the signatures of two scores differ.
+    """Return True if the signatures of two scores forbid a comparison.
 
     With other queries, the parts that move with the queries do not count.
     """
-    signature, earlier_signature = (Signature.parse(s.signature) for s in (later, earlier))
-    parts = (part for part, *_ in signature.differences(earlier_signature))
-    return any(part not in QUERY_PARTS or not other_queries for part in parts)
+    signatures = (Signature.parse(score.signature) for score in (later, earlier))
+    return bool(unlike_parts(*signatures, QUERY_PARTS if other_queries else frozenset()))
 
 
 def _rank(score: SystemScore | None) -> tuple[bool, float]:

@@ -183,14 +183,15 @@ def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
         return []
     return [
         f"{system}: judge {name}: the server answered as {len(results.models)} models, "
-        f"{', '.join(results.models)}: the scores are a mixture"
+        f"{', '.join(results.models)}: the scores are a mixture, "
+        "which is compared with no other"
     ]
 
 
-# No command judges again what is stored, but the options of a judge are in the keys of its verdicts
+# The options of a judge are in the keys of its verdicts
 _JUDGE_AGAIN = (
-    "; another value of an option of the judge judges all answers again, stored ones too: best its "
-    "`model`, by the name of a snapshot (--set metrics.judge.model=NAME)"
+    "; another option of the judge judges all answers again, stored ones too, such as the name of "
+    "one snapshot: --set metrics.judge.model=NAME"
 )
 
 

@@ -191,8 +191,8 @@ def mixed_rubrics(weightings: Iterable[Mapping[str, set[bool]]]) -> list[str]:
 def levels_note(scores: Sequence[str]) -> str:
     """Return the sentence on scores whose verdicts are counted by their levels alone."""
     return (
-        f"{', '.join(scores)}: only some replies have token probabilities, so that the levels alone "
-        "count for all answers"
+        f"{', '.join(scores)}: only some replies have token probabilities, so that the levels "
+        "alone count for all answers"
     )
 
 
@@ -560,7 +560,7 @@ class _RubricTally:
         """
         names = "+".join(sorted(self.models))
         if len(self.scored_by) > 1:
-            return mixture(sorted(self.scored_by))
+            return mixture(_union(joined.split("+") for joined in self.scored_by))
         return next(iter(self.scored_by), names)
 
 
@@ -577,8 +577,8 @@ def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) ->
 
     These are the parts of the judge, such as prompt and options. A judge that asks a model adds
     `weighted` (for ratings: whether they are means weighted by log-probabilities, or a mixture, for
-    verdicts that do not tell their levels) and `in_words` (True if the model refused a response format). Both are None if they do
-    not apply, and so are options that the model refused.
+    verdicts that do not tell their levels) and `in_words` (True if the model refused a response
+    format). Both are None if they do not apply, and so are options that the model refused.
 
     Args:
         judge: Judge whose parts are read.

@@ -288,7 +288,7 @@ def test_a_server_that_changes_its_model_is_named_with_both():
         judged = columns(server.url, rows=3)
 
     assert judged.models == ("m-1", "m-2")
-    assert dict(judged.columns["answer_relevancy"].signature.parts)["model"] == "m-1+m-2"
+    assert dict(judged.columns["answer_relevancy"].signature.parts)["model"] == "mixture(m-1+m-2)"
     assert {row.model for row in judged.rows} == {"m-1", "m-2", "m-1+m-2"}
 
 

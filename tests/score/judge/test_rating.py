@@ -153,9 +153,10 @@ def test_a_mean_of_levels_is_weighted_only_if_all_are(judge_on):
 
     _, judge = judge_on(script, rubrics=["context_relevancy"])
 
-    one, both = judge.score_many(
-        [{"question": "When?", "contexts": texts} for texts in (["1932."], ["1932.", "Bananas."])]
-    )
+    rows = [
+        {"question": "When?", "contexts": texts} for texts in (["1932."], ["1932.", "Bananas."])
+    ]
+    one, both = (judge.score(**row)["context_relevancy"] for row in rows)
 
-    assert (one["context_relevancy"].weighted, both["context_relevancy"].weighted) == (True, False)
-    assert both["context_relevancy"].score == 0.75
+    assert (one.weighted, both.weighted) == (True, False)
+    assert both.score == 0.75

@@ -21,9 +21,9 @@ async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
     One request, or one per passage, also for an empty one. Levels are weighted by their
-    probabilities if the server returns log-probabilities for all of them. The score is from 0 to 1, the level from
-    1 to the rubric's number of levels. ZeroDivisionError for a rubric on passages without a
-    passage.
+    probabilities if the server returns log-probabilities for all of them. The score is from 0 to 1,
+    the level from 1 to the rubric's number of levels. ZeroDivisionError for a rubric on passages
+    without a passage.
 
     Raises:
         CallFailure: A request failed.
