@@ -20,7 +20,7 @@ from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import FillCounts
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import JudgeResults
+from ragbench.score.judge.verdicts import JudgeResults, levels_note, mixed_rubrics
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels
 
@@ -205,14 +205,16 @@ class JudgePassages(Stage):
             without_text=len(unjudged) - len(pairs),
             judging=use.summary(),
         )
-        mixed_models = model_warnings("fill", fill.name, fill.judge, judged)
+        warnings = model_warnings("fill", fill.name, fill.judge, judged)
+        if rubrics := mixed_rubrics([judged.weightings]):
+            warnings.append(f"fill: {levels_note(rubrics)}")
         return Filled(
             qrels=Qrels.from_dict(merged),
             source=_qrels_source(fill, judged, plan.qrels, grades),
             counts=counts,
             rows=rows,
             use=use,
-            warnings=[*_fill_warnings(fill, counts, plan.qrels), *mixed_models],
+            warnings=[*_fill_warnings(fill, counts, plan.qrels), *warnings],
         )
 
     def collect(self, results: Results) -> None:

@@ -19,10 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import AnswerRow, FailedPrediction, Passage, TextRow, VerdictRow
+from ragbench.records.summary import Summary
+from ragbench.signature import Signature
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types.conversation import Json
 
@@ -109,6 +112,7 @@ def pack_queries(
             {"name": name, "kind": score.kind, "lower": score.direction == "lower"}
             for name, score in scores.items()
         ],
+        "unlike": _unlike_groups(summary),
         "values": _values(views, rows),
         "facts": _slice_values([metadata[row] for row in rows]),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
@@ -158,6 +162,33 @@ def _by_difference(views: QueryViews) -> list[int]:
         several = has_value.sum(axis=0) > 1
         spread[several] += np.minimum(highest[several] - lowest[several], 1.0)
     return np.argsort(-spread, kind="stable").tolist()  # type: ignore[no-any-return]
+
+
+def _unlike_groups(summary: Summary) -> dict[str, dict[str, int]]:
+    """Return score -> system -> number of its group; scores of two groups are not compared.
+
+    A score by which all systems are compared is absent.
+    """
+    signatures: dict[str, dict[str, Signature]] = {}
+    for system in summary.systems:
+        for name, score in system.scores.items():
+            if score.mean is not None:
+                of_score = signatures.setdefault(name, {})
+                of_score[system.name] = Signature.parse(score.signature)
+    groups = {name: _group(of_score) for name, of_score in signatures.items()}
+    return {name: of_score for name, of_score in groups.items() if any(of_score.values())}
+
+
+def _group(signatures: Mapping[str, Signature]) -> dict[str, int]:
+    """Return system -> number of the first group whose scores its scores may be compared with."""
+    firsts: list[Signature] = []
+    groups = {}
+    for system, signature in signatures.items():
+        alike = (n for n, first in enumerate(firsts) if not unlike_parts(first, signature))
+        groups[system] = next(alike, len(firsts))
+        if groups[system] == len(firsts):
+            firsts.append(signature)
+    return groups
 
 
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:

@@ -258,7 +258,14 @@
     return `#queries${query ? `&${query}` : ""}`;
   }
 
+  /** False for scores that are made in different ways, such as by two models of a judge. */
+  function mayCompare(view) {
+    const groups = index.unlike[view.score];
+    return !groups || groups[view.a] === groups[view.b];
+  }
+
   function difference(view, row) {
+    if (!mayCompare(view)) return null;
     const a = valueAt(view.a, view.score, row);
     const b = view.b === NO_SYSTEM ? null : valueAt(view.b, view.score, row);
     return a === null || b === null ? null : a - b;
@@ -899,6 +906,10 @@
       .map((row) => [row, valueAt(view.a, view.score, row), view.b === NO_SYSTEM ? null : valueAt(view.b, view.score, row)])
       .filter(([, a, b]) => a !== null && b !== null);
     const container = $("chart").querySelector("div");
+    if (!mayCompare(view) && view.b !== NO_SYSTEM) {
+      container.replaceChildren(h("p", { class: "soft" }, "These scores of A and B are made in different ways and are not compared: see the warnings."));
+      return;
+    }
     if (!pairs.length) {
       container.replaceChildren(h("p", { class: "soft" }, view.b === NO_SYSTEM ? "Choose a system B to see the differences from it." : "No query in the list has this score of both A and B."));
       return;
