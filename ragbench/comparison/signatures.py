@@ -45,8 +45,8 @@ def explain_unlike(
         >>> explain_unlike([("of a", Signature.of("f1", v=1)), ("of b", Signature.of("f1", v=2))])
         'v is 1 of a and 2 of b'
     """
-    first, *others = (signature for _, signature in placed)
-    parts = dict.fromkeys(p for other in others for p in unlike_parts(first, other, tolerated))
+    first = placed[0][1]
+    parts = dict.fromkeys(p for _, other in placed for p in unlike_parts(first, other, tolerated))
     return "; ".join(_clause(part, placed) for part in parts)
 
 

@@ -368,8 +368,8 @@ def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) ->
 
     With other queries, the parts that move with the queries do not count.
     """
-    signatures = (Signature.parse(score.signature) for score in (later, earlier))
-    return bool(unlike_parts(*signatures, QUERY_PARTS if other_queries else frozenset()))
+    one, other = (Signature.parse(score.signature) for score in (later, earlier))
+    return bool(unlike_parts(one, other, QUERY_PARTS if other_queries else frozenset()))
 
 
 def _rank(score: SystemScore | None) -> tuple[bool, float]:

@@ -253,10 +253,8 @@ class Verdict:
         model: Name of the model as its server reports it, several joined by `+`; empty for judges
             without a model.
         weighted: True if levels were weighted by the token probabilities of the model.
-        plain_level: Level without these probabilities; None unless `weighted`.
         samples: Score of each sample or model, None for a failed one; empty for a single sample.
-        plain_samples: The same without probabilities; empty unless `weighted`.
-        spread: Standard deviation of the samples (n - 1); None for fewer than two scores.
+        spread: Standard deviation of these scores (n - 1); None for fewer than two scores.
         orders: For a pair of answers, the scores in both orders of presentation, for each time that
             both were judged; empty if the two texts are equal.
         claims: Judged claims, those of the answer first; empty for judges that split no claims and
@@ -266,6 +264,8 @@ class Verdict:
             item counts. A stored reply counts its original tokens and cost.
         prompts: Prompts sent; empty for judges without a model. Not in `to_dict`, since most of
             their text is the same for every item.
+        plain_level: Level without token probabilities; None unless `weighted`.
+        plain_samples: Samples without token probabilities; empty unless `weighted`.
     """
 
     score: float | None
@@ -276,15 +276,15 @@ class Verdict:
     raw: str = optional("")
     model: str = optional("")
     weighted: bool = optional(False)
-    plain_level: float | None = optional()
     samples: tuple[float | None, ...] = optional(())
-    plain_samples: tuple[float | None, ...] = optional(())
     spread: float | None = optional()
     orders: tuple[float, ...] = optional(())
     claims: tuple[JudgedClaim, ...] = optional(())
     left_out: tuple[str, ...] = optional(())
     usage: Usage = optional(NOTHING)
     prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
+    plain_level: float | None = optional()
+    plain_samples: tuple[float | None, ...] = optional(())
 
     def __repr__(self) -> str:
         text, most = self.reasoning, _MAX_REASONING

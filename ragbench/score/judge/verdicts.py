@@ -170,9 +170,9 @@ def weightings_of(
     """Return rubric -> whether its scored verdicts are weighted: True, False, or both."""
     weightings = {rubric.name: set[bool]() for rubric in rubrics}
     for by_rubric in verdicts:
-        for name, seen in weightings.items():
+        for name, kinds in weightings.items():
             if by_rubric[name].status == "scored":
-                seen.add(by_rubric[name].weighted)
+                kinds.add(by_rubric[name].weighted)
     return weightings
 
 
@@ -181,11 +181,11 @@ def mixed_rubrics(weightings: Iterable[Mapping[str, set[bool]]]) -> list[str]:
 
     `weightings` are results of `weightings_of`. Rubrics are in the order of the first mapping.
     """
-    seen: dict[str, set[bool]] = {}
+    total: dict[str, set[bool]] = {}
     for of_verdicts in weightings:
         for name, kinds in of_verdicts.items():
-            seen.setdefault(name, set()).update(kinds)
-    return [name for name, kinds in seen.items() if len(kinds) > 1]
+            total.setdefault(name, set()).update(kinds)
+    return [name for name, kinds in total.items() if len(kinds) > 1]
 
 
 def levels_note(scores: Sequence[str]) -> str:

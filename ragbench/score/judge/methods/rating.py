@@ -33,18 +33,18 @@ async def rate(vote: Vote) -> Verdict:
     passages = range(len(vote.item.contexts or ())) if of_passages else [None]
     prompts = [vote.prompts.rating(passage) for passage in passages]
     replies = await vote.ask_all(prompts, top_logprobs=_ALTERNATIVES)
-    named = [int(reply.value["level"]) for reply in replies]
+    levels = [int(reply.value["level"]) for reply in replies]
     chances = [
         level_probabilities(reply.reply, level, rubric.levels)
-        for reply, level in zip(replies, named, strict=True)
+        for reply, level in zip(replies, levels, strict=True)
     ]
     reasons = [str(reply.value["reasoning"]) for reply in replies]
     if of_passages:
         reasons = [
             f"passage {number}: level {level}: {reason}"
-            for number, (level, reason) in enumerate(zip(named, reasons, strict=True), start=1)
+            for number, (level, reason) in enumerate(zip(levels, reasons, strict=True), start=1)
         ]
-    reasoning, plain = "\n".join(reasons), math.fsum(named) / len(named)
+    reasoning, plain = "\n".join(reasons), math.fsum(levels) / len(levels)
     # probabilities of some passages alone would mix two kinds of levels
     if not all(chances):
         return Verdict(rubric.score_of(plain), level=plain, reasoning=reasoning)
