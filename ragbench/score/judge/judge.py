@@ -207,7 +207,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("score()", (question, answer, contexts, reference, query_id), more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
-    def score_many(self, rows: Rows) -> list[Mapping[str, Verdict]]:
+    def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers concurrently; return rubric -> verdict per row, in order.
 
         No rows give an empty list. If only some replies have token probabilities, the scores of all
@@ -225,7 +225,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         verdicts = judge_all(self._judge, items_of(rows), self.rubrics)
-        return [*count_alike(verdicts, self.rubrics)]
+        return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     async def ascore(
         self,
@@ -245,7 +245,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("ascore()", (question, answer, contexts, reference, query_id), more)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
-    async def ascore_many(self, rows: Rows) -> list[Mapping[str, Verdict]]:
+    async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
         The result is rubric -> verdict per row, in order. Cancelling aborts the requests in
@@ -253,7 +253,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         RagbenchError if the user has to act.
         """
         verdicts = await ajudge_all(self._judge, items_of(rows), self.rubrics)
-        return [*count_alike(verdicts, self.rubrics)]
+        return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     def close(self) -> None:
         """Close connections and the file of replies, and unload the model.

@@ -172,7 +172,8 @@ def weightings_of(
     for by_rubric in verdicts:
         for name, kinds in weightings.items():
             if by_rubric[name].status == "scored":
-                kinds.add(by_rubric[name].weighted)
+                # a judge of the user may weight verdicts without telling their levels
+                kinds.add(by_rubric[name].plain_level is not None)
     return weightings
 
 

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from ragbench.llm import ChatReply, TokenLogprob
 from ragbench.score.judge.methods.rating import level_probabilities
+from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.verdicts import count_alike
+from ragbench.types.scores import Verdict
 from tests.chat_server.answers import Answer
 from tests.score.judge.scripted import Script
 
@@ -160,3 +163,60 @@ def test_a_mean_of_levels_is_weighted_only_if_all_are(judge_on):
 
     assert (one.weighted, both.weighted) == (True, False)
     assert both.score == 0.75
+
+
+ratings = st.builds(
+    lambda level, probable, weighted: Verdict(
+        (probable - 1) / 4 if weighted else (level - 1) / 4,
+        level=probable if weighted else level,
+        weighted=weighted,
+        plain_level=level if weighted else None,
+    ),
+    st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]),
+    st.floats(1.0, 5.0),
+    st.booleans(),
+)
+failures = st.just(Verdict(None, status="failed", cause="timeout"))
+
+
+@given(st.lists(st.one_of(ratings, failures), min_size=1))
+def test_many_verdicts_are_all_weighted_or_none(verdicts):
+    """By hand: the score of a level is (level - 1) / 4, and that of probabilities is its own."""
+    rubric = load_rubric("coherence")
+
+    counted = [
+        row["coherence"] for row in count_alike([{"coherence": v} for v in verdicts], [rubric])
+    ]
+
+    weighted = all(v.weighted for v in verdicts if v.score is not None)
+    for verdict, result in zip(verdicts, counted, strict=True):
+        by_level = verdict.level if verdict.plain_level is None else verdict.plain_level
+        expected = verdict.score if weighted or by_level is None else (by_level - 1) / 4
+        assert result.score == expected
+        assert result.weighted == (weighted and verdict.score is not None)
+    assert count_alike([{"coherence": v} for v in counted], [rubric]) == [
+        {"coherence": v} for v in counted
+    ], "a second time changes nothing"
+
+
+@pytest.mark.parametrize("combine", ["mean", "median", "majority"])
+def test_a_jury_is_weighted_only_if_all_its_models_are(judge_on, combine):
+    """Levels 4 and 2 have the mean 3; each model expects 0.6 x 4 + 0.4 x 2 = 3.2."""
+
+    def script(body, times_asked):
+        level = 4 if body["model"] == "a" else 2
+        answer = Script(level=level, alternatives={str(level): {"4": 0.6, "2": 0.4}})
+        reply = answer(body, times_asked)
+        if body["model"] == "b" and "bare" in str(body["messages"]):
+            bare = {"choices": [{"message": {"content": reply.text}}]}
+            return Answer(body=json.dumps(bare).encode())
+        return reply
+
+    _, judge = judge_on(script, model=None, models=["a", "b"], rubrics=["fluency"], combine=combine)
+
+    both, one = (judge.score(**ROW | {"answer": text})["fluency"] for text in ("x", "bare"))
+
+    assert (both.weighted, both.plain_level, both.plain_samples) == (True, 3.0, (0.75, 0.25))
+    assert (one.weighted, one.plain_level, one.level, one.samples) == (False, None, 3, (0.75, 0.25))
+    if combine != "majority":
+        assert both.level == pytest.approx(3.2)
