@@ -95,9 +95,9 @@ def met_ranks(
             if piece.need not in first and piece.is_met_by(document, place):
                 first[piece.need] = rank
     unmet = {piece.document for piece in pieces if piece.need not in first}
-    others = sorted(chain.from_iterable(document_ranks.get(name, ()) for name in unmet))
+    wrong_ranks = sorted(chain.from_iterable(document_ranks.get(name, ()) for name in unmet))
     ranks = sorted((rank, need) for need, rank in first.items())
-    return tuple(ranks), tuple(others)
+    return tuple(ranks), tuple(wrong_ranks)
 
 
 def meet_pieces(

@@ -389,18 +389,18 @@ class GoldColumns:
                 malformed, contradict each other, or do not go with the ids; or a quoted span
                 without a corpus.
         """
-        grades, spans = self._named(entry), list[Span | None]()
+        grades, spans = self._named_documents(entry), list[Span | None]()
         if "reference_spans" in self.columns:
             for document, span in self._spans.read(entry, self.columns["reference_spans"]):
                 grades.setdefault(document, 1)
                 spans.append(span)
-        named = [name for name, grade in grades.items() if grade > 0]
+        documents = [name for name, grade in grades.items() if grade > 0]
         ambiguous: Sequence[str] = ()
         for text in self.texts(entry):
             if self._documents is None:
                 grades.setdefault(self._passage(text), 1)
-            elif named:
-                spans += self._in_named(entry, text, named)
+            elif documents:
+                spans += self._in_documents(entry, text, documents)
             else:
                 holders = self._search(entry, text)
                 ambiguous = holders if len(holders) > 1 else ambiguous
@@ -416,7 +416,7 @@ class GoldColumns:
         self._n_empty += not grades and not ambiguous
         return RowGold(grades, tuple(spans), ambiguous)
 
-    def _named(self, entry: Entry) -> dict[str, int]:
+    def _named_documents(self, entry: Entry) -> dict[str, int]:
         """Return the gold documents that a row names by their ids, each with its grade."""
         if "relevant" not in self.columns:
             return {}
@@ -444,7 +444,9 @@ class GoldColumns:
         self.passages.setdefault(name, Document(name, text))
         return name
 
-    def _in_named(self, entry: Entry, text: str, documents: Sequence[str]) -> Sequence[Span | None]:
+    def _in_documents(
+        self, entry: Entry, text: str, documents: Sequence[str]
+    ) -> Sequence[Span | None]:
         """Return the spans of a quote in the documents that the row names; [None] without one."""
         self._quoted.add(text)
         spans = self._spans.quoted(text, documents)
@@ -549,8 +551,8 @@ def _place_of(entry: Entry, text: str) -> str:
 
 def _listed(places: Collection[str]) -> str:
     """Return the first places of a message, and `...` for more."""
-    shown = "; ".join(islice(places, _LISTED))
-    return f"{shown}; ..." if len(places) > _LISTED else shown
+    start = "; ".join(islice(places, _LISTED))
+    return f"{start}; ..." if len(places) > _LISTED else start
 
 
 def map_columns(

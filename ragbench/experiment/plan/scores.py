@@ -75,12 +75,12 @@ def choose_measures(
             raise inputs.error(problem, "metrics.retrieval.measures", allowed)
         return ()
     if rules.measures is not None:
-        named = parse_measures(rules.measures)
-        for measure in named:
+        chosen = parse_measures(rules.measures)
+        for measure in chosen:
             _check_needs(measure, inputs, fills, no_fill)
-        found = _found_measures(inputs, fills) if named else ()
-        is_named = {measure.name for measure in named}
-        return (*(m for m in found if parse_measure(m).name not in is_named), *rules.measures)
+        first = _found_measures(inputs, fills) if chosen else ()
+        chosen_names = {measure.name for measure in chosen}
+        return (*(m for m in first if parse_measure(m).name not in chosen_names), *rules.measures)
     answer_measures = DEFAULT_ANSWER_MEASURES if collection.answers else ()
     judged = collection.qrels is not None or fills
     names = [*_found_measures(inputs, fills)]

@@ -166,8 +166,10 @@ class _SystemAnswers:
         spans = [[p.span for p in of if p.span is not None] for of in pieces]
         placed = gold.place(rankings, spans)
         rows = zip(pieces, placed.documents, placed.spans.passages, strict=True)
-        met = [met_ranks(of, zip(names, places, strict=True)) for of, names, places in rows]
-        return [(frozenset(n for _, n in ranks), bool(documents)) for ranks, documents in met]
+        gold_ranks = [met_ranks(of, zip(names, places, strict=True)) for of, names, places in rows]
+        return [
+            (frozenset(n for _, n in ranks), bool(documents)) for ranks, documents in gold_ranks
+        ]
 
     @cached_property
     def correctness(self) -> ScoreColumn | None:

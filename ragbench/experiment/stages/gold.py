@@ -136,7 +136,7 @@ class GoldFacts:
         """Return the places of hits of all queries in the documents of the corpus."""
         return place_rankings(rankings, gold, self.plan.collection.documents)
 
-    def met(self, ranking: RetrieverRun) -> MetGold:
+    def gold_ranks(self, ranking: RetrieverRun) -> MetGold:
         """Return the ranks at which a ranking meets the gold of all queries, for measures."""
         is_judged = ranking.has_unknown_ids and self.relevant
         rows = [row for row, query in enumerate(self.plan.ids) if is_judged and query in is_judged]

@@ -28,14 +28,14 @@ def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
     if ranking.unmatched is None and not gold.pieces and not by_words:
         return None
     facts, documents = gold.facts(ranking), scored_ids(ranking, gold.plan)
-    shown = [list(hits) for hits in _shown_hits(gold, ranking, facts)]
-    ranked = [[hit for _, hit in hits] for hits in shown]
+    first_hits = [list(hits) for hits in _first_hits(gold, ranking, facts)]
+    ranked = [[hit for _, hit in hits] for hits in first_hits]
     corpus = gold.plan.collection.documents
-    placed = place_rankings(ranked, [()] * len(shown), corpus, all_queries=True)
+    placed = place_rankings(ranked, [()] * len(first_hits), corpus, all_queries=True)
     rows = []
     for row, query in enumerate(gold.plan.ids):
         of_hit, hits = documents.get(query, {}), list[StoredHit]()
-        for place, (rank, hit) in enumerate(shown[row]):
+        for place, (rank, hit) in enumerate(first_hits[row]):
             span = placed.spans.passages[row][place]
             document = of_hit.get(hit.id) or placed.documents[row][place]
             names = _gold_names(gold, query, document, span)
@@ -46,14 +46,14 @@ def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
     return rows
 
 
-def _shown_hits(
+def _first_hits(
     gold: GoldFacts, ranking: RetrieverRun, facts: Sequence[RankingFacts]
 ) -> Iterator[list[tuple[int, ScoredDocument]]]:
     """Yield (rank, hit) of the first hits of each query, and of those that meet its gold."""
     order = passage_order(ranking, gold.plan)
-    for query, outcome, met in zip(gold.plan.ids, ranking.outcomes, facts, strict=True):
+    for query, outcome, ranking_facts in zip(gold.plan.ids, ranking.outcomes, facts, strict=True):
         ids = order.get(query, ())
-        ranks = {rank for rank, _ in met.ranks} | {met.answer_rank or 0}
+        ranks = {rank for rank, _ in ranking_facts.ranks} | {ranking_facts.answer_rank or 0}
         ranks |= set(range(1, min(len(ids), SHOWN_HITS) + 1))
         rank_of = {ids[rank - 1]: rank for rank in sorted(ranks - {0})}
         yield [(rank_of[hit.id], hit) for hit in ranked_hits(outcome, [*rank_of])]
@@ -91,6 +91,8 @@ def _hits_row(gold: GoldFacts, query: str, facts: RankingFacts, hits: list[Store
         needs = tuple(dict.fromkeys(piece.need for piece in gold.pieces[query]))
     else:
         needs = tuple(gold.relevant.get(query, ()))
-    met = facts.met_at(gold.rules.need)
-    is_unknown = facts.failed or not needs or (facts.unplaced and not met)
-    return HitsRow(query_id=query, needs=needs, met=None if is_unknown else met, hits=tuple(hits))
+    gold_rank = facts.met_at(gold.rules.need)
+    is_unknown = facts.failed or not needs or (facts.unplaced and not gold_rank)
+    return HitsRow(
+        query_id=query, needs=needs, met=None if is_unknown else gold_rank, hits=tuple(hits)
+    )

@@ -240,8 +240,8 @@ class ScoreRanking(StoredStage):
         parts["match"] = self.plan.config.metrics.retrieval.match.rule
         if self._judgements.source is not None:
             parts["qrels"] = self._judgements.source
-        met = gold.met(self._ranking)
-        return score_gold(met, measures, self._rules, missing=self._missing, **parts)
+        ranks = gold.gold_ranks(self._ranking)
+        return score_gold(ranks, measures, self._rules, missing=self._missing, **parts)
 
     def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
         """Return a column in which queries with an ambiguous gold passage have that cause."""

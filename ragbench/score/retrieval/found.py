@@ -20,7 +20,7 @@ Need = Annotated[
 class MetGold:
     """Ranks at which the rankings of n queries meet their gold; all arrays have shape (n,).
 
-    Ranks count hits as they were retrieved, from 1; 0 stands for gold that is never met.
+    Ranks count hits as they were retrieved, from 1; 0 stands for gold that is never ranks.
 
     Attributes:
         any_rank: Rank of the first hit that has some of the gold.
@@ -41,8 +41,8 @@ class MetGold:
 
         Example:
             >>> from ragbench.score.retrieval.ranking import rank
-            >>> met = MetGold.of_grades(rank({"q": {"a": 1, "b": 1}}, {"q": {"x": 3, "a": 2}}))
-            >>> met.any_rank.tolist(), met.all_rank.tolist()
+            >>> ranks = MetGold.of_grades(rank({"q": {"a": 1, "b": 1}}, {"q": {"x": 3, "a": 2}}))
+            >>> ranks.any_rank.tolist(), ranks.all_rank.tolist()
             ([2], [0])
         """
         n_relevant, n_hits = ranked.count_relevant(rel), ranked.count_hits(rel)
@@ -64,12 +64,12 @@ class MetGold:
 
 
 @measure("found", group="first hits", range=(0.0, 1.0), reads="gold", cutoff="required")
-def found(met: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> FloatArray:
+def found(ranks: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> FloatArray:
     """Score each query 1 if its first k hits have the gold that its answer needs, else 0.
 
     Hits count as they were retrieved. A gold span is met by a passage that has a character of it, a
     gold document by any passage of it; without judgements, the gold answer by a passage that has
-    its words. With `need=all`, each gold document and span has to be met. Where gold is whole
+    its words. With `need=all`, each gold document and span has to be ranks. Where gold is whole
     documents and hits are documents, it equals `hit_rate@k`. NaN for a query without gold, and if
     gold that is not met may stand in one of the first k passages, which has no place in a document.
     Without k all hits count.
@@ -84,16 +84,16 @@ def found(met: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> Float
         One of two gold documents is at rank 2, the other is not retrieved.
 
         >>> from ragbench.score.retrieval.ranking import rank
-        >>> met = MetGold.of_grades(rank({"q": {"a": 1, "b": 1}}, {"q": {"x": 3, "a": 2}}))
-        >>> found(met, k=2), found(met, k=2, need="all"), found(met, k=1)
+        >>> ranks = MetGold.of_grades(rank({"q": {"a": 1, "b": 1}}, {"q": {"x": 3, "a": 2}}))
+        >>> found(ranks, k=2), found(ranks, k=2, need="all"), found(ranks, k=1)
         (array([1.]), array([0.]), array([0.]))
 
     References:
         Wu et al. (2024), LongMemEval, for the two forms: recall_any@k and recall_all@k.
     """
-    ranks = met.any_rank if need == "any" else met.all_rank
-    is_met = ranks > 0 if k is None else (ranks > 0) & (ranks <= k)
-    doubtful = met.unplaced > 0 if k is None else (met.unplaced > 0) & (met.unplaced <= k)
+    rank = ranks.any_rank if need == "any" else ranks.all_rank
+    is_met = rank > 0 if k is None else (rank > 0) & (rank <= k)
+    doubtful = ranks.unplaced > 0 if k is None else (ranks.unplaced > 0) & (ranks.unplaced <= k)
     values = is_met.astype(np.float64)
-    values[(met.causes != Cause.SCORED) | (doubtful & ~is_met)] = np.nan
+    values[(ranks.causes != Cause.SCORED) | (doubtful & ~is_met)] = np.nan
     return values

@@ -381,7 +381,7 @@ def score_passages(
 
 
 def score_gold(
-    met: MetGold,
+    ranks: MetGold,
     measures: Sequence[Measure],
     rules: Rules,
     *,
@@ -390,7 +390,7 @@ def score_gold(
 ) -> list[ScoreColumn]:
     """Score by every measure the ranks at which the rankings of all queries meet their gold.
 
-    A query without gold has no value, for the reason in `met`; a query that is judged and has no
+    A query without gold has no value, for the reason in `ranks`; a query that is judged and has no
     relevant document follows the rule `no_relevant`. `missing` are the positions of the queries
     that the run lacks, which have no value with missing=skip. `parts` are further parts of the
     signature, such as the fingerprint of the gold.
@@ -402,9 +402,9 @@ def score_gold(
     for measure in measures:
         if rules.ties == "average":
             raise base.no_average(measure.spec.name)
-        values, causes = _scored(measure, met, len(met.causes))
-        has_no_gold = met.causes != Cause.SCORED
-        causes[has_no_gold] = met.causes[has_no_gold]
+        values, causes = _scored(measure, ranks, len(ranks.causes))
+        has_no_gold = ranks.causes != Cause.SCORED
+        causes[has_no_gold] = ranks.causes[has_no_gold]
         causes[~has_no_gold & np.isnan(values)] = Cause.UNPLACED_PASSAGE
         if rules.no_relevant == "zero":
             irrelevant = causes == Cause.NO_RELEVANT

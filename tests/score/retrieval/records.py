@@ -1,6 +1,7 @@
 """The record that a measure reads, made of generated qrels and a run."""
 
 from ragbench.score.retrieval.base import RetrievedPassages, RetrievedSpans
+from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank, ranked_documents
 from ragbench.score.retrieval.score_run import gather
 from ragbench.types import Qrels, Run, Span
@@ -12,6 +13,7 @@ def record(measure, qrels, run):
     Or ids as documents of one character each, the relevant ones as gold spans.
     """
     makers = {"grades": rank, "subtopics": subtopics, "passages": passages, "spans": spans}
+    makers["gold"] = lambda qrels, run: MetGold.of_grades(rank(qrels, run))
     return makers[measure.spec.reads](qrels, run)
 
 
