@@ -22,6 +22,7 @@ from ragbench.registry import check_allowed, nearest
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
+from ragbench.types.reasoning import split_reasoning
 
 # Part of a row -> recognised names of its column. Columns of judge and label have the name of the
 # part, alone or with an ending: `label`, `label_1`.
@@ -361,7 +362,7 @@ def read_ratings(
         key = (system, _name(entry, by_part["query_id"][0]))
         check_unique(f"{key[1]}, {system}", "answer", entry, places)
         text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
-        answers[key] = JudgedItem(answer=None if text is None else str(text))
+        answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])
         # no signature of a draw: a table does not come from a sheet
         labels.rows[key] = ""
         for column in judges:

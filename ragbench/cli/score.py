@@ -68,6 +68,7 @@ _WORDS = ("zero", "skip")
 @click.option("--ties", type=click.Choice(["docid", "average", "stable"]))
 @click.option("--trec-eval", type=click.Choice(["9", "10"]))
 @number_option("--workers")
+@click.option("--reasoning", type=click.Choice(["cut", "keep"]))
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="table")
 def command(
     files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
@@ -102,6 +103,7 @@ def command(
         trec_eval: Version whose rules apply: 10 (default) compares scores as doubles, 9 as 32-bit
             floats; the rounding of recall levels differs too.
         workers: Threads that read a long run; default: one per available core.
+        reasoning: Cut the reasoning of a model (<think>) from predictions (default), or keep it.
         form: A table (default), the lines of trec_eval, JSON, or CSV.
     """
     refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
@@ -138,6 +140,7 @@ def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, A
             "complete" in options and options.get("missing") == "skip",
             "-c and --missing skip contradict each other",
         ),
+        ("reasoning" in options, "--reasoning is for --predictions, not for runs"),
     )
     # loading leaves no reference cycles, and the search for them would cost time
     gc.disable()
@@ -155,7 +158,7 @@ def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict
     Removes `predictions` and `references` from `options`. UsageError for arguments that do not fit;
     OptionError, DataError, MissingExtra and AdapterError of the scoring pass through.
     """
-    shared = ("predictions", "references", "measures")
+    shared = ("predictions", "references", "measures", "reasoning")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
     is_complete = "predictions" in options and "references" in options

@@ -20,6 +20,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from ragbench.types import Qrels
+from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
@@ -209,11 +210,13 @@ def score_predictions(
     parts: Parts,
     *,
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
+    reasoning: Reasoning = "cut",
 ) -> None:
     """Score predictions against references and print the scores.
 
     Measures are in their order, each once. Queries without a prediction or a reference are left out
-    and told in a note. `parts` has `per_query` and `summary`, each True or False.
+    and told in a note. `parts` has `per_query` and `summary`, each True or False. With `reasoning`
+    `cut`, predictions are scored without the reasoning of a model, which a note counts.
 
     Raises:
         OptionError: An unknown metric.
@@ -234,6 +237,7 @@ def score_predictions(
             pairs.references,
             metrics,
             progress=lambda done, _: progress.advance(done - progress.done),
+            reasoning=reasoning,
         )
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = ScoredFile(Path(predictions).name, predictions, evaluation)

@@ -25,9 +25,11 @@ from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.stats.mean import finite, nan_if_none
-from ragbench.types import Qrels, Run, ScoreColumn, tables
+from ragbench.types import Prediction, Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.reasoning import Reasoning, check_reasoning
+from ragbench.types.records import reasoning_notes, without_reasoning
 from ragbench.types.scores import Cause, Verdict
 
 
@@ -491,6 +493,7 @@ def evaluate_texts(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     columns: Mapping[str, str] | None = None,
+    reasoning: Reasoning = "cut",
 ) -> Evaluation:
     """Score predictions against references, paired by position, or the rows of a table.
 
@@ -506,6 +509,8 @@ def evaluate_texts(
         progress: Function that is called with the number of scores so far and in all.
         columns: Names of the columns of a table, if they are not usual ones:
             `{"answer": ..., "reference": ...}`.
+        reasoning: `cut` scores predictions without the reasoning of a model in front of them, such
+            as `<think>`; `keep` scores them as they are. References stay as they are.
 
     Returns:
         Scores of the n items, whose ids are their positions as text, `0` first. Items without a
@@ -515,14 +520,14 @@ def evaluate_texts(
         DataError: The two differ in length, a table has no such columns, or a metric's model is not
             in the cache of the hub, which cannot be reached.
         OptionError: An unknown metric, no list of metrics or an empty one, an option that is not
-            allowed, mappings by query, a table with `references`, `columns` without a table, or
-            confidence outside (0, 1).
+            allowed, mappings by query, a table with `references`, `columns` without a table,
+            another `reasoning`, or confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
 
     Warns:
-        UnseenText: A metric does not read some of these texts as a user expects; one warning for
-            each of the `notes` of the result.
+        UnseenText: A metric does not read some of these texts as a user expects, or reasoning was
+            cut; one warning for each of the `notes` of the result.
 
     Example:
         >>> result = evaluate_texts(["a red fox"], ["the red fox"], ["rouge1"])
@@ -546,7 +551,9 @@ def evaluate_texts(
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
     texts = tables.column_of(predictions, "evaluate_texts", "predictions")
     gold = tables.column_of(references, "evaluate_texts", "references")
-    evaluation = score_pairs(texts, gold, metrics, confidence=confidence, progress=progress)
+    evaluation = score_pairs(
+        texts, gold, metrics, confidence=confidence, progress=progress, reasoning=reasoning
+    )
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)
     return evaluation
@@ -559,6 +566,7 @@ def score_pairs(
     *,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
+    reasoning: Reasoning = "cut",
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
 
@@ -571,7 +579,8 @@ def score_pairs(
     Raises:
         DataError: The lists differ in length, a member is no text, or a metric's model is not in
             the cache of the hub, which cannot be reached.
-        OptionError: An unknown metric, an option that is not allowed, or confidence outside (0, 1).
+        OptionError: An unknown metric, an option that is not allowed, another `reasoning`, or
+            confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
     """
@@ -580,7 +589,12 @@ def score_pairs(
     from ragbench.score.text.columns import Counted, TextScorer
     from ragbench.score.text.notation import text_notes
 
+    check_reasoning("evaluate_texts", reasoning)
     gold = [list(texts) for _, texts in checked_rows(predictions, references)]
+    answers = [None if text is None else Prediction(text) for text in predictions]
+    if reasoning == "cut":
+        answers = [answer and without_reasoning(answer) for answer in answers]
+    predictions = [None if answer is None else answer.answer for answer in answers]
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
     columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
@@ -594,8 +608,8 @@ def score_pairs(
 
     ids = [str(i) for i in range(len(gold))]
     prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
-    notes = tuple(text_notes(predictions, gold, scorer.metrics))
-    return Evaluation(ids, columns, counts, confidence, prints, notes)
+    notes = [*reasoning_notes(answers), *text_notes(predictions, gold, scorer.metrics)]
+    return Evaluation(ids, columns, counts, confidence, prints, tuple(notes))
 
 
 def evaluate_run_file(

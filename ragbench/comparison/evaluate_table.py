@@ -40,6 +40,8 @@ from ragbench.types import (
     ScoredDocument,
 )
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.reasoning import Reasoning, check_reasoning
+from ragbench.types.records import reasoning_notes
 from ragbench.types.tables import Table
 
 # Default measures of a table with ids of retrieved and of relevant documents.
@@ -57,6 +59,7 @@ def evaluate(
     columns: Mapping[str, str | None] | None = None,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
+    reasoning: Reasoning = "cut",
 ) -> Evaluation:
     """Score the passages and answers of one system, a row per question.
 
@@ -76,6 +79,8 @@ def evaluate(
         columns: Columns with other names than the usual ones: `{"answer": "bot_reply"}`.
         confidence: Level of the intervals.
         progress: Function that is called with the number of judged rows so far and in all.
+        reasoning: `cut` scores answers without the reasoning of a model in front of them, such as
+            `<think>`; `keep` scores them as they are. Gold answers stay as they are.
 
     Returns:
         Scores of the questions, in the order of the rows, by their ids or else by hashes of their
@@ -87,14 +92,15 @@ def evaluate(
     Raises:
         DataError: A file, column or row cannot be read, a question is repeated, rows are of several
             systems, or there is nothing to score.
-        OptionError: An unknown score or option, a rubric without a judge, confidence outside (0,
-            1), or data of another type, such as an empty list.
+        OptionError: An unknown score or option, a rubric without a judge, another `reasoning`,
+            confidence outside (0, 1), or data of another type, such as an empty list.
         MissingExtra: A metric, the judge or a file needs a package that is not installed.
         AdapterError: Code of the user fails.
         RagbenchError: The user has to act, as for a missing key.
 
     Warns:
-        UserWarning: Something makes scores doubtful; one warning for each of the `notes`.
+        UserWarning: Something makes scores doubtful, or reasoning was cut; one warning for each of
+            the `notes`.
 
     Example:
         >>> rows = [{"user_input": "When?", "response": "1932", "reference": "In 1932.",
@@ -104,7 +110,8 @@ def evaluate(
         >>> evaluate(rows, ["exact_match"], judge=Judge(type=quoted)).mean
         {'exact_match': 0.0, 'quoted': 1.0}
     """
-    collection = collection_of(data, columns)
+    check_reasoning("evaluate", reasoning)
+    collection = collection_of(data, columns, reasoning=reasoning)
     records = _records_of(collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
@@ -133,7 +140,9 @@ def evaluate(
             )
             for name, column in {**ranked.columns, **of_gold.columns}.items()
         }
-        paired = score_pairs([item.answer for item in items], gold, by_kind["generation"])
+        # reasoning was cut where the table was read
+        answers = [item.answer for item in items]
+        paired = score_pairs(answers, gold, by_kind["generation"], reasoning="keep")
         verdicts, scores, judge_notes = JudgedItems([], {}, [])
         if opened is not None:
             advance = progress and Counted(progress, len(items))
@@ -148,7 +157,13 @@ def evaluate(
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
-    notes = [*collection.warnings, *(strays if by_ids else ()), *of_gold.notes, *paired.notes]
+    notes = [
+        *collection.warnings,
+        *reasoning_notes(records),
+        *(strays if by_ids else ()),
+        *of_gold.notes,
+        *paired.notes,
+    ]
     notes += judge_notes
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:

@@ -21,6 +21,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import kind
 from ragbench.score.retrieval import single
 from ragbench.types.conversation import ToolCall, read_tool_calls
+from ragbench.types.reasoning import Reasoning, check_reasoning, split_reasoning
 from ragbench.types.scores import Cause
 from ragbench.types.tables import PARTS, columns_by_part, columns_named, plain
 
@@ -192,7 +193,10 @@ def _keys_of_parts(
 
 
 def scorer(
-    name: ScoreName, *, judge: Judge | str | Mapping[str, Any] | object = None
+    name: ScoreName,
+    *,
+    judge: Judge | str | Mapping[str, Any] | object = None,
+    reasoning: Reasoning = "cut",
 ) -> ScoreFunction:
     """Return a function that scores one question by a measure, metric or rubric.
 
@@ -204,10 +208,12 @@ def scorer(
             (`faithfulness`); a rubric may also be the path of its file or a mapping.
         judge: Judge of a rubric, as `evaluate` takes it; measures and metrics need none. One that
             is created here stays open: pass a `Judge` to close it.
+        reasoning: `cut` scores answers without the reasoning of a model in front of them, such as
+            `<think>`; `keep` scores them as they are. References stay as they are.
 
     Raises:
-        OptionError: No score has the name, a rubric has no judge, or one question does not decide
-            the score.
+        OptionError: No score has the name, another `reasoning`, a rubric has no judge, or one
+            question does not decide the score.
         DataError: A file is no rubric, or a model is not in the cache of the hub, which cannot be
             reached.
         MissingExtra: The metric or judge needs a package that is not installed.
@@ -220,6 +226,7 @@ def scorer(
         >>> scorer("exact_match")(outputs="In 1932", expectations="in 1932")["score"]
         1.0
     """
+    check_reasoning("scorer", reasoning)
     label = str(name)
     # before the imports below: these measures have to work, and start fast, without NumPy
     if (match := _PLAIN.fullmatch(label)) and (match[2] or match[1] in _UNCUT):
@@ -234,12 +241,14 @@ def scorer(
         return ScoreFunction(label, _ranking_scorer(_of_measure(label)), _RANKING_PARTS)
     # a rubric without a judge was refused above
     if score_kind == "generation" or opened is None:
-        return ScoreFunction(label, _metric_scorer(label), _TEXT_PARTS)
+        return ScoreFunction(label, _metric_scorer(label, reasoning), _TEXT_PARTS)
     expectations = (*_TEXT_PARTS["expectations"], *_RUBRIC_KEYS)
     if isinstance(name, Mapping):
         label = str(name.get("name"))
     return ScoreFunction(
-        label, _rubric_scorer(opened, name), {**_TEXT_PARTS, "expectations": expectations}
+        label,
+        _rubric_scorer(opened, name, reasoning),
+        {**_TEXT_PARTS, "expectations": expectations},
     )
 
 
@@ -332,7 +341,7 @@ def _of_measure(name: str) -> ScoreRanking:
     return score
 
 
-def _metric_scorer(name: str) -> ScoreRow:
+def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
     """Return a function that scores the answer of a row by a metric of answers.
 
     It returns (value, reason, cause). A value that is not finite is None with the cause
@@ -361,6 +370,8 @@ def _metric_scorer(name: str) -> ScoreRow:
     def score(entry: Entry) -> Scored:
         calls = CallRows([_calls(entry, "tool_calls")], [_calls(entry, "expected_tool_calls")])
         answer = read_text(entry, "answer", entry.values.get("answer"))
+        if answer is not None and reasoning == "cut":
+            answer = split_reasoning(answer)[1]
         # a scorer keeps the tokens of its last texts, which threads would mix up
         with lock:
             (column,) = text_scorer.score([answer], [_references(entry)], calls=calls)
@@ -372,7 +383,7 @@ def _metric_scorer(name: str) -> ScoreRow:
     return score
 
 
-def _rubric_scorer(judge: Judge, name: ScoreName) -> ScoreRow:
+def _rubric_scorer(judge: Judge, name: ScoreName, reasoning: Reasoning) -> ScoreRow:
     """Return a function that has a judge score a row by one rubric.
 
     The function returns (score, words of the judge, cause), the score None without a verdict. It
@@ -397,7 +408,7 @@ def _rubric_scorer(judge: Judge, name: ScoreName) -> ScoreRow:
             "reference": _references(entry),
             "contexts": None if passages is None else [passage.full_text for passage in passages],
         }
-        (item,) = items_of([{**entry.values, **texts}])
+        (item,) = items_of([{**entry.values, **texts}], reasoning)
         verdict = read_verdict(item)
         return verdict.score, verdict.reasoning, Cause[verdict.cause.upper()]
 

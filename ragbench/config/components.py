@@ -16,6 +16,7 @@ from ragbench.config.options import (
 )
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import KeyEntry, Node, Report
+from ragbench.data.loaders.base import ReasoningOption
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import (
     PYTHON,
@@ -70,6 +71,18 @@ class RerankerCommon(OptionSet):
 
     retriever: Annotated[str, Option(refers_to="retriever")]
     depth: Annotated[int, Option(ge=1)] = DEFAULT_DEPTH
+
+
+class AnswerCommon(OptionSet):
+    """Further key of every generator and app: what happens to the reasoning of its model.
+
+    It stands in the entry of the component. The config checks the value; the class does not.
+
+    Attributes:
+        reasoning: Whether the reasoning of a model (<think>) is cut from its answers.
+    """
+
+    reasoning: ReasoningOption = "cut"
 
 
 class GeneratorCommon(OptionSet):
@@ -209,10 +222,12 @@ def common_keys(family: Family, *, is_code: bool = False) -> dict[str, DeclaredO
     """
     common = declared_options(Common) | (declared_options(CodeCommon) if is_code else {})
     if family.noun == "generator":
-        return common | declared_options(GeneratorCommon)
+        return common | declared_options(GeneratorCommon) | declared_options(AnswerCommon)
     if family.noun == "reranker":
         return declared_options(RerankerCommon) | common
-    return common if family.noun in ("retriever", "app") else {}
+    if family.noun == "app":
+        return common | declared_options(AnswerCommon)
+    return common if family.noun == "retriever" else {}
 
 
 def _build(

@@ -19,6 +19,7 @@ from ragbench.registry import Option, OptionSet
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
 from ragbench.score.retrieval.score_run import ScoringRules
 from ragbench.text.chunk import Chunking
+from ragbench.types.reasoning import Reasoning
 
 # loading these takes longer than reading a config
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ class Component:
         retrievers: Of a generator: the retrievers that it is paired with; None means all.
         passages: Of a generator: number of passages that it gets.
         samples: Of a generator: number of answers to each query.
+        reasoning: Of a generator or app: whether reasoning is cut from its answers.
         retriever: Of a reranker: the retriever whose hits it orders; None for every other
             component.
         depth: Of a reranker: number of hits that it orders.
@@ -247,6 +249,7 @@ class Component:
     retrievers: tuple[str, ...] | None = None
     passages: int = DEFAULT_PASSAGES
     samples: int = 1
+    reasoning: Reasoning = "cut"
     retriever: str | None = None
     depth: int | None = None
     chunk: Chunking | None = None

@@ -320,9 +320,9 @@ class ChatGenerator(llm.Connected, Generator):
         """Return the answer of the model from the passages that fit; each sample is a call.
 
         The contexts of the prediction are the passages as sent, cut to the budget. Its latency is
-        that of the original call, also for a stored reply. The text is stripped, latency is in
-        milliseconds. Other errors of `ChatEngine.ask` and of connecting are passed on, such as an
-        OptionError for a missing key.
+        that of the original call, also for a stored reply. The text is stripped, with reasoning
+        that the caller may cut; latency is in milliseconds. Other errors of `ChatEngine.ask` and of
+        connecting are passed on, such as an OptionError for a missing key.
 
         Raises:
             CallFailure: The call failed, the model refused, or the reply ran out of tokens.

@@ -12,10 +12,10 @@ from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.generate.chat import AnswerOptions, PromptOptions, fit, load_prompt
 from ragbench.llm import CallFailure
-from ragbench.llm.completions import split_reasoning
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Usage
+from ragbench.types.reasoning import split_reasoning
 
 _NO_LIMIT = 10**9  # tokenisers without a limit report 10**30
 
@@ -115,6 +115,7 @@ class HuggingfaceGenerator(Generator):
         """Return the answer from the passages that fit; sample n uses the seed + n.
 
         Earlier turns of the query are not sent. The cost is 0; `contexts` are the passages as sent.
+        The answer is the text of the model, with reasoning that the caller may cut.
         Loads the model on first use, with the errors of `check`.
 
         Raises:
@@ -138,7 +139,7 @@ class HuggingfaceGenerator(Generator):
         if reasoning and not answer:
             detail = f"all {n_new} tokens of the reply are reasoning; raise max_tokens"
             raise CallFailure(Cause.OUT_OF_TOKENS, detail)
-        return Prediction(answer, passages, Usage(len(tokens), n_new, 0.0))
+        return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))
 
     def _longest(self) -> int:
         """Return the context length of the model: tokens of prompt and answer together.

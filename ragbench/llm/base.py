@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from ragbench.errors import EXIT_UNREACHABLE, ModelError
 from ragbench.types import Cause, Usage
 from ragbench.types.json_fields import optional
+from ragbench.types.reasoning import split_reasoning
 
 Role = Literal["system", "user", "assistant"]
 
@@ -110,7 +111,7 @@ class ChatReply:
     """Reply of a chat model to one request.
 
     Attributes:
-        text: Answer, without reasoning; may be empty.
+        text: Text of the model as it was sent; reasoning may stand before the answer.
         finish_reason: Reason of the end in the word of the server, such as `stop`, `length` or
             `content_filter`; empty if the server gives none.
         refusal: Words of the model that refuses to answer; None if it does not refuse.
@@ -140,6 +141,10 @@ class ChatReply:
     price_share: float = optional(1.0)
     stored: bool = optional(False)
 
+    def answer(self) -> str:
+        """Return the text without the reasoning in it; may be empty."""
+        return split_reasoning(self.text)[1]
+
     @property
     def refused(self) -> bool:
         """True if the model or a content filter refused to answer.
@@ -152,7 +157,7 @@ class ChatReply:
     @property
     def ran_out(self) -> str:
         """Error message if the token limit ended the reply before an answer began; else empty."""
-        if self.text.strip() or self.finish_reason != "length":
+        if self.finish_reason != "length" or self.answer().strip():
             return ""
         n_tokens = self.usage.reasoning_tokens or self.usage.output_tokens
         count = "all tokens" if n_tokens is None else f"{n_tokens:,} tokens"

@@ -320,7 +320,7 @@ async def ask_structured(
         if reply.ran_out:  # a further try would run out as well
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
         try:
-            value = read_json(reply.text, request.schema)
+            value = read_json(reply.answer(), request.schema)
             if check is not None:
                 check(value)
             return StructuredReply(value, tuple(replies))
@@ -331,6 +331,6 @@ async def ask_structured(
         if len(replies) > reasks:
             raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
         current = request.followed_by(
-            Message("assistant", reply.text),
+            Message("assistant", reply.answer()),
             Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),
         )

@@ -13,11 +13,10 @@ from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
 from ragbench.llm.failures import failure_of_body, one_line
 from ragbench.registry import shown
 from ragbench.types import Cause, Usage
+from ragbench.types.reasoning import split_reasoning
 from ragbench.types.records import read_count
 
 _REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
-_THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 _FORMATS = ("json_schema", "json_object", "text")
 # Statuses of requests that are refused for their content.
 REFUSING = frozenset({400, 403, 415, 422})
@@ -63,12 +62,11 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
     refusal, fingerprint = message.get("refusal"), completion.get("system_fingerprint")
     content = read_text(message.get("content"), message.get("tool_calls"))
-    reasoning, text = split_reasoning(content)
     # A key of its own or tags inside the text, depending on the server.
     field = next((message[name] for name in _REASONING if message.get(name)), "")
     return ChatReply(
-        text=text,
-        reasoning=field if isinstance(field, str) and field else reasoning,
+        text=content,
+        reasoning=field if isinstance(field, str) and field else split_reasoning(content)[0],
         finish_reason=str(choice.get("finish_reason") or ""),
         refusal=str(refusal) if refusal else None,
         usage=_usage(completion.get("usage")),
@@ -111,31 +109,6 @@ def read_text(content: object, tool_calls: object = None) -> str:
         return text
     problem = "calls tools instead of answering" if is_text else f"has {shown(content)} as content"
     raise CallFailure(Cause.UNREADABLE, f"the reply {problem}, allowed: text", retryable=True)
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    r"""Return the reasoning and the answer of a text with tags `<think>...</think>`.
-
-    Tags `<thinking>` and `[THINK]` count too. The opening tag is the beginning of the text; it may
-    be missing, since some templates put it into the prompt. A text that begins as JSON has no
-    reasoning then. Everything up to the last closing tag is reasoning, so that a quotation in it is
-    not taken for the answer. With an opening tag alone the answer is empty; without any tag the
-    text is the answer, and the reasoning is ''.
-
-    Example:
-        >>> split_reasoning("<think>\nTwo.\n</think>\n\n4")
-        ('Two.', '4')
-        >>> split_reasoning("<think>Two and"), split_reasoning("4")
-        (('Two and', ''), ('', '4'))
-    """
-    opening = _THOUGHT.match(text)
-    closings = list(_THOUGHT_ENDS.finditer(text))
-    if opening is None and (not closings or text.lstrip()[:1] in ("{", "[")):
-        return "", text
-    start = 0 if opening is None else opening.end()
-    if not closings:
-        return text[start:].strip(), ""
-    return text[start : closings[-1].start()].strip(), text[closings[-1].end() :].lstrip()
 
 
 def _usage(usage: Any) -> Usage:
@@ -317,9 +290,10 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
         request: Request as asked.
         wording: Request as sent.
     """
-    # Cut at the earliest stop text, as a server does.
+    # Cut at the earliest stop text of the answer: reasoning may quote it.
+    start = reply.text.rfind(reply.answer())
     stops = request.stop if "stop" in wording.left_out else ()
-    places = [place for stop in stops if (place := reply.text.find(stop)) >= 0]
+    places = [place for stop in stops if (place := reply.text.find(stop, start)) >= 0]
     return replace(reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out)
 
 

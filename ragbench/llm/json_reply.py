@@ -58,7 +58,7 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
-    The text is without reasoning (see `split_reasoning`). The schema has the keywords that
+    The text is without reasoning (see `ChatReply.answer`). The schema has the keywords that
     `conform` applies. An empty text is unreadable. Half a surrogate pair becomes U+FFFD. An object
     that the end of the text cuts off counts with its complete keys.
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.completions import ask_json, read_logprobs, read_text, split_reasoning
+from ragbench.llm.completions import ask_json, read_logprobs, read_text
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
 from ragbench.types import Cause, Usage
+from ragbench.types.reasoning import split_reasoning
 from ragbench.types.records import read_count
 
 
@@ -99,10 +100,10 @@ class LangchainChat(ChatModel):
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
         fingerprint = details.get("system_fingerprint")
-        reasoning, text = split_reasoning(read_text(content, getattr(message, "tool_calls", None)))
+        text = read_text(content, getattr(message, "tool_calls", None))
         return ChatReply(
             text=text,
-            reasoning=reasoning,
+            reasoning=split_reasoning(text)[0],
             finish_reason=str(details.get("finish_reason") or details.get("stop_reason") or ""),
             refusal=str(refusal) if refusal else None,
             usage=read_usage(usage),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from ragbench.json_yaml import load_json
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
+from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.tables import PARTS
 
 # Speaker of a turn.
@@ -38,6 +39,8 @@ ROLES = {word: role for role, words in _ROLE_WORDS.items() for word in words}
 _ARGUMENTS = ("arguments", "args", "input_parameters", "inputParameters", "input")
 _OUTPUTS = ("output", "result")
 _TEXTS = ("text", "page_content", "content", "context")
+# Types of the parts of a message that hold reasoning (Anthropic, Magistral, OpenAI).
+_REASONING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 TURNS_ALLOWED = (
     "messages {role: user or assistant, content}, or exchanges {question, answer, contexts}"
@@ -93,19 +96,21 @@ class Turn:
         text: Text of the messages, separated by blank lines; empty if they only call tools.
         contexts: Passages retrieved for the turn; empty if none are known.
         tool_calls: Tool calls of the turn, in order; empty if none are known.
+        reasoning: Reasoning that was cut from the messages; turns are equal without it.
     """
 
     role: Role
     text: str
     contexts: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = field(default="", compare=False)
 
     __repr__ = short_repr
 
     def to_dict(self) -> dict[str, Json]:
         """Return a JSON-ready mapping; empty contexts and tool calls are left out.
 
-        Keys are `role`, `content` (the text), `contexts` and `tool_calls`.
+        Keys are `role`, `content` (the text), `contexts` and `tool_calls`. Reasoning is left out.
         """
         turn: dict[str, Json] = {"role": self.role, "content": self.text}
         if self.contexts:
@@ -113,6 +118,16 @@ class Turn:
         if self.tool_calls:
             turn["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         return turn
+
+
+def turn_without_reasoning(turn: Turn) -> Turn:
+    """Return a turn without the reasoning of the assistant; other turns as they are."""
+    if turn.role != "assistant":
+        return turn
+    reasoning, text = split_reasoning(turn.text)
+    # of a turn whose reasoning was cut before, that reasoning stays
+    reasoning = "\n\n".join(filter(None, [turn.reasoning, reasoning]))
+    return replace(turn, text=text, reasoning=reasoning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,7 @@ class Conversation:
             call tools.
         contexts: Passages retrieved for the answer.
         tool_calls: Tool calls made for the answer.
+        reasoning: Reasoning that was cut from the answer; empty if none was.
     """
 
     turns: tuple[Turn, ...]
@@ -135,6 +151,7 @@ class Conversation:
     answer: str | None
     contexts: tuple[str, ...]
     tool_calls: tuple[ToolCall, ...]
+    reasoning: str = ""
 
     @property
     def all_calls(self) -> tuple[ToolCall, ...]:
@@ -152,6 +169,7 @@ class _Draft:
         contexts: Passages of all messages.
         calls: Tool calls of all messages.
         ids: Id of each call, to which the message of a tool refers; None for a call without one.
+        thoughts: Reasoning that was cut from each message; '' where none was.
     """
 
     role: Role
@@ -159,6 +177,7 @@ class _Draft:
     contexts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     ids: list[object] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
 
     def add_output(self, message: Entries, output: str) -> None:
         """Store the output of a tool in the first call of its id, in place of an earlier output.
@@ -178,11 +197,15 @@ class _Draft:
 
     def to_turn(self) -> Turn:
         text = "\n\n".join(text for text in self.texts if text.strip())
-        return Turn(self.role, text, tuple(self.contexts), tuple(self.calls))
+        thought = "\n\n".join(filter(None, self.thoughts))
+        return Turn(self.role, text, tuple(self.contexts), tuple(self.calls), thought)
 
 
 def read_turns(
-    value: Json, fail: Fail, documents: Entries = MappingProxyType({})
+    value: Json,
+    fail: Fail,
+    documents: Entries = MappingProxyType({}),
+    reasoning: Reasoning = "cut",
 ) -> tuple[Turn, ...]:
     """Return the turns of a list of messages or of exchanges; an empty list has none.
 
@@ -190,11 +213,13 @@ def read_turns(
     Consecutive messages of one speaker are one turn; a `Turn` in the list begins a new one. The
     output of a tool joins its call in the last turn if that is of the assistant, and else begins a
     turn of the assistant. An exchange without an answer or calls gives the turn of the user alone.
+    Messages of the assistant are answers: reasoning is cut from each of them.
 
     Args:
         value: List as read from a file or passed by a program.
         fail: Returns the error to raise for a form that is not allowed.
         documents: Documents by id, for contexts that name only an id.
+        reasoning: `keep` leaves the reasoning in the messages.
 
     Raises:
         Exception: The error of `fail`, for a value of any other form.
@@ -210,7 +235,7 @@ def read_turns(
         >>> answer.text, answer.tool_calls[0].output
         ('It is 18 degrees.', '18 degrees')
     """
-    return _ConversationReader(fail, documents).turns(value)
+    return _ConversationReader(fail, documents, reasoning).turns(value)
 
 
 def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
@@ -228,7 +253,7 @@ def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
         >>> calls[0].arguments
         {'city': 'Paris'}
     """
-    return tuple(call for _, call in _ConversationReader(fail, {}).calls(value))
+    return tuple(call for _, call in _ConversationReader(fail, {}, "keep").calls(value))
 
 
 def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
@@ -251,6 +276,7 @@ def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
         answer="\n\n".join(turn.text for turn in replies if turn.text) if replies else None,
         contexts=tuple(text for turn in replies for text in turn.contexts),
         tool_calls=tuple(call for turn in replies for call in turn.tool_calls),
+        reasoning="\n\n".join(turn.reasoning for turn in replies if turn.reasoning),
     )
 
 
@@ -284,11 +310,11 @@ class _ConversationReader:
 
     `turns` returns the turns of messages or exchanges, `calls` returns (id, call) for each tool
     call; both raise the error of `fail` for another form. `documents` has the documents by id, for
-    contexts that name only an id.
+    contexts that name only an id. `reasoning` tells whether it is cut from answers.
     """
 
-    def __init__(self, fail: Fail, documents: Entries) -> None:
-        self._fail, self._documents = fail, documents
+    def __init__(self, fail: Fail, documents: Entries, reasoning: Reasoning) -> None:
+        self._fail, self._documents, self._reasoning = fail, documents, reasoning
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
         """Return the turns of a list of messages, exchanges or `Turn` objects; see `read_turns`.
@@ -301,7 +327,9 @@ class _ConversationReader:
             if isinstance(item, Turn):
                 contexts, calls = list(item.contexts), list(item.tool_calls)
                 none: list[object] = [None] * len(calls)
-                drafts.append(_Draft(item.role, [item.text], contexts, calls, none))
+                turn = item if self._reasoning == "keep" else turn_without_reasoning(item)
+                draft = _Draft(turn.role, [turn.text], contexts, calls, none, [turn.reasoning])
+                drafts.append(draft)
                 continue
             message = _plain(item)
             if not isinstance(message, Mapping):
@@ -369,7 +397,7 @@ class _ConversationReader:
         if not drafts or drafts[-1].role != role:
             drafts.append(_Draft(role))
         draft = drafts[-1]
-        draft.texts.append(self._text(message.get("content"), place))
+        self._add_text(self._text(message.get("content"), place), draft)
         passages = _first(message, PARTS["contexts"].sure)
         passages = self._list(passages, f"{place}: contexts are ", "a list of passages")
         draft.contexts += [self._passage(passage, place) for passage in passages]
@@ -382,11 +410,19 @@ class _ConversationReader:
             draft.ids.append(name)
             draft.calls.append(call)
 
+    def _add_text(self, text: str, draft: _Draft) -> None:
+        """Add the text of a message to a draft; of the assistant, without its reasoning."""
+        thought, answer = "", text
+        if draft.role == "assistant" and self._reasoning == "cut":
+            thought, answer = split_reasoning(text)
+        draft.texts.append(answer)
+        draft.thoughts.append(thought)
+
     def _text(self, content: Json, place: str) -> str:
         """Return the text of a message without blanks at its ends; empty for None.
 
         Parts are joined by line ends. A part without text is its type in brackets, such as
-        `[image_url]`.
+        `[image_url]`; a part with reasoning is left out.
 
         Raises:
             Exception: The error of `fail` with the place, for content of another form, such as an
@@ -395,12 +431,14 @@ class _ConversationReader:
         if content is None or isinstance(content, str):
             return (content or "").strip()
         parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
+        parts = [part for part in parts if not _is_reasoning(part)]
         texts = [
             part if isinstance(part, str) else part.get("text", f"[{part.get('type')}]")
             for part in parts
             if isinstance(part, (str, Mapping))
         ]
-        if not parts or len(texts) < len(parts) or not all(isinstance(t, str) for t in texts):
+        is_list = isinstance(content, (list, tuple)) and len(content) > 0
+        if not is_list or len(texts) < len(parts) or not all(isinstance(t, str) for t in texts):
             raise self._fail(f"{place}: content is {_kind(content)}", "text, or parts with text")
         return "\n".join(texts).strip()
 
@@ -487,6 +525,11 @@ def _plain(item: Json) -> Json:
     """Return a pydantic message as a mapping, and any other value unchanged."""
     dump = getattr(item, "model_dump", None)
     return dump() if callable(dump) else item
+
+
+def _is_reasoning(part: Json) -> bool:
+    """Return True for a part of a message that holds reasoning, which is no part of its text."""
+    return isinstance(part, Mapping) and str(part.get("type")) in _REASONING_PARTS
 
 
 def _first(values: Entries, names: Sequence[str]) -> Json:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import optional
+from ragbench.types.reasoning import split_reasoning
 from ragbench.types.spans import Span
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class Prediction:
             reply reports the time of its original call.
         left_out: Parameters not sent, since the model refuses them, such as `temperature`.
         tool_calls: Tool calls made for the answer, in order; None if unknown.
+        reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
     """
 
     answer: str
@@ -196,6 +198,7 @@ class Prediction:
     latency_ms: float | None = None
     left_out: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] | None = None
+    reasoning: str = ""
 
     __repr__ = short_repr
 
@@ -213,6 +216,7 @@ class Answered:
         error: Reason why the call failed; None if it did not fail, or if unknown.
         usage: Tokens and cost of the answer.
         latency_ms: Time of the answer, in milliseconds; None if unknown.
+        reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
     """
 
     query_id: str
@@ -223,8 +227,45 @@ class Answered:
     error: str | None = None
     usage: Usage = Usage()
     latency_ms: float | None = None
+    reasoning: str = ""
 
     __repr__ = short_repr
+
+
+Answer = TypeVar("Answer", Prediction, Answered)
+
+
+def without_reasoning(record: Answer) -> Answer:
+    r"""Return an answer without the reasoning of the model, which becomes the field `reasoning`.
+
+    A record without an answer, and an answer without reasoning, are returned as they are.
+
+    Example:
+        >>> without_reasoning(Prediction("<think>\nTwo.\n</think>\n\n4"))
+        Prediction(answer='4', reasoning='Two.')
+    """
+    if record.answer is None:
+        return record
+    reasoning, answer = split_reasoning(record.answer)
+    if answer == record.answer:
+        return record
+    return replace(record, answer=answer, reasoning=reasoning)
+
+
+def reasoning_notes(records: Iterable[Prediction | Answered | None], owner: str = "") -> list[str]:
+    """Return a note with the number of answers from which reasoning was cut; [] if none was.
+
+    None counts as no answer. The note begins with `owner`, the name of a system, if there is one.
+    """
+    answers = [record for record in records if record is not None and record.answer is not None]
+    n_cut = sum(bool(answer.reasoning) for answer in answers)
+    if not n_cut:
+        return []
+    start = f"{owner}: " if owner else ""
+    return [
+        f"{start}reasoning was cut from {n_cut} of {len(answers)} answers; "
+        "the option reasoning: keep leaves it in"
+    ]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

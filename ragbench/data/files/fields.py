@@ -17,6 +17,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Document, ToolCall, Turn, conversation
 from ragbench.types.conversation import Fail
 from ragbench.types.documents import documents_by_id
+from ragbench.types.reasoning import Reasoning
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 # keys of the text of a passage: ours, LangChain's, and that of documents in OpenInference
@@ -295,7 +296,11 @@ class ChatReader:
     """
 
     def __init__(
-        self, entries: Sequence[Entry], columns: Mapping[str, str], documents: Sequence[Document]
+        self,
+        entries: Sequence[Entry],
+        columns: Mapping[str, str],
+        documents: Sequence[Document],
+        reasoning: Reasoning,
     ) -> None:
         """Look through the rows for tool calls.
 
@@ -303,7 +308,9 @@ class ChatReader:
             entries: All rows of the file.
             columns: Part -> column, of `question` or `turns` at least.
             documents: The corpus, in which passages of a turn are found by id; may be empty.
+            reasoning: Whether reasoning is cut from the turns of the assistant.
         """
+        self._reasoning: Reasoning = reasoning
         self._columns, self._documents = columns, documents_by_id(documents)
         column = columns.get("tool_calls", "")
         # if some row has tool calls, an empty cell means that the system made none
@@ -365,7 +372,9 @@ class ChatReader:
         A `DataError` for another form.
         """
         items = read_list(entry, column) or []
-        return conversation.read_turns(items, error_maker(entry, column), self._documents)
+        return conversation.read_turns(
+            items, error_maker(entry, column), self._documents, self._reasoning
+        )
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
         """Return the calls in the column of a part; None without the column or a value.

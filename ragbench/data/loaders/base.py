@@ -16,11 +16,15 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
+from ragbench.types.reasoning import Reasoning
 from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
     Mapping[str, Any] | None, Option("Draw a random test set: {test: 0.2, seed: 13}.")
+]
+ReasoningOption = Annotated[
+    Reasoning, Option("Whether the reasoning of a model (<think>) is cut from its answers.")
 ]
 
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces

@@ -28,7 +28,9 @@ from ragbench.errors import AdapterError, DataError, OptionError, Phrase, Ragben
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
-from ragbench.types.conversation import read_tool_calls, read_turns
+from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
+from ragbench.types.reasoning import Reasoning
+from ragbench.types.records import without_reasoning
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
@@ -107,7 +109,10 @@ PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
 
 
 def collection_of(
-    value: object, columns: PartMap | None = None, documents: object = None
+    value: object,
+    columns: PartMap | None = None,
+    documents: object = None,
+    reasoning: Reasoning = "cut",
 ) -> Collection:
     """Return the data set that a program passes, checked.
 
@@ -121,6 +126,7 @@ def collection_of(
             Only a table uses it.
         documents: Corpus in place of that of the value, as `corpus_of` takes it; None keeps that of
             the value.
+        reasoning: `keep` leaves the reasoning of models in recorded answers.
 
     Raises:
         OptionError: The value or `documents` is none of these, or `columns` names an unknown part.
@@ -141,10 +147,10 @@ def collection_of(
             return value
     if isinstance(value, Collection):
         value = value if corpus is None else replace(value, documents=corpus.documents)
-        return as_collection(value, "dataset")
+        return as_collection(value, "dataset", reasoning)
     if isinstance(value, Mapping):
         part = {} if corpus is None else {"documents": corpus.documents}
-        return as_collection({**value, **part}, "dataset")
+        return as_collection({**value, **part}, "dataset", reasoning)
     check_mapping(columns or {}, "dataset")
     file = "dataset"
     if isinstance(value, (str, Path)):
@@ -158,11 +164,11 @@ def collection_of(
     else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
         raise OptionError("dataset", "data", Phrase(shown(value)), allowed)
-    table = RecordTable(entries, columns=columns, corpus=corpus, file=file)
+    table = RecordTable(entries, columns=columns, corpus=corpus, file=file, reasoning=reasoning)
     return base.finish_collection(table.collection(), None)
 
 
-def as_collection(value: Any, owner: str) -> Collection:
+def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Collection:
     """Return a data set as a `Collection`, with every record checked, fingerprints and notes.
 
     Notes on empty documents are added; given fingerprints are replaced.
@@ -170,6 +176,7 @@ def as_collection(value: Any, owner: str) -> Collection:
     Args:
         value: A `Collection`, or a mapping of parts.
         owner: Name of the loader for messages.
+        reasoning: `keep` leaves the reasoning of models in recorded answers.
 
     Raises:
         AdapterError: The value is neither.
@@ -187,10 +194,25 @@ def as_collection(value: Any, owner: str) -> Collection:
     if not value.queries:
         raise DataError("no queries", file=owner, allowed="at least one")
     _check(value, owner)
+    if reasoning == "cut":
+        value = _without_reasoning(value)
     notes = [*value.notes, *corpus_notes(value.documents)]
     prints = base.fingerprint_collection(value)
     checked: Collection = replace(value, fingerprints=prints, notes=notes)
     return checked
+
+
+def _without_reasoning(collection: Collection) -> Collection:
+    """Return a data set whose recorded answers and earlier turns have no reasoning of a model."""
+    given = {name: list(map(without_reasoning, rows)) for name, rows in collection.given.items()}
+    queries = collection.queries
+    # queries of large files are read one by one, and stay in their file
+    if any(query.turns for query in queries):
+        queries = [
+            replace(query, turns=tuple(map(turn_without_reasoning, query.turns)))
+            for query in queries
+        ]
+    return replace(collection, queries=queries, given=given)
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:

@@ -114,7 +114,12 @@ class QuestionTable:
         if not row.of_a_system:
             return
         answered = Answered(
-            row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
+            row.query.id,
+            row.answer,
+            row.contexts,
+            row.queries,
+            row.talk.tool_calls,
+            reasoning=row.reasoning,
         )
         self.systems.setdefault(self._name(row), []).append(answered)
 
@@ -268,6 +273,7 @@ class ParsedRow:
         quoted: Gold passages as texts.
         has_ids: True if the table has a column of retrieved ids: a row without a value is then a
             missing prediction.
+        reasoning: Reasoning that was cut from the answer; empty if none was.
         query: Question with its id, metadata and earlier turns.
     """
 
@@ -282,6 +288,7 @@ class ParsedRow:
     gold: RowGold
     quoted: list[str]
     has_ids: bool = False
+    reasoning: str = ""
 
     @property
     def of_a_system(self) -> bool:

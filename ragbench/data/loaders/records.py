@@ -24,6 +24,7 @@ from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.reasoning import Reasoning, split_reasoning
 
 # Columns of logs with the time of a record, best first
 _TIMES = ("timestamp", "created_at", "start_time")
@@ -42,6 +43,7 @@ class TableLoader(base.Previewed, base.Located):
         """Check the options `columns` and `split`; an OptionError names `owner`, the loader."""
         check_mapping(options.columns or {}, owner)
         self._columns, self._corpus = options.columns, options.corpus
+        self._reasoning = options.reasoning
         # a text is the name of a split
         split = None if isinstance(options.split, str) else options.split
         self._random_split = base.parse_split(split, owner)
@@ -87,7 +89,9 @@ class TableLoader(base.Previewed, base.Located):
         A `DataError` if the corpus or the columns cannot be read, MissingExtra without an extra.
         """
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus))
-        return RecordTable(entries, columns=self._columns, corpus=corpus, file=file)
+        return RecordTable(
+            entries, columns=self._columns, corpus=corpus, file=file, reasoning=self._reasoning
+        )
 
 
 class RecordsOptions(OptionSet):
@@ -112,6 +116,7 @@ class RecordsOptions(OptionSet):
     columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
     split: base.SplitOption = None
+    reasoning: base.ReasoningOption = "cut"
 
 
 class Records(TableLoader):
@@ -122,8 +127,8 @@ class Records(TableLoader):
     hits, answers, search queries or tool calls are also a system, named `given`, or one for each
     value of `system`. Columns that hold no part become metadata of the question.
     `Records(path="qa.csv")` is created with the options of `RecordsOptions`: `path`, `columns`,
-    `corpus` and `split`. It checks `columns` and `split` (OptionError); `load` reads the files, and
-    raises DataError or MissingExtra.
+    `corpus`, `split` and `reasoning`. It checks `columns` and `split` (OptionError); `load` reads
+    the files, and raises DataError or MissingExtra.
     """
 
     declares = RecordsOptions
@@ -158,6 +163,7 @@ class HuggingFaceOptions(OptionSet):
     split: Annotated[str | Mapping[str, Any], Option()] = "test"
     columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    reasoning: base.ReasoningOption = "cut"
 
 
 class HuggingFace(TableLoader):
@@ -165,9 +171,10 @@ class HuggingFace(TableLoader):
 
     Rows are read like those of `records`; the columns of the RAGBench data set are known. A folder
     is read where it is; the datasets package stores what comes from the hub. It is created with the
-    options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns` and
-    `corpus`; OptionError for a wrong `split` or `columns`. `load` raises MissingExtra without the
-    datasets package, and DataError if the data set or split cannot be loaded.
+    options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns`,
+    `corpus` and `reasoning`; OptionError for a wrong `split` or `columns`. `load` raises
+    MissingExtra without the datasets package, and DataError if the data set or split cannot be
+    loaded.
     """
 
     declares = HuggingFaceOptions
@@ -232,6 +239,7 @@ class RecordTable:
         columns: PartMap | None,
         corpus: Corpus | None,
         file: object,
+        reasoning: Reasoning = "cut",
     ) -> None:
         """Find the column of each part, and index quoted gold passages.
 
@@ -242,6 +250,7 @@ class RecordTable:
             columns: The option `columns`.
             corpus: The documents; None without a corpus.
             file: For messages.
+            reasoning: Whether reasoning is cut from answers and from turns of the assistant.
 
         Raises:
             DataError: The rows are traces, the column of a part cannot be told, no row is
@@ -264,7 +273,8 @@ class RecordTable:
         self._ranked_ids = RankedIds(names, listed)
         gold_ids = GoldIds(names, listed)
         self._gold = GoldColumns(resolved, entries, documents, gold_ids)
-        self._chat = fields.ChatReader(entries, resolved, documents or ())
+        self._reasoning = reasoning
+        self._chat = fields.ChatReader(entries, resolved, documents or (), reasoning)
         self._passages = fields.Passages(documents or [])
 
     def collection(self) -> Collection:
@@ -356,7 +366,9 @@ class RecordTable:
         identifier = chat.question_id(question) if column is None else entry.id(column)
         standalone = [] if chat.standalone is None else [chat.standalone]
         # a column for the answer comes before the last message of the conversation
-        answer = whole.answer if whole is not None and "answer" not in self._columns else None
+        reasoning, answer = self._answer(entry)
+        if whole is not None and "answer" not in self._columns:
+            reasoning, answer = whole.reasoning, whole.answer
         return ParsedRow(
             entry=entry,
             query=Query(
@@ -368,7 +380,8 @@ class RecordTable:
             ),
             system=self._required(entry, "system") if "system" in self._columns else None,
             contexts=self._contexts(entry, chat),
-            answer=answer if answer is not None else self._text(entry, "answer"),
+            answer=answer,
+            reasoning=reasoning,
             # an empty text of a list is no gold answer
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
             # the reworded question was searched for as well
@@ -378,6 +391,11 @@ class RecordTable:
             quoted=self._gold.texts(entry),
             has_ids="retrieved" in self._columns,
         )
+
+    def _answer(self, entry: Entry) -> tuple[str, str | None]:
+        """Return the reasoning and the answer of a row; '' for reasoning that is kept."""
+        text = self._text(entry, "answer")
+        return ("", text) if text is None or self._reasoning == "keep" else split_reasoning(text)
 
     def _contexts(self, entry: Entry, chat: fields.Chat) -> list[Document] | None:
         """Return the passages of a row, with the ids of the column `retrieved`; None without both.

@@ -13,7 +13,13 @@ from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap
 from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix
-from ragbench.data.loaders.base import Previewed, SplitOption, finish_collection, parse_split
+from ragbench.data.loaders.base import (
+    Previewed,
+    ReasoningOption,
+    SplitOption,
+    finish_collection,
+    parse_split,
+)
 from ragbench.data.loaders.questions import DEFAULT_SYSTEM
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
@@ -23,6 +29,9 @@ from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
+from ragbench.types.conversation import turn_without_reasoning
+from ragbench.types.reasoning import Reasoning
+from ragbench.types.records import without_reasoning
 
 # apart: each retrieval of a trace is a system as well; joined: it is not.
 Hops = Literal["apart", "joined"]
@@ -36,9 +45,9 @@ Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlfl
 class TraceSet:
     """Traces of a file, with the causes of those that are not clear; `read` fills it once.
 
-    It is created with the format, the rules, the spans and the corpus. After `read`, `queries` has
-    the questions, `systems(hops)` the answers (ValueError without traces), `notes()` and
-    `warnings()` sentences on how the file was read.
+    It is created with the format, the rules, the spans, the corpus and the option. After `read`,
+    `queries` has the questions, `systems(hops)` the answers (ValueError without traces), `notes()`
+    and `warnings()` sentences on how the file was read.
 
     Attributes:
         format: Format of the export, such as `langfuse`.
@@ -48,6 +57,7 @@ class TraceSet:
         traces: Traces whose roles are clear.
         unclear: Cause -> ids of the other traces.
         turns: Id of a trace -> the turns before its question.
+        reasoning: Whether reasoning is cut from answers and from turns of the assistant.
         unordered: Number of traces in sessions of several traces, one of them without a time; they
             get no earlier turns.
     """
@@ -59,6 +69,7 @@ class TraceSet:
     traces: list[TraceRoles] = field(default_factory=list)
     unclear: dict[str, list[str]] = field(default_factory=dict)
     turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
+    reasoning: Reasoning = "cut"
     unordered: int = 0
 
     def read(self) -> None:
@@ -72,12 +83,21 @@ class TraceSet:
             groups.setdefault(span.trace, []).append(span)
         for spans in groups.values():
             try:
-                self.traces.append(read_trace(spans, self.rules))
+                trace = read_trace(spans, self.rules)
             # one unclear trace must not stop the others: it is counted and named
             except UnclearTrace as cause:
                 self.unclear.setdefault(str(cause), []).append(spans[0].trace)
+            else:
+                self.traces.append(self._cut(trace))
         for trace in self.traces:
             self.turns[trace.id] = self._earlier_turns(trace)
+
+    def _cut(self, trace: TraceRoles) -> TraceRoles:
+        """Return a trace without reasoning in its answer and turns, unless it is kept."""
+        if self.reasoning == "keep":
+            return trace
+        turns = tuple(map(turn_without_reasoning, trace.turns))
+        return replace(trace, answered=without_reasoning(trace.answered), turns=turns)
 
     def _earlier_turns(self, trace: TraceRoles) -> tuple[Turn, ...]:
         """Return the turns before a question: those in its own input, or else of earlier traces.
@@ -295,6 +315,7 @@ class TracesOptions(OptionSet):
     columns: Annotated[Mapping[str, str | None] | None, Option()] = None
     corpus: Annotated[Path | None, Option(refers_to="path")] = None
     split: SplitOption = None
+    reasoning: ReasoningOption = "cut"
 
 
 class Traces(Previewed):
@@ -377,7 +398,7 @@ class Traces(Previewed):
             id_field=options.id_field,
             corpus={d.id: d for d in ([] if corpus is None else corpus.documents)},
         )
-        traces = TraceSet(form, rules, spans, corpus)
+        traces = TraceSet(form, rules, spans, corpus, reasoning=options.reasoning)
         traces.read()
         if not traces.traces:
             causes = "; ".join(traces.warnings()) or "the file has no spans"

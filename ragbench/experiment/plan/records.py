@@ -22,6 +22,7 @@ from ragbench.score.judge.base import Rubric, RubricJudge
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.documents import documents_by_id, record_ids
+from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import Nugget
 
 
@@ -281,6 +282,11 @@ class Plan:
         """
         component = None if generator is None else self.component("generator", generator)
         return 1 if component is None else component.samples
+
+    def reasoning(self, noun: Literal["generator", "app"], name: str) -> Reasoning:
+        """Return whether reasoning is cut from the answers of a component; `cut` for a live one."""
+        component = self.component(noun, name)
+        return "cut" if component is None else component.reasoning
 
     @cached_property
     def corpus(self) -> Mapping[str, Document]:

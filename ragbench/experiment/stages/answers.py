@@ -52,6 +52,8 @@ from ragbench.llm import Estimate
 from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.types.reasoning import Reasoning
+from ragbench.types.records import reasoning_notes, without_reasoning
 from ragbench.types.rows import Mapped
 
 
@@ -200,8 +202,16 @@ def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
         return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
         return Outcome(None, Cause.MISSING_ANSWER)
-    parts = (row.answer, row.contexts, row.usage, row.queries, row.latency_ms)
-    return with_latency(Outcome(Prediction(*parts, tool_calls=row.tool_calls)))
+    prediction = Prediction(
+        row.answer,
+        row.contexts,
+        row.usage,
+        row.queries,
+        row.latency_ms,
+        tool_calls=row.tool_calls,
+        reasoning=row.reasoning,
+    )
+    return with_latency(Outcome(prediction))
 
 
 def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
@@ -259,6 +269,7 @@ class AnswerQueries(StoredStage):
     Attributes:
         system: System that answers.
         samples: Number of answers to each query.
+        reasoning: Whether reasoning is cut from the answers; of records, the data set decides.
         passages: Number of passages that an answer is generated from, as a plan assumes it.
         is_recorded: True if the answers stand in records, and none is asked for.
         only_retrieves: True if the records have passages, but neither answers nor tool calls.
@@ -269,6 +280,7 @@ class AnswerQueries(StoredStage):
 
     kind, version = "generate", 1
     samples = 1
+    reasoning: Reasoning = "cut"
     passages = DEFAULT_PASSAGES
     is_recorded = False
     only_retrieves = False
@@ -312,16 +324,27 @@ class AnswerQueries(StoredStage):
         """Return True if every answer is stored or failed, and none is pending."""
         return PENDING not in self.answers.outcomes
 
-    read = staticmethod(read_predicted)
+    def read(self, stored: Mapping[str, Any]) -> Outcome[Prediction]:
+        """Return a stored outcome, without the reasoning of the model unless it is kept."""
+        outcome = read_predicted(dict(stored))
+        # stored as written, so that the other choice asks nothing again
+        if outcome.value is None or self.reasoning == "keep":
+            return outcome
+        return replace(outcome, value=without_reasoning(outcome.value))
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Return an outcome as the JSON that `read` reads."""
         return write_predicted(value)
 
     def collect(self, results: Results) -> None:
-        """Add the answers and the system to the results; warn of failed answers among several."""
+        """Add the answers and the system to the results, with notes on what was cut or failed.
+
+        Failed answers among several get a warning.
+        """
         results.answers[self.system.name] = self.answers
         results.add_scores(self.system)
+        predictions = (outcome.value for outcome in self.answers.outcomes)
+        results.notes += reasoning_notes(predictions, self.system.name)
         if self.samples == 1:
             return
         results.samples[self.system.name] = {}
@@ -358,6 +381,7 @@ class Generate(AnswerQueries):
         super().__init__(workspace, system, "generate", under=under)
         self.generator = system.generator or ""
         self.samples = self.plan.samples(self.generator)
+        self.reasoning = self.plan.reasoning("generator", self.generator)
         self._n_distractors = n_distractors(system.control)
         self.passages = self.plan.passages(self.generator) + self._n_distractors
         self.unit = "queries" if self.samples == 1 else "answers"
@@ -541,6 +565,7 @@ class AskApp(AnswerQueries):
 
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "answer")
+        self.reasoning = self.plan.reasoning("app", system.name)
 
     def slots(self) -> list[Slot | None]:
         """Return a slot for each query, in order.

@@ -16,6 +16,7 @@ from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
 from ragbench.types import Document, ToolCall, Turn
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
+from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
 from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_frame, rows_of
@@ -142,13 +143,14 @@ _PARTS = {"id": "query_id"} | {
 }
 
 
-def items_of(rows: Rows) -> list[JudgedItem]:
+def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
     """Read one item per row of a data frame or list of mappings, after checking all rows.
 
     Column names of ragas, deepeval and record files are understood. A data frame may have other
     columns; a mapping with an unknown key is an error. Values that are None and columns that no
     rubric reads, such as gold passages, are left out. In the order of the rows; no rows give an
-    empty list. The query id is not checked.
+    empty list. The query id is not checked. Reasoning of models is cut from answers, also from
+    those of other systems and of earlier turns, unless `reasoning` is `keep`.
 
     Raises:
         DataError: The rows are no table, two columns could be one input, or a row has an unknown
@@ -167,6 +169,7 @@ def items_of(rows: Rows) -> list[JudgedItem]:
                 if (key in names and value is not None)
                 or not (table or key in names or folded(str(key)) in _UNREAD)
             },
+            reasoning,
         )
         for number, row in enumerate(mappings)
     ]
@@ -203,12 +206,14 @@ _UNREAD = {
 }
 
 
-def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> JudgedItem:
+def item_of(
+    place: str, inputs: Sequence[object], more: Mapping[str, Any], reasoning: Reasoning = "cut"
+) -> JudgedItem:
     """Return the judged item of one call of `Judge.score`.
 
     `inputs` are question, answer, contexts, reference and query id; `more` are inputs by name,
     those of ragas and deepeval among them. `place` names the call in messages. A text as reference
-    or guideline is a list of one. The query id is not checked.
+    or guideline is a list of one. The query id is not checked. Reasoning is cut as by `items_of`.
 
     Raises:
         DataError: `more` has another name or a second name of an input, or another input has the
@@ -218,10 +223,11 @@ def item_of(place: str, inputs: Sequence[object], more: Mapping[str, Any]) -> Ju
     stated = {name: value for name, value in zip(_INPUTS, inputs, strict=True) if value is not None}
     stated.update(more)
     names = _arguments(list(stated), place)
-    return _read_item(place, {names.get(name, name): value for name, value in stated.items()})
+    row = {names.get(name, name): value for name, value in stated.items()}
+    return _read_item(place, row, reasoning)
 
 
-def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
+def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> JudgedItem:
     for key in row:
         if key not in _ROW_KEYS:
             allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
@@ -230,18 +236,24 @@ def _read_item(place: str, row: Mapping[str, Any]) -> JudgedItem:
         if not isinstance(value := row.get(name), str | None):
             problem = f"'{name}' is {shown(value)}"
             raise DataError(problem, record=place, allowed="a text, or None")
+    answers = {name: row[name] for name in ("answer", "other") if name in row}
+    if reasoning == "cut":
+        answers = {name: text and split_reasoning(text)[1] for name, text in answers.items()}
     turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
     return JudgedItem(
         contexts=_texts(place, row, "contexts"),
         references=_texts(place, row, "reference") or [],
         queries=_texts(place, row, "queries"),
         guidelines=_texts(place, row, "guidelines") or [],
-        turns=() if turns is None else read_turns(turns, _failing(f"{place}: turns")),
+        turns=()
+        if turns is None
+        else read_turns(turns, _failing(f"{place}: turns"), reasoning=reasoning),
         tool_calls=None
         if calls is None
         else read_tool_calls(calls, _failing(f"{place}: tool_calls")),
         nuggets=None if nuggets is None else _nuggets(place, nuggets),
-        **{key: row[key] for key in ("question", "answer", "query_id", "other") if key in row},
+        **answers,
+        **{key: row[key] for key in ("question", "query_id") if key in row},
     )
 
 

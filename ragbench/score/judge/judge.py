@@ -32,6 +32,7 @@ from ragbench.score.judge.verdicts import (
     mixed_rubrics,
 )
 from ragbench.types import ScoreColumn
+from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         type: str | object = "openai",
         replies: str | Path | None = None,
         client: Any = None,
+        reasoning: Reasoning = "cut",
         **options: Any,
     ) -> None:
         """Create a judge and check its rubrics, package, key and model.
@@ -97,18 +99,23 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 `chat.completions.create`; a chat model of LangChain; or a function, also an
                 asynchronous one, of messages `[{"role", "content"}]` that returns a text. The
                 last two need no `model`.
+            reasoning: `keep` leaves the reasoning of a system, such as `<think>`, in the answers
+                that are judged; references always stay as they are.
             **options: Options of the judge type, such as `base_url`, `timeout` or `samples`.
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: Unknown judge, rubric or option, a rubric that comes twice or does not suit
-                the judge, no key, or `replies` for a judge that calls no model.
+            OptionError: Unknown judge, rubric or option, another `reasoning`, a rubric that comes
+                twice or does not suit the judge, no key, or `replies` for a judge that calls no
+                model.
             AdapterError: The factory of a chat model fails. Exceptions of your own class or
                 function that creates a judge are passed on.
             DataError: A file is no rubric or no store of replies, `type` is code that cannot be
                 imported or is no judge, or a model is not in the cache of the hub, and the hub
                 cannot be reached.
         """
+        check_reasoning("Judge", reasoning)
+        self._reasoning: Reasoning = reasoning
         self._arguments = (model, rubrics, type, replies, client, options)
         # without a type, the kind of client decides between these two
         if type == "openai" and model is None and client is not None and "models" not in options:
@@ -150,7 +157,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 "a judge with a client of yours cannot be pickled, since the client may hold a "
                 "key: make the judge with base_url and api_key_env, or anew in each process"
             )
-        make = functools.partial(type(self), type=kind, replies=replies, **options)
+        make = functools.partial(
+            type(self), type=kind, replies=replies, reasoning=self._reasoning, **options
+        )
         return make, (model, rubrics)
 
     def __repr__(self) -> str:
@@ -204,7 +213,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 calls have an unknown form, or an input has another name or comes twice.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
-        item = item_of("score()", (question, answer, contexts, reference, query_id), more)
+        inputs = (question, answer, contexts, reference, query_id)
+        item = item_of("score()", inputs, more, self._reasoning)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -224,7 +234,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 or a value has a form that `score` refuses. No answer is judged then.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
-        verdicts = judge_all(self._judge, items_of(rows), self.rubrics)
+        verdicts = judge_all(self._judge, items_of(rows, self._reasoning), self.rubrics)
         return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     async def ascore(
@@ -242,7 +252,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         Arguments and result (rubric -> verdict) are those of `score`. DataError for an input with
         an unknown name or a wrong form, RagbenchError if the user has to act.
         """
-        item = item_of("ascore()", (question, answer, contexts, reference, query_id), more)
+        inputs = (question, answer, contexts, reference, query_id)
+        item = item_of("ascore()", inputs, more, self._reasoning)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -252,7 +263,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         progress; replies that have arrived stay stored. DataError for rows of another form,
         RagbenchError if the user has to act.
         """
-        verdicts = await ajudge_all(self._judge, items_of(rows), self.rubrics)
+        verdicts = await ajudge_all(self._judge, items_of(rows, self._reasoning), self.rubrics)
         return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     def close(self) -> None:

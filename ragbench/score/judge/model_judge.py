@@ -280,7 +280,7 @@ class ModelJudge(llm.Connected, RubricJudge):
                     item,
                     items[rubric.name],
                 ),
-                raw="\n\n".join(reply.refusal or reply.text for reply in replies),
+                raw="\n\n".join(reply.refusal or reply.answer() for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(reply.usage for reply in new),

@@ -463,7 +463,12 @@ class _RubricReader:
             if not example.get(key):
                 raise error(f" has no '{key}'", f"{key}, which an example shows to the model")
         if "turns" in example:
-            turns = read_turns(example["turns"], lambda p, allowed: error(f": turns: {p}", allowed))
+            # an example is gold, and stays as it is
+            turns = read_turns(
+                example["turns"],
+                lambda p, allowed: error(f": turns: {p}", allowed),
+                reasoning="keep",
+            )
             example = {**example, "turns": turns}
         level = str(example.get("level", ""))
         if not level.isdecimal() or not 1 <= int(level) <= levels:

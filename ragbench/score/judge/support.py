@@ -171,14 +171,15 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
         0.0
     """
     if reply.refused:
-        raise llm.CallFailure(Cause.REFUSED, reply.refusal or reply.text, replies=(reply,))
-    words = _words(reply.text)
+        raise llm.CallFailure(Cause.REFUSED, reply.refusal or reply.answer(), replies=(reply,))
+    text = reply.answer()
+    words = _words(text)
     if reply.finish_reason == "length" and len(words) != 1:
-        detail = f"the reply ended at its token limit, before a verdict: {reply.text[-200:]}"
+        detail = f"the reply ended at its token limit, before a verdict: {text[-200:]}"
         raise llm.CallFailure(Cause.OUT_OF_TOKENS, detail, replies=(reply,))
     pairs = [pair for pair in itertools.pairwise(["", *words]) if pair[1] in answers]
     if not pairs:
-        detail = f"the reply has neither of {', '.join(answers)}: {reply.text[:200]}"
+        detail = f"the reply has neither of {', '.join(answers)}: {text[:200]}"
         raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
     _, verdict = next((pair for pair in reversed(pairs) if pair[0] == "score"), pairs[-1])
     for token in reversed(reply.logprobs or ()):
