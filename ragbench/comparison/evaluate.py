@@ -608,7 +608,7 @@ def score_pairs(
 
     ids = [str(i) for i in range(len(gold))]
     prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
-    notes = [*reasoning_notes(answers), *text_notes(predictions, gold, scorer.metrics)]
+    notes = [*reasoning_notes({"": answers}), *text_notes(predictions, gold, scorer.metrics)]
     return Evaluation(ids, columns, counts, confidence, prints, tuple(notes))
 
 

@@ -159,7 +159,7 @@ def evaluate(
     )
     notes = [
         *collection.warnings,
-        *reasoning_notes(records),
+        *reasoning_notes({"": records}),
         *(strays if by_ids else ()),
         *of_gold.notes,
         *paired.notes,

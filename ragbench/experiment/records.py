@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -129,6 +129,10 @@ class Answers:
     name: str
     outcomes: Sequence[Outcome[Prediction]]
     samples: int = 1
+
+    def values(self) -> Iterator[Prediction | None]:
+        """Yield the answer of each outcome; None where it failed."""
+        return (outcome.value for outcome in self.outcomes)
 
     def by_sample(self) -> list[Answers]:
         """Return the answers of each sample, with one outcome per query."""

@@ -252,20 +252,25 @@ def without_reasoning(record: Answer) -> Answer:
     return replace(record, answer=answer, reasoning=reasoning)
 
 
-def reasoning_notes(records: Iterable[Prediction | Answered | None], owner: str = "") -> list[str]:
-    """Return a note with the number of answers from which reasoning was cut; [] if none was.
+def reasoning_notes(
+    systems: Mapping[str, Iterable[Prediction | Answered | None]],
+) -> list[str]:
+    """Return notes with the number of answers from which reasoning was cut; [] if none was.
 
-    None counts as no answer. The note begins with `owner`, the name of a system, if there is one.
+    Systems with equal numbers share a note. The name '' is left out, and None counts as no answer.
     """
-    answers = [record for record in records if record is not None and record.answer is not None]
-    n_cut = sum(bool(answer.reasoning) for answer in answers)
-    if not n_cut:
-        return []
-    start = f"{owner}: " if owner else ""
-    return [
-        f"{start}reasoning was cut from {n_cut} of {len(answers)} answers; "
-        "the option reasoning: keep leaves it in"
-    ]
+    names_by_counts: dict[tuple[int, int], list[str]] = {}
+    for name, records in systems.items():
+        answers = [record for record in records if record is not None and record.answer is not None]
+        counts = (sum(bool(answer.reasoning) for answer in answers), len(answers))
+        names_by_counts.setdefault(counts, []).append(name)
+    notes = []
+    for (n_cut, n_answers), names in names_by_counts.items():
+        if n_cut:
+            note = f"reasoning was cut from {n_cut} of {n_answers} answers"
+            owner = ", ".join(filter(None, names))
+            notes.append(f"{owner and owner + ': '}{note}; the option reasoning: keep leaves it in")
+    return notes
 
 
 @dataclass(frozen=True, slots=True, repr=False)

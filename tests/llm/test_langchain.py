@@ -169,7 +169,7 @@ def test_reasoning_and_its_tokens():
     with ChatEngine(LangchainChat(GenericFakeChatModel(messages=iter([message])))) as engine:
         reply = engine.ask(asking())
 
-    assert (reply.text, reply.reasoning) == ("4", "Two.")
+    assert (reply.answer(), reply.reasoning) == ("4", "Two.")
     assert reply.usage == Usage(9, 7, None, 5, 4)
 
 

@@ -15,7 +15,6 @@ from ragbench.llm import (
     ask_structured,
 )
 from ragbench.llm.calls import FirstCalls
-from ragbench.llm.completions import split_reasoning
 from ragbench.llm.replies import request_key
 from ragbench.records.codec import from_json, to_json
 from ragbench.types import Cause
@@ -32,7 +31,7 @@ def test_everything_that_a_reasoning_model_refuses_is_given_up_once(serve, wordi
 
     replies = [engine.ask(asking(f"q{i}", **ALL)) for i in range(3)]
 
-    assert [reply.text for reply in replies] == ["It is four. "] * 3, "stop is kept here"
+    assert [reply.answer() for reply in replies] == ["It is four. "] * 3, "stop is kept here"
     assert {reply.left_out for reply in replies} == {("logprobs", "seed", "stop", "temperature")}
     assert {reply.reasoning for reply in replies} == {"Let me think."}
     assert server.counters.requests == 3 + 5
@@ -199,24 +198,6 @@ def test_reasoning_is_never_the_answer(serve, tags):
     assert answer.value == {"reasoning": "fits", "score": 4}
     assert answer.reply.reasoning == thoughts
     assert answer.reply.usage.reasoning_tokens == (0 if tags else 25)
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        pytest.param("a</think>b", ("a", "b"), id="the template holds the first tag"),
-        pytest.param("[THINK]a[/THINK]b", ("a", "b"), id="Magistral"),
-        pytest.param(
-            '<think>he wrote </think>{"score": 5}\n</think>{"score": 1}',
-            ('he wrote </think>{"score": 5}', '{"score": 1}'),
-            id="a closing tag that is quoted",
-        ),
-        pytest.param('{"a": "</think>"}', ("", '{"a": "</think>"}'), id="JSON has no reasoning"),
-        pytest.param("I think so.", ("", "I think so."), id="the word alone"),
-    ],
-)
-def test_where_reasoning_ends(text, parts):
-    assert split_reasoning(text) == parts
 
 
 @pytest.mark.parametrize("tags", [False, True])

@@ -53,7 +53,7 @@ from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 from ragbench.types.reasoning import Reasoning
-from ragbench.types.records import reasoning_notes, without_reasoning
+from ragbench.types.records import without_reasoning
 from ragbench.types.rows import Mapped
 
 
@@ -337,14 +337,9 @@ class AnswerQueries(StoredStage):
         return write_predicted(value)
 
     def collect(self, results: Results) -> None:
-        """Add the answers and the system to the results, with notes on what was cut or failed.
-
-        Failed answers among several get a warning.
-        """
+        """Add the answers and the system to the results; warn of failed answers among several."""
         results.answers[self.system.name] = self.answers
         results.add_scores(self.system)
-        predictions = (outcome.value for outcome in self.answers.outcomes)
-        results.notes += reasoning_notes(predictions, self.system.name)
         if self.samples == 1:
             return
         results.samples[self.system.name] = {}

@@ -35,6 +35,7 @@ from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
 from ragbench.types import ScoreColumn
+from ragbench.types.records import reasoning_notes
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
 _SENTENCE_WORDS = 6
@@ -263,6 +264,9 @@ class Compare(StoredStage):
         plan, method = self.plan, method_of(self.plan.config)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         results.warnings += unlike_warnings(results.systems)
+        results.notes += reasoning_notes(
+            {name: answers.values() for name, answers in results.answers.items()}
+        )
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
         over_sources = compare_over_sources(plan, self._systems, method)
