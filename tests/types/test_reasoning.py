@@ -10,7 +10,18 @@ from ragbench.types.reasoning import split_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 from tests.reasoning_forms import BLOCKS, REASONING
 
-TAG_PIECES = ("<think>", "</think>", "<thinking>", "[THINK]", "`", "```", "\n", " ", "a", "<answer>")
+TAG_PIECES = (
+    "<think>",
+    "</think>",
+    "<thinking>",
+    "[THINK]",
+    "`",
+    "```",
+    "\n",
+    " ",
+    "a",
+    "<answer>",
+)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
