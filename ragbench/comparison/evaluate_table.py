@@ -122,11 +122,7 @@ def evaluate(
     strays = _stray_ids(hits, relevant)
     with _opened(judge) as opened:
         if metrics is None:
-            # quoted gold passages often differ from all retrieved chunks, and would score 0
-            is_ranked = any(hits.values()) and judged and not (strays and collection.gold_passages)
-            is_answered = collection.answers and any(item.answer is not None for item in items)
-            metrics = [*DEFAULT_MEASURES] if is_ranked else []
-            metrics += DEFAULT_METRICS if is_answered else ()
+            metrics = _default_scores(collection, records, has_strays=bool(strays))
         names = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
         if not (names or opened):
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
@@ -134,12 +130,10 @@ def evaluate(
         by_kind = _names_by_kind(names, opened)
         of_gold, by_ids = _score_gold(collection, records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
-        rankings = {
-            name: _with_causes(
-                column, records, has_strays=bool(strays) and name not in of_gold.columns
-            )
-            for name, column in {**ranked.columns, **of_gold.columns}.items()
-        }
+        rankings: dict[str, ScoreColumn] = {}
+        for name, column in {**ranked.columns, **of_gold.columns}.items():
+            is_stray = bool(strays) and name not in of_gold.columns
+            rankings[name] = _with_causes(column, records, has_strays=is_stray)
         # reasoning was cut where the table was read
         answers = [item.answer for item in items]
         paired = score_pairs(answers, gold, by_kind["generation"], reasoning="keep")
@@ -157,18 +151,28 @@ def evaluate(
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
     )
-    notes = [
-        *collection.warnings,
-        *reasoning_notes({"": records}),
-        *(strays if by_ids else ()),
-        *of_gold.notes,
-        *paired.notes,
-    ]
+    notes = [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
+    notes += [*of_gold.notes, *paired.notes]
     notes += judge_notes
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return replace(evaluation, notes=tuple(notes))
+
+
+def _default_scores(
+    collection: Collection, records: Sequence[Answered], *, has_strays: bool
+) -> list[ScoreName]:
+    """Return the measures and metrics that the records and their gold allow; [] for none.
+
+    `has_strays` tells that no retrieved id is that of a judged document.
+    """
+    # quoted gold passages often differ from all retrieved chunks, and would score 0
+    can_match = not (has_strays and collection.gold_passages)
+    is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
+    is_answered = collection.answers and any(record.answer is not None for record in records)
+    names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
+    return [*names, *(DEFAULT_METRICS if is_answered else ())]
 
 
 def _records_of(collection: Collection) -> list[Answered]:

@@ -214,9 +214,9 @@ def _tags_of(opening: str, text: str, start: int) -> Iterator[_Tag]:
 
 def _is_at_line(text: str, tag: re.Match[str]) -> bool:
     """Return True for a tag at the start of a line but the first, or in front of a line end."""
-    before = text[max(0, tag.start() - _INDENT) : tag.start()].rstrip(" \t")
-    after = text[tag.end() : tag.end() + _INDENT].lstrip(" \t\r")
-    return before.endswith("\n") or after.startswith("\n")
+    prefix = text[max(0, tag.start() - _INDENT) : tag.start()].rstrip(" \t")
+    suffix = text[tag.end() : tag.end() + _INDENT].lstrip(" \t\r")
+    return prefix.endswith("\n") or suffix.startswith("\n")
 
 
 def _split_channels(text: str) -> tuple[str, str] | None:

@@ -204,7 +204,7 @@ def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Colle
 
 def _without_reasoning(collection: Collection) -> Collection:
     """Return a data set whose recorded answers and earlier turns have no reasoning of a model."""
-    given = {name: list(map(without_reasoning, rows)) for name, rows in collection.given.items()}
+    systems = {name: list(map(without_reasoning, rows)) for name, rows in collection.given.items()}
     queries = collection.queries
     # queries of large files are read one by one, and stay in their file
     if any(query.turns for query in queries):
@@ -212,7 +212,7 @@ def _without_reasoning(collection: Collection) -> Collection:
             replace(query, turns=tuple(map(turn_without_reasoning, query.turns)))
             for query in queries
         ]
-    return replace(collection, queries=queries, given=given)
+    return replace(collection, queries=queries, given=systems)
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:

@@ -284,7 +284,7 @@ class Plan:
         return 1 if component is None else component.samples
 
     def reasoning(self, noun: Literal["generator", "app"], name: str) -> Reasoning:
-        """Return whether reasoning is cut from the answers of a component; `cut` for a live one."""
+        """Return the option `reasoning` of a component; `cut` for a live object."""
         component = self.component(noun, name)
         return "cut" if component is None else component.reasoning
 
