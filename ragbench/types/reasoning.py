@@ -163,8 +163,9 @@ def _lone_block(text: str) -> tuple[int, int, int] | None:
     """Return start and end of reasoning whose opening tag is in the prompt; None without any."""
     if text.lstrip()[:1] in ("{", "["):
         return None
+    lowered = text.lower()
     for opening, closing in _TAGS.items():
-        if closing not in text.lower():
+        if closing not in lowered:
             continue
         tags = [tag for tag in _tags_of(opening, text, 0) if not tag.in_code]
         if (tag := _lone_closing(text, tags)) is not None:

@@ -30,6 +30,7 @@ FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, 
 BLOCKS = (
     *(method.Method, score_run.Rules, evaluate.Evaluation),
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
+    components.AnswerCommon,
     *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Match),
     *(schema.Fill, schema.RetrievalMetrics, schema.Statistics),
 )
