@@ -67,17 +67,15 @@ if TYPE_CHECKING:
     from ragbench.score.text.bertscore import BERTScorer as BERTScorer, bertscore as bertscore
     from ragbench.score.text.bleu import bleu as bleu
     from ragbench.score.text.chrf import chrf as chrf
+    from ragbench.score.text.contains import contains as contains
     from ragbench.score.text.meteor import meteor as meteor
+    from ragbench.score.text.numeric_match import numeric_match as numeric_match
     from ragbench.score.text.rouge import rouge as rouge
     from ragbench.score.text.semantic_similarity import (
         SemanticSimilarity as SemanticSimilarity,
         semantic_similarity as semantic_similarity,
     )
-    from ragbench.score.text.squad import (
-        contains as contains,
-        exact_match as exact_match,
-        token_f1 as token_f1,
-    )
+    from ragbench.score.text.squad import exact_match as exact_match, token_f1 as token_f1
     from ragbench.score.text.ter import ter as ter
     from ragbench.score.text.tool_calls import (
         tool_call_accuracy as tool_call_accuracy,
@@ -121,10 +119,12 @@ _NAMES = {
     "score.text.bertscore": "BERTScorer bertscore",
     "score.text.bleu": "bleu",
     "score.text.chrf": "chrf",
+    "score.text.contains": "contains",
     "score.text.meteor": "meteor",
+    "score.text.numeric_match": "numeric_match",
     "score.text.rouge": "rouge",
     "score.text.semantic_similarity": "SemanticSimilarity semantic_similarity",
-    "score.text.squad": "contains exact_match token_f1",
+    "score.text.squad": "exact_match token_f1",
     "score.text.ter": "ter",
     "score.text.tool_calls": "tool_call_accuracy tool_call_correctness tool_call_f1",
     "types": (

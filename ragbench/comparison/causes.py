@@ -13,20 +13,20 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Loss
-from ragbench.score.judge.sentences import numbers_in, terms_of
 from ragbench.score.retrieval.passage_matching import GoldAnswers
-from ragbench.score.text.squad import answer_tokens, holds_run
+from ragbench.score.text.answer_words import AnswerWords, answer_words
 from ragbench.stats import mean_interval
 from ragbench.text.analyzer import Analyzer
+from ragbench.text.numbers import NumberToken, read_token, split_numbers
 from ragbench.text.refusals import is_refusal
 
 # Gold answers of up to so many content words are names, numbers or terms: all their numbers and
 # most of their words must be in an answer, as half a name is another name.
 SHORT = 4
 _SHORT_SHARE = 2 / 3
+_WORDS = answer_words("contains")
 # Gold answers that hardly any text lacks: they count only as the first word of an answer.
-_YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
-_TOKENS = answer_tokens("contains")
+_YES_OR_NO = [_WORDS(word) for word in ("yes", "no", "true", "false")]
 
 
 class Share(NamedTuple):
@@ -103,19 +103,18 @@ class GoldWords:
     """
 
     def __init__(self, answers: Sequence[str], question: str) -> None:
-        self._question = question_terms = terms(question)
-        contents = [(terms(answer), tuple(_TOKENS(answer))) for answer in answers]
-        self._gold = [(words - question_terms or words, tokens) for words, tokens in contents]
+        self._question = content_of(question)
+        self._gold = [_GoldAnswer.of(answer, self._question) for answer in answers]
         # of "Paris" and "The capital of France is Paris, on the Seine" the short one decides: a
         # right answer need not repeat the other words of the sentence
-        short = [answer for answer in self._gold if 0 < len(answer[0]) <= SHORT]
+        short = [answer for answer in self._gold if 0 < answer.content.size <= SHORT]
         self.is_short, self._by_words = bool(short), short or self._gold
         self._whole = GoldAnswers(answers)
 
     @property
     def can_be_found(self) -> bool:
         """True if a passage can have a gold answer: it has content words, and is not yes or no."""
-        return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
+        return any(gold.content.size and not gold.is_yes_or_no for gold in self._gold)
 
     def find_in(self, passage: str, least: float) -> str:
         """Return a phrase on the part of a gold answer in a passage, as subject and verb.
@@ -155,42 +154,77 @@ class GoldWords:
         share; of equals the first. If there are short gold answers, these decide alone. `whole` is
         True if any gold answer stands in the text. ValueError without gold answers.
         """
-        words, tokens = terms(text), _TOKENS(text)
-        shares = [self._share_of(answer, words, tokens) for answer in self._by_words]
+        content, words = content_of(text), _WORDS(text)
+        shares = [self._share_of(answer, content, words) for answer in self._by_words]
         best = max(
             shares, key=lambda s: (s.whole, not s.lacks_number, s.n_shared / max(s.n_gold, 1))
         )
-        is_whole = any(_is_whole(gold_tokens, tokens) for _, gold_tokens in self._gold)
-        return best._replace(whole=is_whole)
+        return best._replace(whole=any(gold.is_in(words) for gold in self._gold))
 
-    def _share_of(
-        self,
-        gold: tuple[frozenset[str], Sequence[str]],
-        words: frozenset[str],
-        tokens: Sequence[str],
-    ) -> Share:
-        """Return the share of one gold answer, by the content words and all tokens of a text.
+    def _share_of(self, gold: _GoldAnswer, content: Content, words: AnswerWords) -> Share:
+        """Return the share of one gold answer, by the content and all words of a text.
 
         Yes or no counts as one word, shared only if it is the first word of the text.
         """
-        gold_words, gold_tokens = gold
-        whole = _is_whole(gold_tokens, tokens)
-        if tuple(gold_tokens) in _YES_OR_NO:
+        whole = gold.is_in(words)
+        if gold.is_yes_or_no:
             return Share(int(whole), 1, whole)
-        short, both = len(gold_words) <= SHORT, gold_words & words
-        lacks = short and not numbers_in(gold_words) <= words
-        n_text = len(words - self._question | both)
-        return Share(len(both), len(gold_words), whole, n_text, short, lacks)
+        shared = gold.content & content
+        is_short = gold.content.size <= SHORT
+        lacks_number = is_short and len(shared.numbers) < len(gold.content.numbers)
+        # words of the question do not count, unless the gold answer has no others
+        n_text = (content - self._question).size + (shared & self._question).size
+        return Share(shared.size, gold.content.size, whole, n_text, is_short, lacks_number)
 
 
-def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
-    """Return True if a text has a gold answer word by word; yes or no has to be its first word.
+class Content(NamedTuple):
+    """Content of a text: stems of its content words, and its numbers; `content_of` returns it.
 
-    Both are lists of tokens. False for an empty gold answer.
+    `a & b` has the content of a that b has too, `a - b` the content of a that b lacks.
+
+    Attributes:
+        stems: Distinct stems of the content words without a digit.
+        numbers: Number tokens, in order of their first occurrence.
     """
-    if tuple(gold) in _YES_OR_NO:
-        return tuple(tokens[:1]) == tuple(gold)
-    return holds_run(tokens, gold)
+
+    stems: frozenset[str]
+    numbers: tuple[NumberToken, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of stems and numbers."""
+        return len(self.stems) + len(self.numbers)
+
+    def __and__(self, other: Content) -> Content:
+        numbers = tuple(n for n in self.numbers if any(map(n.equals, other.numbers)))
+        return Content(self.stems & other.stems, numbers)
+
+    def __sub__(self, other: Content) -> Content:
+        numbers = tuple(n for n in self.numbers if not any(map(n.equals, other.numbers)))
+        return Content(self.stems - other.stems, numbers)
+
+
+class _GoldAnswer(NamedTuple):
+    """Gold answer: its content without that of the question, and all its words."""
+
+    content: Content
+    words: AnswerWords
+
+    @classmethod
+    def of(cls, answer: str, question: Content) -> _GoldAnswer:
+        """Return a gold answer; without content beyond the question it keeps all its content."""
+        content = content_of(answer)
+        rest = content - question
+        return cls(rest if rest.size else content, _WORDS(answer))
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """True for one word that hardly any text lacks."""
+        return any(self.words.is_equal(word) for word in _YES_OR_NO)
+
+    def is_in(self, words: AnswerWords) -> bool:
+        """Return True if a text has the answer word by word; yes or no has to be its first word."""
+        return words.starts_with(self.words) if self.is_yes_or_no else words.holds(self.words)
 
 
 # on first use: its stemmer and stop words are slow to load
@@ -201,13 +235,15 @@ def _analyzer() -> Analyzer:
 
 # several systems retrieve the same passages for a query
 @functools.lru_cache(maxsize=200)
-def terms(text: str) -> frozenset[str]:
-    """Return the content words of a text as stems.
+def content_of(text: str) -> Content:
+    """Return the content words of a text as stems, and its numbers; both distinct.
 
     Empty for a text of stop words only; the results of the last 200 texts are cached.
     """
+    between, numbers = split_numbers(text)
     # interned: the stems of cached texts repeat, and take most of their memory
-    return frozenset(map(sys.intern, terms_of(text, _analyzer())))
+    stems = frozenset(map(sys.intern, _analyzer()(" ".join(between))))
+    return Content(stems, tuple(dict.fromkeys(map(read_token, numbers))))
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:

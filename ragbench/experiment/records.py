@@ -375,6 +375,7 @@ _CAUSES_OF_DATA = (
     Cause.NO_RELEVANT,
     Cause.NO_JUDGEMENTS,
     Cause.NO_REFERENCE,
+    Cause.NO_NUMBER,
     Cause.NO_QUESTION,
     Cause.NO_GUIDELINES,
     Cause.NO_TURNS,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragbench.comparison.cause_rules import RightAnswer
-from ragbench.comparison.causes import GoldWords, terms
+from ragbench.comparison.causes import GoldWords, content_of
 from ragbench.questions.base import QuestionCandidate, QuestionPassage
 from ragbench.text.copied_words import copied_words
 from ragbench.text.languages import unicode_words
@@ -60,7 +60,7 @@ def pointing_words(question: str) -> str:
     for pattern in _pointers():
         if match := pattern.search(folded):
             return f"points at a text: '{match.group()}'"
-    return "" if terms(question) else "has no content word"
+    return "" if content_of(question).size else "has no content word"
 
 
 @functools.cache

@@ -59,6 +59,7 @@ class Cause(IntEnum):
         UNPLACED_PASSAGE: A passage up to the cut-off cannot be placed in a document.
         AMBIGUOUS_QUOTE: A quoted gold passage stands in several documents, and no gold document
             is named.
+        NO_NUMBER: The metric compares numbers, and no reference answer has one.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -98,6 +99,7 @@ class Cause(IntEnum):
     NO_GOLD_SPAN = 28
     UNPLACED_PASSAGE = 29
     AMBIGUOUS_QUOTE = 30
+    NO_NUMBER = 31
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

@@ -338,7 +338,8 @@ LONG = "The refund is paid to the card that was charged, by a bank."
     [
         ("30 days", "paid within 30 days.", 'the gold answer stands ("within 30 days.")'),
         ("30 days", "in 30 minutes, or the next business day", ""),
-        ("1932", "in 1,932 cases", ""),
+        ("1932", "in 1,932 cases", 'the gold answer stands ("in 1,932 cases")'),
+        ("15 %", "a rate of 1.5 %", ""),
         ("Gustave Eiffel", "It was Eiffel.", ""),
         (LONG, f"So: {LONG}", 'the gold answer stands ("The refund is paid'),
         (LONG, "A refund is paid to your card.", "3 of 5 words of the gold answer are"),

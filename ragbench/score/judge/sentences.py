@@ -6,7 +6,7 @@ Citation markers are `[1]`, `[2, 3]`, `[1-3]`; the first passage has number 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ragbench.score.judge import grounding
@@ -105,22 +105,6 @@ def without_item_mark(sentence: str) -> str:
         ('It is red.', '1932 it opened.')
     """
     return _ITEM.sub("", sentence)
-
-
-def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:
-    """Return the distinct stems of a text's content words, by `analyze`; 1,000 counts as 1000.
-
-    Empty for a text of stop words only.
-    """
-    return frozenset(term.replace(",", "") if term[0].isdigit() else term for term in analyze(text))
-
-
-def numbers_in(terms: Iterable[str]) -> frozenset[str]:
-    """Return the terms that start with a digit.
-
-    IndexError for an empty term.
-    """
-    return frozenset(term for term in terms if term[0].isdigit())
 
 
 # Text of a source, and a claim that is checked against it.

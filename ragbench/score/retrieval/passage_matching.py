@@ -6,16 +6,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, RetrievedPassages, measure
-from ragbench.score.text import squad
+from ragbench.score.text.answer_words import (
+    AUTO,
+    AnswerTokenizer,
+    Articles,
+    answer_words,
+)
 from ragbench.text.languages import split_unspaced
+from ragbench.text.numbers import split_numbers
 from ragbench.text.tokenize import words
 from ragbench.types import Cause, FloatArray, Run
 
@@ -183,11 +191,8 @@ def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, 
 class GoldAnswers:
     """Gold answers of one query, searched word by word in passages.
 
-    Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of an
-    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
-    Unlike there, punctuation between digits counts, whichever it is: `1932` is not in `1,932`. In
-    scripts without spaces between words, characters count. An answer without a word is in nothing,
-    nor is any answer if there are none.
+    The words of an answer must stand in the passage, in a row, by the rule of the metric
+    `contains`. An answer without a word is in nothing, nor is any answer if there are none.
 
     `tokenize` is that of the metric `contains`, `articles` the language whose articles do not
     count. An unknown tokenizer raises OptionError, one that is not installed MissingExtra, and an
@@ -201,21 +206,19 @@ class GoldAnswers:
         False
     """
 
-    def __init__(
-        self, answers: Iterable[str], tokenize: str = squad.AUTO, articles: str = "en"
-    ) -> None:
+    def __init__(self, answers: Iterable[str], tokenize: str = AUTO, articles: str = "en") -> None:
         """Normalise the answers.
 
         With an answer, an unknown tokenizer raises OptionError, one that is not installed
         MissingExtra, and unknown articles KeyError.
         """
-        self._tokens = squad.answer_tokens("answer_hit", tokenize, articles, join_digits=False)
-        self._runs = [self._tokens(answer) for answer in answers]
+        self._words = answer_words("answer_hit", tokenize, articles)
+        self._runs = [self._words(answer) for answer in answers]
 
     def stand_in(self, passage: str) -> bool:
         """Return True if a passage contains one of the answers."""
-        tokens = self._tokens(passage)
-        return any(squad.holds_run(tokens, run) for run in self._runs)
+        words = self._words(passage)
+        return any(words.holds(run) for run in self._runs)
 
     def quote(self, passage: str) -> str:
         """Return the words of a passage that are a gold answer, with one more on either side.
@@ -223,20 +226,51 @@ class GoldAnswers:
         The first place of the first answer that is there, on one line; behind 80 characters it is
         cut, with dots. Empty if none is there.
         """
-        ends, tokens = [0], list[tuple[str, int]]()
-        for n, piece in enumerate(split_unspaced(passage)):
-            ends.append(passage.index(piece, ends[-1]) + len(piece))
-            tokens += [(token, n) for token in self._tokens(piece)]
-        text = f" {' '.join(token for token, _ in tokens)} "
-        for run in filter(None, self._runs):
-            head, match, _ = text.partition(f" {' '.join(run)} ")
-            if match:
-                row = head.count(" ")
-                first, last = tokens[row][1], tokens[row + len(run) - 1][1]
-                end = ends[min(last + 2, len(ends) - 1)]
-                quoted = " ".join(passage[ends[max(first - 1, 0)] : end].split())
-                return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
-        return ""
+        words = self._words(passage)
+        places = [(words.find(run), run) for run in self._runs]
+        place, run = next((found for found in places if found[0] >= 0), (-1, None))
+        if run is None:
+            return ""
+        text, spans = self._locate_words(passage)
+        pieces = _piece_spans(text)
+        first = bisect_right(pieces, (spans[place].start, len(text))) - 1
+        last = first
+        while pieces[last].end < spans[place + run.n_words - 1].end:
+            last += 1
+        start, end = pieces[max(first - 1, 0)].start, pieces[min(last + 1, len(pieces) - 1)].end
+        quoted = " ".join(text[start:end].split())
+        return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
+
+    def _locate_words(self, passage: str) -> tuple[str, list[_Place]]:
+        """Return a passage without invisible characters, and the piece of text of each word."""
+        text, places = "", list[_Place]()
+        between, numbers = split_numbers(passage)
+        for part, number in zip(between, [*numbers, ""], strict=True):
+            for piece in _piece_spans(part):
+                n_words = self._words(part[piece.start : piece.end]).n_words
+                places += [_Place(len(text) + piece.start, len(text) + piece.end)] * n_words
+            text += part
+            if number:
+                places.append(_Place(len(text), len(text) + len(number)))
+            text += number
+        return text, places
+
+
+class _Place(NamedTuple):
+    """First character of a piece of a text, and the one behind it."""
+
+    start: int
+    end: int
+
+
+def _piece_spans(text: str) -> list[_Place]:
+    """Return the places of the words of a text, and of its characters in unspaced scripts."""
+    places, end = list[_Place](), 0
+    for piece in split_unspaced(text):
+        start = text.index(piece, end)
+        end = start + len(piece)
+        places.append(_Place(start, end))
+    return places
 
 
 @measure(
@@ -246,13 +280,15 @@ class GoldAnswers:
     reads="passages",
     cutoff="required",
     nan_means=Cause.NO_REFERENCE,
+    # 2: signs and inner punctuation of numbers count
+    version=2,
 )
 def answer_hit(
     retrieved: RetrievedPassages,
     *,
     k: Cutoff | None = None,
-    tokenize: squad.AnswerTokenizer = squad.AUTO,
-    articles: squad.Articles = "en",
+    tokenize: AnswerTokenizer = AUTO,
+    articles: Articles = "en",
 ) -> FloatArray:
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 

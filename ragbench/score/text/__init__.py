@@ -23,7 +23,9 @@ METRICS = Family(
         "ter": f"{_PACKAGE}.ter:ter",
         "ter.corpus": f"{_PACKAGE}.ter:corpus_ter",
         "meteor": f"{_PACKAGE}.meteor:meteor",
-        **{name: f"{_PACKAGE}.squad:{name}" for name in ("exact_match", "token_f1", "contains")},
+        **{name: f"{_PACKAGE}.squad:{name}" for name in ("exact_match", "token_f1")},
+        "contains": f"{_PACKAGE}.contains:contains",
+        "numeric_match": f"{_PACKAGE}.numeric_match:numeric_match",
         **{
             f"tool_call_{name}": f"{_PACKAGE}.tool_calls:tool_call_{name}"
             for name in ("accuracy", "correctness", "f1")

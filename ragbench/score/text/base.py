@@ -22,7 +22,7 @@ from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import check_range, write_options
-from ragbench.types import Aggregate
+from ragbench.types import Aggregate, Cause
 from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
 
@@ -280,6 +280,8 @@ class Declaration:
         unsigned: Options without effect on values, or that `facts` has in another form.
         check: Function that raises MissingExtra or OptionError if the metric cannot be computed.
         notes: Function that returns notes on texts that the metric reads only in part.
+        gold_cause: Function of the references that returns the cause why an item has no score;
+            SCORED if it has one.
     """
 
     names: tuple[str, ...]
@@ -299,6 +301,7 @@ class Declaration:
     unsigned: frozenset[str] = frozenset()
     check: Callable[[Options], None] = lambda options: None
     notes: Callable[[Sequence[str], Options], list[str]] = lambda texts, options: []
+    gold_cause: Callable[[Sequence[str]], Cause] = lambda references: Cause.SCORED
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,9 +316,11 @@ def _text_inputs(
     declaration: base.Declaration, rows: Iterable[tuple[str | None, Sequence[str]]]
 ) -> Iterator[_Inputs]:
     for prediction, references in rows:
-        # a missing reference comes first: that cause is the same for all systems
+        # causes of the reference come first: they are the same for all systems
         if not references and declaration.needs_reference:
             yield Cause.NO_REFERENCE
+        elif (cause := declaration.gold_cause(references)) is not Cause.SCORED:
+            yield cause
         elif prediction is None:
             yield Cause.NO_ANSWER
         else:

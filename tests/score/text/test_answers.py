@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.score.text.squad import contains, exact_match, token_f1
+from ragbench.score.text.contains import contains
+from ragbench.score.text.squad import exact_match, token_f1
 from tests.conformance.oracles import squad_f1, squad_tokens
 from tests.score.text.scoring import score_texts
 

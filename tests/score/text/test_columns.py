@@ -62,8 +62,8 @@ def test_metrics_of_models_keep_the_common_rules(minilm):
 
 
 def assert_common_rules(name, bounds):
-    predictions = ["the cat sat on the mat", "", None, "x", None]
-    references = [["the cat sat on the mat"], ["a"], ["a"], [], []]
+    predictions = ["the cat sat on mat 5", "", None, "x", None]
+    references = [["the cat sat on mat 5"], ["a 5"], ["a 5"], [], []]
     (column,) = score_texts(predictions, references, [name])
 
     values = column.values.tolist()
@@ -289,9 +289,10 @@ from ragbench.score.text.bleu import bleu
 from ragbench.score.text.chrf import chrf
 from ragbench.score.text.squad import exact_match
 from ragbench.score.text.squad import token_f1
-from ragbench.score.text.squad import contains
+from ragbench.score.text.contains import contains
+from ragbench.score.text.numeric_match import numeric_match
 rouge("a b", "a"), bleu("a b", "a"), chrf("a b", "a")
-exact_match("a", "b"), token_f1("a", "b"), contains("a", "b")
+exact_match("a", "b"), token_f1("a", "b"), contains("a 1", "b 1"), numeric_match("1", "1")
 heavy = {"numpy", "nltk", "yaml", "pydantic", "click", "torch", "sklearn"}
 print(sorted(heavy & set(sys.modules)))
 """

@@ -14,7 +14,7 @@ from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.score.text.base import UnseenText
 from ragbench.score.text.rouge import TYPES
-from ragbench.score.text.squad import answer_tokens
+from ragbench.score.text.squad import squad_tokens
 from ragbench.text.languages import is_latin, split_unspaced, unicode_words
 from tests.lazy import Lazy
 from tests.score.text.scoring import score_texts
@@ -223,7 +223,7 @@ def test_the_tokenizer_is_an_option_and_in_the_signature(name):
 
 
 def test_none_splits_at_white_space_as_the_script_of_squad():
-    assert answer_tokens("contains", "none")("北京 大学。") == ("北京", "大学")
+    assert squad_tokens("token_f1", "none")("北京 大学。") == ("北京", "大学")
     assert rb.contains("答案是北京。", "北京", tokenize="none") == 0.0
 
 
