@@ -39,8 +39,7 @@ _TOKEN = re.compile(
         (?<!{_ALNUM})(?<![0-9][{UNSPACED}'"”])(?<![])}}%°.+/-])
         [-+](?={_CURRENCY}?[ ]?[.]?[0-9])
     )?
-    (?P<currency>{_CURRENCY}[ ]?(?=[-+]?[.]?[0-9]))?
-    (?P<inner_sign>(?<={_CURRENCY})[-+])?
+    (?:(?P<currency>{_CURRENCY})[ ]?(?P<inner_sign>[-+])?(?=[.]?[0-9]))?
     (?P<body>
         [0-9]{{1,3}}[ ](?:[0-9]{{1,2}}/[0-9]{{1,3}}|[{_VULGAR}])(?!{_ALNUM})  # 2 1/2
         | (?:(?<!{_ALNUM})(?<![.])[.](?=[0-9]))?
@@ -75,8 +74,7 @@ class SplitText(NamedTuple):
     Attributes:
         between: Parts of the text around the tokens, without invisible characters; one more than
             tokens.
-        tokens: Number tokens in plain characters: ASCII digits, signs, blanks and separators.
-            `read_token` reads them.
+        tokens: Number tokens as they are written; `read_token` reads them.
     """
 
     between: list[str]
@@ -99,11 +97,11 @@ def split_numbers(text: str) -> SplitText:
     plain = text
     if not text.isascii():
         text = _characters().invisible.sub("", unicodedata.normalize("NFC", text))
-        plain = _characters().foreign.sub(lambda match: _plain(match.group()), text)
+        plain = _write_plain(text)
     between, tokens, end = list[str](), list[str](), 0
     for start, stop in _find_tokens(plain, mark):
         between.append(text[end:start])
-        tokens.append(plain[start:stop])
+        tokens.append(text[start:stop])
         end = stop
     return SplitText([*between, text[end:]], tokens)
 
@@ -144,6 +142,11 @@ def _characters() -> _Characters:
     invisible = [c for c in characters if not fold(ord(c))]
     foreign = [c for c in characters if _plain(c) != c]
     return _Characters(*(re.compile(f"[{''.join(chars)}]") for chars in (invisible, foreign)))
+
+
+def _write_plain(text: str) -> str:
+    """Return a text with ASCII digits, signs, blanks and separators; its length stays."""
+    return _characters().foreign.sub(lambda match: _plain(match.group()), text)
 
 
 def _plain(character: str) -> str:
@@ -236,7 +239,7 @@ def read_token(text: str) -> NumberToken:
         (NumberToken(parts=(frozenset({'-1.5'}),), currency='$'), \
     NumberToken(parts=(frozenset({'c++'}),), currency=''))
     """
-    token = _TOKEN.fullmatch(text)
+    token = _TOKEN.fullmatch(_write_plain(text))
     if token is None:
         raise ValueError(f"no number token: {text!r}")
     body = re.sub(f"[{_VULGAR}]", _write_fraction, token["body"]).casefold().strip()
@@ -248,7 +251,7 @@ def read_token(text: str) -> NumberToken:
     if token["percent"]:
         parts.append(frozenset(token["percent"].strip()))
     currency = token["currency"] or token["currency_behind"] or ""
-    return NumberToken(tuple(parts), currency.strip())
+    return NumberToken(tuple(parts), currency)
 
 
 def _write_fraction(vulgar: re.Match[str]) -> str:
