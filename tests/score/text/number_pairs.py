@@ -1,6 +1,6 @@
 """Answers and gold answers with numbers, half right and half wrong, each with the reason.
 
-The pairs were worked by hand from the rule of docs/metrics.md (`contains`).
+The pairs were worked by hand by the rules of docs/languages.md.
 """
 
 # (answer, gold answer, reason)

@@ -1,5 +1,8 @@
 """200 answers with numbers beside gold answers, by all that decides whether an answer is right."""
 
+import itertools
+import re
+
 import pytest
 
 import ragbench as rb
@@ -22,3 +25,15 @@ def test_all_rules_decide_alike(value, answer, gold, why):
     assert rb.contains(answer, gold) == value, why
     assert answer_hit(RetrievedPassages([[answer]], [[gold]])) == [value], why
     assert GoldWords([gold], "Which one?").share(answer).reaches(0.4) is bool(value), why
+
+
+def test_the_rules_of_the_page_hold(repository):
+    page = (repository / "docs" / "languages.md").read_text(encoding="utf-8")
+    rows = page.partition("| rule | equal | not equal |\n")[2].partition("\n\n")[0].splitlines()[1:]
+
+    columns = zip(*(row.split(" | ")[1:] for row in rows), strict=True)
+    for value, cells in zip((1.0, 0.0), columns, strict=True):
+        groups = [re.findall("`(.*?)`", group) for cell in cells for group in cell.split(";")]
+        pairs = [pair for group in groups for pair in itertools.permutations(group, 2)]
+        assert len(pairs) >= 18
+        assert {pair: rb.contains(*pair) for pair in pairs} == dict.fromkeys(pairs, value)

@@ -241,4 +241,4 @@ def test_the_values_of_the_page_are_computed(repository):
         name, prediction, reference, value = (cell.strip() for cell in line.strip("|").split("|"))
         (column,) = score_texts([prediction], [reference], [name.strip("`")])
         assert column.values[0] == pytest.approx(float(value), abs=5e-4), line
-    assert len(table) == 13
+    assert len(table) == 15
