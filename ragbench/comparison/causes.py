@@ -161,7 +161,7 @@ class GoldWords:
         )
         return best._replace(whole=any(gold.is_in(words) for gold in self._gold))
 
-    def _share_of(self, gold: _GoldAnswer, content: Content, words: AnswerWords) -> Share:
+    def _share_of(self, gold: _GoldAnswer, content: ContentTerms, words: AnswerWords) -> Share:
         """Return the share of one gold answer, by the content and all words of a text.
 
         Yes or no counts as one word, shared only if it is the first word of the text.
@@ -177,7 +177,7 @@ class GoldWords:
         return Share(shared.size, gold.content.size, whole, n_text, is_short, lacks_number)
 
 
-class Content(NamedTuple):
+class ContentTerms(NamedTuple):
     """Content of a text: stems of its content words, and its numbers; `content_of` returns it.
 
     `a & b` has the content of a that b has too, `a - b` the content of a that b lacks.
@@ -195,27 +195,27 @@ class Content(NamedTuple):
         """Number of stems and numbers."""
         return len(self.stems) + len(self.numbers)
 
-    def __and__(self, other: Content) -> Content:
+    def __and__(self, other: ContentTerms) -> ContentTerms:
         numbers = tuple(n for n in self.numbers if any(map(n.equals, other.numbers)))
-        return Content(self.stems & other.stems, numbers)
+        return ContentTerms(self.stems & other.stems, numbers)
 
-    def __sub__(self, other: Content) -> Content:
+    def __sub__(self, other: ContentTerms) -> ContentTerms:
         numbers = tuple(n for n in self.numbers if not any(map(n.equals, other.numbers)))
-        return Content(self.stems - other.stems, numbers)
+        return ContentTerms(self.stems - other.stems, numbers)
 
 
 class _GoldAnswer(NamedTuple):
     """Gold answer: its content without that of the question, and all its words."""
 
-    content: Content
+    content: ContentTerms
     words: AnswerWords
 
     @classmethod
-    def of(cls, answer: str, question: Content) -> _GoldAnswer:
+    def of(cls, answer: str, question: ContentTerms) -> _GoldAnswer:
         """Return a gold answer; without content beyond the question it keeps all its content."""
         content = content_of(answer)
-        rest = content - question
-        return cls(rest if rest.size else content, _WORDS(answer))
+        new_content = content - question
+        return cls(new_content if new_content.size else content, _WORDS(answer))
 
     @property
     def is_yes_or_no(self) -> bool:
@@ -235,7 +235,7 @@ def _analyzer() -> Analyzer:
 
 # several systems retrieve the same passages for a query
 @functools.lru_cache(maxsize=200)
-def content_of(text: str) -> Content:
+def content_of(text: str) -> ContentTerms:
     """Return the content words of a text as stems, and its numbers; both distinct.
 
     Empty for a text of stop words only; the results of the last 200 texts are cached.
@@ -243,7 +243,7 @@ def content_of(text: str) -> Content:
     between, numbers = split_numbers(text)
     # interned: the stems of cached texts repeat, and take most of their memory
     stems = frozenset(map(sys.intern, _analyzer()(" ".join(between))))
-    return Content(stems, tuple(dict.fromkeys(map(read_token, numbers))))
+    return ContentTerms(stems, tuple(dict.fromkeys(map(read_token, numbers))))
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:

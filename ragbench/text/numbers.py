@@ -109,23 +109,17 @@ def split_numbers(text: str) -> SplitText:
 def _find_tokens(text: str, mark: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each number token of a text in plain characters."""
     end = 0
-    while found := mark.search(text, end):
-        place = found.start()
-        # only the word around a mark is matched: ten times as fast as a match of the whole text
-        token = _token_at(text, place, max(end, text.rfind(" ", end, place) + 1))
-        end = place + 1
-        if token is not None:
+    while match := mark.search(text, end):
+        place = match.start()
+        # from the word around a mark on: ten times as fast as a match of all words of the text
+        word = max(end, text.rfind(" ", end, place) + 1)
+        token = next((t for t in _TOKEN.finditer(text, word) if t.end() > place), None)
+        if token is None:
+            return
+        # marks before the next token are skipped, so that a line of marks is searched once
+        end = token.start() if token.start() > place else token.end()
+        if end == token.end() and (token["name_sign"] or _HAS_FIGURE.search(token["body"])):
             yield token.span()
-            end = token.end()
-
-
-def _token_at(text: str, place: int, start: int) -> re.Match[str] | None:
-    """Return the number token around a place; `start` is the start of a word before it."""
-    for token in _TOKEN.finditer(text, start):
-        if token.end() > place:
-            is_number = token["name_sign"] or _HAS_FIGURE.search(token["body"])
-            return token if is_number and token.start() <= place else None
-    return None
 
 
 class _Characters(NamedTuple):

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -227,17 +226,16 @@ class GoldAnswers:
         cut, with dots. Empty if none is there.
         """
         words = self._words(passage)
-        places = [(words.find(run), run) for run in self._runs]
-        place, run = next((found for found in places if found[0] >= 0), (-1, None))
+        run = next((run for run in self._runs if words.holds(run)), None)
         if run is None:
             return ""
-        text, spans = self._locate_words(passage)
-        pieces = _piece_spans(text)
-        first = bisect_right(pieces, (spans[place].start, len(text))) - 1
-        last = first
-        while pieces[last].end < spans[place + run.n_words - 1].end:
-            last += 1
-        start, end = pieces[max(first - 1, 0)].start, pieces[min(last + 1, len(pieces) - 1)].end
+        text, places = self._locate_words(passage)
+        first = words.find(run)
+        start, end = places[first].start, places[first + run.n_words - 1].end
+        pieces = _piece_places(text)
+        left_starts = [piece.start for piece in pieces if piece.end <= start]
+        right_ends = [piece.end for piece in pieces if piece.start >= end]
+        start, end = (left_starts or [start])[-1], (right_ends or [end])[0]
         quoted = " ".join(text[start:end].split())
         return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
 
@@ -246,7 +244,7 @@ class GoldAnswers:
         text, places = "", list[_Place]()
         between, numbers = split_numbers(passage)
         for part, number in zip(between, [*numbers, ""], strict=True):
-            for piece in _piece_spans(part):
+            for piece in _piece_places(part):
                 n_words = self._words(part[piece.start : piece.end]).n_words
                 places += [_Place(len(text) + piece.start, len(text) + piece.end)] * n_words
             text += part
@@ -263,7 +261,7 @@ class _Place(NamedTuple):
     end: int
 
 
-def _piece_spans(text: str) -> list[_Place]:
+def _piece_places(text: str) -> list[_Place]:
     """Return the places of the words of a text, and of its characters in unspaced scripts."""
     places, end = list[_Place](), 0
     for piece in split_unspaced(text):

@@ -106,3 +106,16 @@ def test_a_query_that_the_run_lacks_has_no_value_where_the_rules_skip_it():
 
     assert skipped.causes.tolist() == [Cause.SCORED, Cause.MISSING_QUERY]
     assert zero.values.tolist() == [1.0, 0.0]
+
+
+mixed_texts = st.text("ab 5,.-'%€北กิ\u3099\u0301\u200bＡ½\n", max_size=20) | st.text(max_size=20)
+
+
+@given(mixed_texts, mixed_texts, mixed_texts)
+def test_a_passage_with_an_answer_is_quoted(before, answer, behind):
+    gold = GoldAnswers([answer])
+    passage = f"{before} x {answer} x {behind}"
+
+    assert gold.stand_in(passage) is (gold.quote(passage) != "")
+    # x keeps the number apart from those around it
+    assert gold.stand_in(passage) or not gold.stand_in(answer)
