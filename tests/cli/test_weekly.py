@@ -145,7 +145,7 @@ def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
     # other options still break the trend
     ragbench("run", "app.yaml", "--set", "dataset.path=week42.jsonl", "--quiet")
     summary = list_runs("runs/app")[-1].path / "summary.json"
-    summary.write_text(summary.read_text().replace("|v:1", "|v:2"))
+    summary.write_text(summary.read_text().replace("|v:2", "|v:3"))
     assert "the two are not comparable" in ragbench("runs", "runs/app")
 
 
