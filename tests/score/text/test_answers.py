@@ -15,7 +15,7 @@ from ragbench.score.text.squad import exact_match, token_f1
 from tests.conformance.oracles import squad_f1, squad_tokens
 from tests.score.text.scoring import score_texts
 
-answers = st.text("abt he.,'A1 ", max_size=12)
+answers = st.text("abt he.,'A1 ", max_size=12) | st.text("015.,-+/$%'#C a", max_size=12)
 
 
 @given(answers, st.lists(answers, min_size=1, max_size=3))
@@ -94,7 +94,11 @@ def test_scripts_have_signatures_of_their_own():
     ]
 
 
-@given(answers, answers)
+# without digits: `contains` reads numbers by rules of its own
+words = st.text("abt he.,'A ", max_size=12)
+
+
+@given(words, words)
 def test_what_matches_exactly_is_contained_and_has_f1_of_one(prediction, reference):
     if exact_match(prediction, reference) and squad_tokens(reference):
         assert contains(prediction, reference) == token_f1(prediction, reference) == 1.0
