@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 
 from ragbench.comparison.cause_rules import RankingFacts
-from ragbench.comparison.causes import GoldWords
 from ragbench.score.retrieval.found import MetGold
+from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Span
 
 

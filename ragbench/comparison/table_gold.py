@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
-from ragbench.comparison.causes import GoldWords
 from ragbench.comparison.gold import GoldPiece, find_answer, gold_pieces, meet_pieces
 from ragbench.comparison.passage_places import PlacedRankings
+from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Collection, Document, Query, Span
 from ragbench.types.documents import record_ids
 

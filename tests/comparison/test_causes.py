@@ -17,14 +17,10 @@ from ragbench.comparison.cause_rules import (
 from ragbench.comparison.cause_rules import (
     RankingFacts as Ranking,
 )
-from ragbench.comparison.causes import (
-    GoldWords,
-    SystemCauses,
-    flow_of,
-    has_no_answer,
-)
+from ragbench.comparison.causes import SystemCauses, flow_of
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES, Loss
+from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.types import Cause
 
 FIRST = Ranking(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.comparison.causes import GoldWords, has_no_answer
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
 from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.records.audit import Finding
+from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.text.copied_words import copied_words
 from ragbench.text.near_duplicates import near_duplicates
 from ragbench.text.tokenize import words

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ragbench.comparison.causes import has_no_answer
 from ragbench.comparison.differences import Slicing, thirds_of
 from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA, PERIOD
@@ -22,6 +21,7 @@ from ragbench.data.traces.spans import read_time
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
+from ragbench.score.text.gold_words import has_no_answer
 from ragbench.types import Document, Qrels, Query, ScoredDocument
 from ragbench.types.conversation import Entries
 from ragbench.types.documents import record_ids

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
-from ragbench.comparison.causes import GoldWords
 from ragbench.comparison.gold import (
     GoldPiece,
     find_answer,
@@ -33,6 +32,7 @@ from ragbench.experiment.stages.matching import (
 )
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank_order
+from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Qrels, ScoredDocument, Span
 from ragbench.types.rows import Mapped
 

@@ -9,7 +9,6 @@ from itertools import groupby
 
 import numpy as np
 
-from ragbench.comparison.causes import GoldWords
 from ragbench.comparison.gold import GoldPiece
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.errors import DataError
@@ -33,6 +32,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages, score_run
 from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
+from ragbench.score.text.gold_words import GoldWords
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageItems

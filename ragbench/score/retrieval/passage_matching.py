@@ -10,25 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, RetrievedPassages, measure
-from ragbench.score.text.answer_words import (
-    AUTO,
-    AnswerTokenizer,
-    Articles,
-    answer_words,
-)
-from ragbench.text.languages import split_unspaced
-from ragbench.text.numbers import split_numbers
+from ragbench.score.text.answer_words import AUTO, AnswerTokenizer, Articles
+from ragbench.score.text.gold_words import GoldAnswers
 from ragbench.text.tokenize import words
 from ragbench.types import Cause, FloatArray, Run
 
 # Default share of a gold passage's words that a matching chunk must contain.
 DEFAULT_OVERLAP = 0.8
-_LONGEST_QUOTE = 80  # characters
 
 
 class PassageWords:
@@ -185,90 +177,6 @@ def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, 
             best.pop(document, None)  # to move it to the place of its best passage
             best[document] = score
     return best
-
-
-class GoldAnswers:
-    """Gold answers of one query, searched word by word in passages.
-
-    The words of an answer must stand in the passage, in a row, by the rule of the metric
-    `contains`. An answer without a word is in nothing, nor is any answer if there are none.
-
-    `tokenize` is that of the metric `contains`, `articles` the language whose articles do not
-    count. An unknown tokenizer raises OptionError, one that is not installed MissingExtra, and an
-    unknown language KeyError: at creation, or without an answer once a passage is searched.
-
-    Example:
-        >>> gold = GoldAnswers(["30 days"])
-        >>> gold.quote("Refunds are paid within 30 days of the return.")
-        'within 30 days of'
-        >>> gold.stand_in("Within 30 minutes, or on the next days.")
-        False
-    """
-
-    def __init__(self, answers: Iterable[str], tokenize: str = AUTO, articles: str = "en") -> None:
-        """Normalise the answers.
-
-        With an answer, an unknown tokenizer raises OptionError, one that is not installed
-        MissingExtra, and unknown articles KeyError.
-        """
-        self._words = answer_words("answer_hit", tokenize, articles)
-        self._runs = [self._words(answer) for answer in answers]
-
-    def stand_in(self, passage: str) -> bool:
-        """Return True if a passage contains one of the answers."""
-        words = self._words(passage)
-        return any(words.holds(run) for run in self._runs)
-
-    def quote(self, passage: str) -> str:
-        """Return the words of a passage that are a gold answer, with one more on either side.
-
-        The first place of the first answer that is there, on one line; behind 80 characters it is
-        cut, with dots. Empty if none is there.
-        """
-        words = self._words(passage)
-        run = next((run for run in self._runs if words.holds(run)), None)
-        if run is None:
-            return ""
-        text, places = self._locate_words(passage)
-        first = words.find(run)
-        start, end = places[first].start, places[first + run.n_words - 1].end
-        pieces = _piece_places(text)
-        left_starts = [piece.start for piece in pieces if piece.end <= start]
-        right_ends = [piece.end for piece in pieces if piece.start >= end]
-        start, end = (left_starts or [start])[-1], (right_ends or [end])[0]
-        quoted = " ".join(text[start:end].split())
-        return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
-
-    def _locate_words(self, passage: str) -> tuple[str, list[_Place]]:
-        """Return a passage without invisible characters, and the piece of text of each word."""
-        text, places = "", list[_Place]()
-        between, numbers = split_numbers(passage)
-        for part, number in zip(between, [*numbers, ""], strict=True):
-            for piece in _piece_places(part):
-                n_words = self._words(part[piece.start : piece.end]).n_words
-                places += [_Place(len(text) + piece.start, len(text) + piece.end)] * n_words
-            text += part
-            if number:
-                places.append(_Place(len(text), len(text) + len(number)))
-            text += number
-        return text, places
-
-
-class _Place(NamedTuple):
-    """First character of a piece of a text, and the one behind it."""
-
-    start: int
-    end: int
-
-
-def _piece_places(text: str) -> list[_Place]:
-    """Return the places of the words of a text, and of its characters in unspaced scripts."""
-    places, end = list[_Place](), 0
-    for piece in split_unspaced(text):
-        start = text.index(piece, end)
-        end = start + len(piece)
-        places.append(_Place(start, end))
-    return places
 
 
 @measure(

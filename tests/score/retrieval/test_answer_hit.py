@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.passage_matching import GoldAnswers, answer_hit
+from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.score.retrieval.score_run import Rules, score_passages
+from ragbench.score.text.gold_words import GoldAnswers
 from ragbench.text.tokenize import normalize_answer
 from ragbench.types import Cause
 

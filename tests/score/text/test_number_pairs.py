@@ -6,9 +6,9 @@ import re
 import pytest
 
 import ragbench as rb
-from ragbench.comparison.causes import GoldWords
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.passage_matching import answer_hit
+from ragbench.score.text.gold_words import GoldWords
 from tests.score.text.number_pairs import RIGHT, WRONG
 
 PAIRS = [(1.0, *pair) for pair in RIGHT] + [(0.0, *pair) for pair in WRONG]
