@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from ragbench.records.causes import AnswerCause, Loss
 from ragbench.registry import Option, OptionSet
+from ragbench.score.text.right import WORDS
 from ragbench.types import Cause
 
 # Gold documents and spans that an answer needs.
@@ -39,7 +40,7 @@ class RightAnswer(OptionSet):
 
     measure: Annotated[str | None, Option()] = None
     min: Annotated[float, Option(ge=0, le=1)] = 0.5
-    words: Annotated[float, Option(gt=0, le=1)] = 0.4
+    words: Annotated[float, Option(gt=0, le=1)] = WORDS
 
 
 class SupportedAnswer(OptionSet):

@@ -567,11 +567,14 @@ def score_pairs(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     reasoning: Reasoning = "cut",
+    questions: Sequence[str] | None = None,
+    answerable: Sequence[bool | None] | None = None,
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
 
     `metrics` has names of metrics; without any, the result has no scores. `progress` is called with
-    the number of scores so far and in all.
+    the number of scores so far and in all. `questions` are the texts of the questions, for the
+    metric `right`, and `answerable` tells whether each has an answer; None if they are not known.
 
     Returns:
         Scores of the n items, whose ids are their positions as text, `0` first.
@@ -597,7 +600,8 @@ def score_pairs(
     predictions = [None if answer is None else answer.answer for answer in answers]
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
-    columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
+    scored = scorer.score(predictions, gold, advance, answerable=answerable, questions=questions)
+    columns = {column.name: column for column in scored}
     counts = PairCounts(
         predictions=len(predictions),
         without_prediction=sum(prediction is None for prediction in predictions),

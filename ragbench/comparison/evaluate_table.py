@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ragbench.comparison.answerable import answerable_questions
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import place_rankings, unplaced_warning
@@ -30,6 +32,7 @@ from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
+from ragbench.score.text.right import judged_signature
 from ragbench.types import (
     Answered,
     Cause,
@@ -70,7 +73,7 @@ def evaluate(
             among them. Also a `Collection` with recorded answers.
         metrics: Names of measures of rankings (`ndcg@10`), metrics of answers (`rougeL`) and
             rubrics (`faithfulness`), in any order; a rubric may also be the path of its file or a
-            mapping. None: ndcg@10, recall@5 and mrr if documents are judged; rouge1, rouge2,
+            mapping. None: ndcg@10, recall@5 and mrr if documents are judged; right, rouge1, rouge2,
             rougeL, bleu and token_f1 if there are gold answers; the rubrics of the judge.
         judge: `Judge`, whose own rubrics are applied, too, unless they are the default ones and
             `metrics` names rubrics; or the name of a model; or the arguments of `Judge` in a
@@ -136,11 +139,20 @@ def evaluate(
             rankings[name] = _with_causes(column, records, has_strays=is_stray)
         # reasoning was cut where the table was read
         answers = [item.answer for item in items]
-        paired = score_pairs(answers, gold, by_kind["generation"], reasoning="keep")
+        answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
+        paired = score_pairs(
+            answers,
+            gold,
+            by_kind["generation"],
+            reasoning="keep",
+            questions=[query.text for query in collection.queries],
+            answerable=answerable,
+        )
         verdicts, scores, judge_notes = JudgedItems([], {}, [])
         if opened is not None:
             advance = progress and Counted(progress, len(items))
             verdicts, scores, judge_notes = judge_items(opened, items, by_kind["judge"], advance)
+            paired = replace(paired, columns=_judged_right(paired.columns, scores, answerable))
     parts = dict(zip(by_kind, (rankings, paired.columns, scores), strict=True))
     evaluation = replace(
         ranked,
@@ -173,6 +185,32 @@ def _default_scores(
     is_answered = collection.answers and any(record.answer is not None for record in records)
     names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
     return [*names, *(DEFAULT_METRICS if is_answered else ())]
+
+
+def _judged_right(
+    columns: Mapping[str, ScoreColumn],
+    judged: Mapping[str, ScoreColumn],
+    answerable: Sequence[bool | None],
+) -> dict[str, ScoreColumn]:
+    """Return the metrics, with `right` by the rubric `correctness` where a judge applies it.
+
+    Questions without an answer are right if the reply declines, whatever the judge says.
+    """
+    correctness = judged.get("correctness")
+    if "right" not in columns or correctness is None:
+        return dict(columns)
+    by_words, least = columns["right"], CauseRules().right.min
+    values = np.where(correctness.values >= least, 1.0, 0.0)
+    values[np.isnan(correctness.values)] = np.nan
+    has_none = np.array([has_answer is False for has_answer in answerable])
+    column = replace(
+        by_words,
+        values=np.where(has_none, by_words.values, values),
+        causes=np.where(has_none, by_words.causes, correctness.causes),
+        details={row: text for row, text in correctness.details.items() if not has_none[row]},
+        signature=judged_signature(correctness.signature, least),
+    )
+    return {**columns, "right": column}
 
 
 def _records_of(collection: Collection) -> list[Answered]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
@@ -19,7 +20,7 @@ from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
-from ragbench.experiment.plan.groups import answerable_questions, clusters_by
+from ragbench.experiment.plan.groups import clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings

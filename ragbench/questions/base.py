@@ -17,7 +17,7 @@ from ragbench.types import Document
 
 COLUMNS = ("id", "question", "reference", "relevant", "quote", "kind", "checks", "keep")
 
-# Gold answer of an unanswerable question, which `ragbench.comparison.causes` reads as such.
+# Gold answer of an unanswerable question, which `ragbench.score.text.gold_words` reads as such.
 NO_ANSWER = "No answer"
 # Check -> candidates that fail it, in words; the order breaks ties between equal counts.
 FAILURES = {

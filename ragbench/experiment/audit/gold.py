@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragbench.comparison.answerable import answerable_questions
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
-from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.records.audit import Finding
 from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.text.copied_words import copied_words

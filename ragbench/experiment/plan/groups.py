@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.differences import Slicing, thirds_of
 from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA, PERIOD
 from ragbench.config.schema import ExperimentConfig, Match
-from ragbench.data.files.fields import ANSWERABLE, UNANSWERABLE_KIND
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.data.runs.scored_systems import ScoredSystems
@@ -21,7 +21,6 @@ from ragbench.data.traces.spans import read_time
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
-from ragbench.score.text.gold_words import has_no_answer
 from ragbench.types import Document, Qrels, Query, ScoredDocument
 from ragbench.types.conversation import Entries
 from ragbench.types.documents import record_ids
@@ -116,41 +115,6 @@ def clusters_by(
         value[0] if value else f"\0{query}" for query, value in zip(query_ids, values, strict=True)
     ]
     return labels, values.count(())
-
-
-def answerable_questions(
-    queries: Iterable[Query],
-    answers: Mapping[str, Sequence[str]],
-    qrels: Qrels | None,
-    relevant: int = 1,
-) -> list[bool | None]:
-    """Return True for each question with an answer, False without one, None where nothing tells.
-
-    In the order of the questions. Metadata such as `kind: unanswerable` or `answerable: false` give
-    False; `answerable: true` decides nothing. Else gold answers decide, which give False if all of
-    them are refusals or blank. Else judgements decide: a judged question without a relevant
-    document has no answer.
-
-    Args:
-        queries: Questions.
-        answers: Gold answers by query id.
-        qrels: Judgements; None without any.
-        relevant: Smallest grade of a relevant document.
-    """
-    by_query = {} if qrels is None else qrels.by_query
-
-    def is_answerable(query: Query) -> bool | None:
-        # `is`: the text "false" or 0 says nothing
-        if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
-            return False
-        if query.metadata.get("kind") == UNANSWERABLE_KIND:
-            return False
-        if gold := answers.get(query.id):
-            return not has_no_answer(gold)
-        grades = by_query.get(query.id)
-        return None if grades is None else any(grade >= relevant for grade in grades.values())
-
-    return [is_answerable(query) for query in queries]
 
 
 def slicings(

@@ -190,6 +190,8 @@ def choose_answer_scores(
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
         names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
         metrics = tuple(map(parse_metric, names))
+    # causes decide `right`, by a judge where there is one
+    metrics = tuple(metric for metric in metrics if metric.canonical != "right")
     if not choices.judge or config.metrics.judges is None:
         return metrics, {}, {}
     judges, skipped = {}, {}

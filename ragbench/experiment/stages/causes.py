@@ -32,6 +32,9 @@ from ragbench.experiment.stages.hits import stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.records.causes import Loss
+from ragbench.score.text.columns import gold_print, shared_signature
+from ragbench.score.text.notation import parse_metric
+from ragbench.score.text.right import judged_signature
 from ragbench.signature import Signature, fingerprint
 from ragbench.text.refusals import refuses
 from ragbench.types import Cause, Document, Prediction, ScoreColumn
@@ -294,21 +297,26 @@ def _right_column(system: _SystemAnswers, verdicts: Sequence[_Verdict]) -> Score
 
 
 def _right_signature(system: _SystemAnswers) -> Signature:
-    """Return the signature of `right`: the rule, the gold answers, and judges that decide."""
+    """Return the signature of `right`: the rule, the gold answers, and judges that decide.
+
+    Where words alone decide, it is that of the metric of this name.
+    """
     gold, rules = system.gold, system.gold.rules.right
     collection, column = gold.plan.collection, system.correctness
-    parts: dict[str, object] = {"by": "words" if column is None else column.signature.name}
-    parts["min" if column is not None else "words"] = (
-        rules.min if column is not None else rules.words
-    )
-    parts |= {} if column is None else dict(column.signature.parts)
-    parts |= {"gold": collection.fingerprint("answers")}
+    answers = [tuple(collection.answers.get(query, ())) for query in gold.plan.ids]
+    if column is None:
+        metric = parse_metric(f"{RIGHT}(words={rules.words:g})")
+        signed = shared_signature(metric, gold_print(answers))
+    else:
+        signed = judged_signature(column.signature, rules.min)
     # judges that decide some of the questions: those without a gold answer, and refusals
-    has_all = all(query in collection.answers for query in gold.plan.ids)
-    judges = {"supported": None if has_all else system.faithfulness, "refusal": system.refusal}
-    for name, judge in judges.items():
-        parts[name] = None if judge is None else fingerprint([str(judge.signature)])
-    return Signature.of(RIGHT, **parts)
+    judges = {"supported": None if all(answers) else system.faithfulness, "refusal": system.refusal}
+    parts = {
+        name: fingerprint([str(judge.signature)])
+        for name, judge in judges.items()
+        if judge is not None
+    }
+    return Signature(RIGHT, signed.parts).with_parts(**parts)
 
 
 def _answer_facts(system: _SystemAnswers, row: int) -> AnswerFacts:

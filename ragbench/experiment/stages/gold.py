@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
 from ragbench.comparison.gold import (
     GoldPiece,
@@ -21,7 +22,6 @@ from ragbench.comparison.gold import (
 )
 from ragbench.comparison.passage_places import PlacedRankings, place_rankings
 from ragbench.experiment.calls import FileRankings
-from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
 from ragbench.experiment.stages.matching import (

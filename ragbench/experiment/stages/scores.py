@@ -9,12 +9,12 @@ from itertools import groupby
 
 import numpy as np
 
+from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.gold import GoldPiece
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
-from ragbench.experiment.plan.groups import answerable_questions
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
@@ -358,12 +358,16 @@ class ScoreAnswers(StoredStage):
     def _items_read(self, sample: records.Answers, reads: str) -> StageItems:
         """Return the stored columns of the metrics that read one kind of data of a sample.
 
-        `reads` is `texts`, `tool_calls` or `answerable`.
+        `reads` is that of a declaration: `texts`, `tool_calls`, `answerable` or `questions`.
         """
         if reads == "tool_calls":
             parts = [_calls_key(self._calls(sample))]
         elif reads == "texts":
             parts = [_texts_key(_texts_of(sample), self._gold)]
+        elif reads == "questions":
+            questions = [query.text for query in self.plan.queries]
+            parts = [_texts_key(_texts_of(sample), self._gold), fingerprint_json(questions)]
+            parts.append(fingerprint_json(self._answerable))
         else:
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
             parts = [texts, fingerprint_json(self._answerable)]
@@ -376,7 +380,7 @@ class ScoreAnswers(StoredStage):
         Judgements of people count, those of a model do not. None as a whole if no metric reads it.
         """
         plan = self.plan
-        if all(metric.declaration.reads != "answerable" for metric in plan.metrics):
+        if all(m.declaration.reads not in ("answerable", "questions") for m in plan.metrics):
             return None
         least = plan.config.causes.relevant
         return answerable_questions(plan.queries, plan.collection.answers, plan.qrels, least)
@@ -414,7 +418,10 @@ class ScoreAnswers(StoredStage):
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
             calls = self._calls(answers)
-            columns = scorer.score(texts, self._gold, advance, calls, self._answerable)
+            questions = [query.text for query in self.plan.queries]
+            columns = scorer.score(
+                texts, self._gold, advance, calls, self._answerable, questions=questions
+            )
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, stored_items.write_column(column))
 

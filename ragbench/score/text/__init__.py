@@ -3,7 +3,7 @@
 from ragbench.registry import Family
 
 # Default metrics: those that need neither a model nor an extra, without exact match.
-DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
+DEFAULT_METRICS = ("right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 
 # Name that a config may write for several metrics -> these metrics.
 GROUPS = {"abstention": ("abstention.precision", "abstention.recall", "abstention.over_refusal")}
@@ -14,6 +14,7 @@ METRICS = Family(
     "metric",
     "ragbench.metrics",
     table={
+        "right": f"{_PACKAGE}.right:right",
         **{f"rouge{n}": f"{_PACKAGE}.rouge:rouge" for n in (*range(1, 10), "L", "Lsum")},
         **{f"bleu{n}": f"{_PACKAGE}.bleu:bleu" for n in ("", 1, 2, 3, 4)},
         "bleu.corpus": f"{_PACKAGE}.bleu:corpus_bleu",

@@ -175,6 +175,20 @@ class CallRows:
     expected: Sequence[Sequence[ToolCall] | None]
 
 
+class AskedQuestion(NamedTuple):
+    """Question of an item, for the metric `right`.
+
+    Attributes:
+        text: Text of the question; empty if it is not known.
+        answers: Gold answers.
+        answerable: False for a question without an answer; None if nothing tells.
+    """
+
+    text: str
+    answers: Sequence[str]
+    answerable: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """Values of one metric, row by row, as a `Scorer` returns them.
@@ -274,7 +288,8 @@ class Declaration:
         computes: True if a row is worth sending to a worker process, and depends only on its texts,
             the options and `weigh`: no server is called, no file is written.
         reads: `texts`: answers and references; `tool_calls`: actual and gold calls; `answerable`:
-            whether the answer refuses, and whether the question has an answer.
+            whether the answer refuses, and whether the question has an answer; `questions`: the
+            answer, and the question with its gold answers.
         open: Function that creates a scorer of many rows; None: the function is called per row.
         facts: Further parts of the signature, or a function of the options that returns them.
         unsigned: Options without effect on values, or that `facts` has in another form.
@@ -295,7 +310,7 @@ class Declaration:
     version: int = 1
     needs_reference: bool = True
     computes: bool = False
-    reads: Literal["texts", "tool_calls", "answerable"] = "texts"
+    reads: Literal["texts", "tool_calls", "answerable", "questions"] = "texts"
     open: Callable[[Options], Scorer] | None = None
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.base import ROUNDING
 from ragbench.score.text import base
+from ragbench.score.text.gold_words import has_no_answer
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.text.refusals import refuses
@@ -80,6 +81,7 @@ class TextScorer:
         advance: base.Advance | None = None,
         calls: base.CallRows | None = None,
         answerable: Sequence[bool | None] | None = None,
+        questions: Sequence[str] | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
@@ -87,7 +89,9 @@ class TextScorer:
         item without references gets no score by metrics that need one. One text is a list of one
         reference. `advance` is called with `steps(len(predictions))` steps in total; `calls` are
         the tool calls for metrics that read them, and `answerable` tells for others of each item
-        whether its question has an answer, None if nothing tells. A row whose computation ended its
+        whether its question has an answer, None if nothing tells. `questions` are the texts of the
+        questions, for the metric `right`; without `answerable`, gold answers that all decline stand
+        for a question without an answer. A row whose computation ended its
         worker twice has no value, with the cause `error`.
 
         Raises:
@@ -107,8 +111,7 @@ class TextScorer:
         gold = [references for _, references in texts]
         # all systems of a run have the same references: hash them once
         if gold != self._gold:
-            pieces = (piece for row in gold for piece in (str(len(row)), *row))
-            self._gold, self._print_of_gold = gold, fingerprint(pieces)
+            self._gold, self._print_of_gold = gold, gold_print(gold)
         report: base.Advance = advance or (lambda n: None)
         columns: dict[base.Metric, ScoreColumn] = {}
         refuses_once = functools.cache(refuses)  # several metrics read the refusals
@@ -127,6 +130,10 @@ class TextScorer:
                     [gold and [call.to_dict() for call in gold] for gold in calls.expected]
                 )
                 inputs = _call_inputs(predictions, calls)
+            elif declaration.reads == "questions":
+                asked = _asked_questions(gold, questions, answerable)
+                print_of_gold = self._print_of_gold
+                inputs = _question_inputs(declaration.function, predictions, asked)
             else:
                 allowed = (
                     "metrics of texts; this one reads more: it is scored in a run over records"
@@ -293,6 +300,11 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     return read
 
 
+def gold_print(gold: Sequence[Sequence[str]]) -> str:
+    """Return the fingerprint of the gold answers of all items, in their order."""
+    return fingerprint(piece for row in gold for piece in (str(len(row)), *row))
+
+
 def shared_signature(metric: base.Metric, gold: str) -> Signature:
     """Return the signature that all metrics of one declaration and options share.
 
@@ -358,6 +370,35 @@ def _refusal_inputs(
             yield Cause.NO_REFUSAL
         else:
             yield cast("base.Row", (refusal, has_answer))
+
+
+def _asked_questions(
+    gold: Sequence[Sequence[str]],
+    questions: Sequence[str] | None,
+    answerable: Sequence[bool | None] | None,
+) -> list[base.AskedQuestion]:
+    """Return the question of each item; its text is empty without `questions`."""
+    if answerable is None:
+        answerable = [not has_no_answer(answers) if answers else None for answers in gold]
+    texts = [""] * len(gold) if questions is None else questions
+    return [*map(base.AskedQuestion, texts, gold, answerable)]
+
+
+def _question_inputs(
+    function: Callable[[str, base.AskedQuestion], float],
+    predictions: Sequence[str | None],
+    questions: Sequence[base.AskedQuestion],
+) -> Iterator[_Inputs]:
+    for prediction, question in zip(predictions, questions, strict=True):
+        has_gold = bool(question.answers) or question.answerable is False
+        if not has_gold:
+            yield Cause.NO_REFERENCE
+        elif prediction is None:
+            yield Cause.NO_ANSWER
+        elif question.answerable is False and math.isnan(function(prediction, question)):
+            yield Cause.UNSURE_REFUSAL
+        else:
+            yield cast("base.Row", (prediction, question))
 
 
 def _score_column(
