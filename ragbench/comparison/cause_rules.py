@@ -189,8 +189,8 @@ def cause_of_ranking(
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((14, "d12"),), retrieved=100)
-        >>> cause_of_ranking(ranking, CauseRules())
-        Loss(cause='ranked_too_low', why='gold d12 at rank 14, a generator would read 5')
+        >>> cause_of_ranking(ranking, CauseRules())[:2]
+        ('ranked_too_low', 'gold d12 at rank 14, a generator would read 5')
     """
     reader = f"a generator would read {rules.read}"
     if ranking.failed is not None:
@@ -228,8 +228,8 @@ def cause_of_answer(
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
         >>> answer = AnswerFacts(passages=5, is_right=False, right_how="token_f1 0.1 < 0.5")
-        >>> cause_of_answer(ranking, answer, CauseRules())
-        Loss(cause='not_used', why='gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5')
+        >>> cause_of_answer(ranking, answer, CauseRules())[:2]
+        ('not_used', 'gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5')
         >>> refusal = AnswerFacts(refuses=True)
         >>> cause_of_answer(ranking, refusal, CauseRules(), answerable=False).cause
         'right'

@@ -100,11 +100,12 @@ def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan():
 def test_without_metrics_all_that_the_rows_allow():
     ranked = [{**row, "relevant": ["d1"]} for row in ROWS]
 
-    assert list(rb.evaluate(ROWS).mean) == ["rouge1", "rouge2", "rougeL", "bleu", "token_f1"]
+    metrics = ["right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1"]
+    assert list(rb.evaluate(ROWS).mean) == metrics
     assert list(rb.evaluate(IDS).mean) == ["ndcg@10", "recall@5", "mrr"]
     with pytest.warns(UserWarning, match="no retrieved id is that of a relevant document: '.*'d1'"):
         result = rb.evaluate(ranked)
-    assert list(result.mean)[:4] == ["ndcg@10", "recall@5", "mrr", "rouge1"]
+    assert list(result.mean)[:4] == ["ndcg@10", "recall@5", "mrr", "right"]
     assert {*result.causes["mrr"].values()} == {"unknown_ids"}, "no false 0"
     judged = rb.evaluate(ROWS, judge=rb.Judge(type=quoted))
     assert list(judged.mean)[-2:] == ["token_f1", "quoted"]
@@ -309,4 +310,4 @@ def test_two_results_are_compared():
     comparison = rb.compare(rb.evaluate(ROWS, judge=judge), rb.evaluate(better, judge=judge))
 
     measures = {difference["measure"] for difference in comparison.differences}
-    assert measures == {"rouge1", "rouge2", "rougeL", "bleu", "token_f1", "quoted"}
+    assert measures == {"right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1", "quoted"}

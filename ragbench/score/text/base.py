@@ -474,7 +474,7 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
     if not isinstance(prediction, str):
         many = "; many at once: evaluate_texts" if isinstance(prediction, (list, tuple)) else ""
         raise OptionError(owner, "prediction", prediction, f"a text{many}")
-    if isinstance(references, str):
+    if isinstance(references, (str, AskedQuestion)):
         return
     # an iterator could be read only once
     if isinstance(references, Mapping) or not isinstance(references, Collection):

@@ -46,7 +46,7 @@ def right(prediction: str, question: base.AskedQuestion, *, words: Words = WORDS
         >>> question = AskedQuestion("What is the capital of France?", ["It is Paris."])
         >>> right("Paris, on the Seine.", question), right("The capital is Lyon.", question)
         (1.0, 0.0)
-        >>> unanswerable = AskedQuestion("Who won in 2031?", ["Nobody knows."], False)
+        >>> unanswerable = AskedQuestion("Who won in 2031?", ["It is not said."], False)
         >>> right("The texts do not say.", unanswerable)
         1.0
     """

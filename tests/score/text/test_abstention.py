@@ -127,12 +127,12 @@ def test_a_run_by_hand(tmp_path, monkeypatch):
     experiment = rb.run_experiment(config)
 
     scores = experiment.summary["systems"][0]["scores"]
-    assert list(scores) == list(GROUPS["abstention"])
+    assert list(scores) == ["right", *GROUPS["abstention"]]
     assert scores[PRECISION]["mean"] == pytest.approx(2 / 3)
     assert scores[RECALL]["mean"] == pytest.approx(2 / 3)
     assert scores[OVER_REFUSAL]["mean"] == 0.5
     counts = {name: (score["n"], score["not_applicable"]) for name, score in scores.items()}
-    assert counts == {PRECISION: (3, 2), RECALL: (3, 2), OVER_REFUSAL: (2, 3)}
+    assert counts == {"right": (5, 0), PRECISION: (3, 2), RECALL: (3, 2), OVER_REFUSAL: (2, 3)}
     assert scores[OVER_REFUSAL]["direction"] == "lower"
     assert all(None not in score["interval"] for score in scores.values())
     causes = experiment.summary["systems"][0]["causes"]

@@ -145,7 +145,7 @@ def test_a_signature_tells_apart_what_numbers_depend_on():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("rogue1", "metric: type: found 'rogue1', allowed: rouge1, .*did you mean 'rouge1'"),
+        ("rogue1", "metric: type: found 'rogue1', allowed: right, rouge1, .*did you mean 'rouge1'"),
         ("rouge1.recal", "allowed: rouge1.fmeasure, .*did you mean 'rouge1.recall'"),
         ("exact_match.recall", "found 'exact_match.recall', allowed: exact_match"),
         ("", "found ''"),
