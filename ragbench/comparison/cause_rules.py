@@ -85,6 +85,16 @@ class CauseRules(OptionSet):
     right: RightAnswer = field(default_factory=RightAnswer)
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 
+    def found_measure(self, top_k: int) -> str:
+        """Return the name of `found` at the number of hits that are read, as the causes count it.
+
+        Example:
+            >>> CauseRules(need="all").found_measure(top_k=100), CauseRules().found_measure(top_k=3)
+            ('found(need=all)@5', 'found@3')
+        """
+        need = "(need=all)" if self.need == "all" else ""
+        return f"found{need}@{min(self.read, top_k)}"
+
 
 class RankingFacts(NamedTuple):
     """Ranks at which a ranking meets the gold of one query, or its gold answer without judgements.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.options import Context, check_options, resolve_path
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import UNREADABLE, Node, Report, some_of
@@ -132,15 +133,18 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
     ]
 
 
-def gate_scores(metrics: Metrics) -> GateNames:
+def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames:
     """Return the scores of a checked `metrics` block, for gates that name them.
 
+    `right`, and `found` as the rules of the causes count it, are scored whatever the block names.
     Blocks that are left out are open kinds: the data decide their scores. With several judges the
     names of rubrics have the judge in parentheses. A name that is no score is left out. The result
     has no systems.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
     scores = [score_facts(name, "retrieval") for name in measures or ()]
+    found = (causes or CauseRules()).found_measure(metrics.retrieval.top_k)
+    scores += [score_facts(found, "retrieval"), score_facts("right", "generation")]
     scores += [score_facts(entry.metric.name, "generation") for entry in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():

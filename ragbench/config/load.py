@@ -381,7 +381,7 @@ class TreeCheck:
         budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
         controls = self._controls(top.get("controls"))
-        gates = self._gates(metrics, generators)
+        gates = self._gates(metrics, causes, generators)
         for check in self.context.late_checks if self.report else ():
             check()
         # a value that could not be read is missing in `top`, without a problem in this report
@@ -568,6 +568,7 @@ class TreeCheck:
     def _gates(
         self,
         metrics: schema.Metrics,
+        causes: CauseRules,
         generators: Mapping[str, schema.Component | None],
     ) -> tuple[Gate, ...]:
         """Return the gates without a problem; empty if the config has no gates."""
@@ -579,7 +580,7 @@ class TreeCheck:
 
         live_generators = dict.fromkeys(self.live.generators)
         names = replace(
-            gate_scores(metrics),
+            gate_scores(metrics, causes),
             retrievers=self.context.retrievers,
             pairs=pairs_of(self.context.retrievers, {**generators, **live_generators}),
             apps=[*self.swept["apps"].components, *self.live.apps],

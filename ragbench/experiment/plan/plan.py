@@ -290,7 +290,8 @@ def _score_names(plan: Plan) -> list[str]:
     judge_scores = [
         plan.judge_score(rubric.name, judge) for judge, group in rubrics.items() for rubric in group
     ]
-    return [*plan.measures, *(metric.name for metric in plan.metrics), *judge_scores]
+    # `right` is a score of every system that answers
+    return [*plan.measures, "right", *(metric.name for metric in plan.metrics), *judge_scores]
 
 
 def _coverage_warnings(

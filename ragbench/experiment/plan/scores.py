@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.fields import content_id
 from ragbench.experiment.plan import components
@@ -94,24 +93,13 @@ def choose_measures(
     )
 
 
-def found_measure(rules: CauseRules, top_k: int) -> str:
-    """Return the name of `found` at the number of hits that are read, as the causes count it.
-
-    Example:
-        >>> found_measure(CauseRules(need="all"), top_k=100), found_measure(CauseRules(), top_k=3)
-        ('found(need=all)@5', 'found@3')
-    """
-    need = "(need=all)" if rules.need == "all" else ""
-    return f"found{need}@{min(rules.read, top_k)}"
-
-
 def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
     """Return `found` as the causes count it; nothing without any gold, or with averaged ties."""
     config, collection = inputs.config, inputs.collection
     has_gold = collection.qrels is not None or fills or bool(collection.answers)
     if not has_gold or config.metrics.retrieval.ties == "average":
         return ()
-    return (found_measure(config.causes, config.metrics.retrieval.top_k),)
+    return (config.causes.found_measure(config.metrics.retrieval.top_k),)
 
 
 def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:

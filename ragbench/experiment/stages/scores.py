@@ -249,7 +249,9 @@ class ScoreRanking(StoredStage):
         if not ambiguous:
             return column
         rows = np.array([query in ambiguous for query in self.plan.ids])
-        return column.without_scores(rows, Cause.AMBIGUOUS_QUOTE)
+        values = np.where(rows, np.nan, column.values)
+        causes = np.where(rows, np.uint8(Cause.AMBIGUOUS_QUOTE), column.causes)
+        return replace(column, values=values, causes=causes)
 
     @cached_property
     def _order(self) -> Mapping[str, Sequence[str]]:

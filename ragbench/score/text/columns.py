@@ -131,9 +131,9 @@ class TextScorer:
                 )
                 inputs = _call_inputs(predictions, calls)
             elif declaration.reads == "questions":
-                asked = _asked_questions(gold, questions, answerable)
+                items = _asked_questions(gold, questions, answerable)
                 print_of_gold = self._print_of_gold
-                inputs = _question_inputs(declaration.function, predictions, asked)
+                inputs = _question_inputs(declaration.function, predictions, items)
             else:
                 allowed = (
                     "metrics of texts; this one reads more: it is scored in a run over records"
