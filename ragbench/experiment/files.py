@@ -18,8 +18,10 @@ from ragbench import __version__
 from ragbench.config.resolved import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
+from ragbench.data.runs.hit_list import LONGEST_TEXT
 from ragbench.data.runs.query_view import (
     HITS_FOLDER,
+    PASSAGES_FOLDER,
     PROMPTS_FILE,
     QUESTIONS_FILE,
     TEXTS_FILE,
@@ -75,11 +77,11 @@ from ragbench.types.rows import Mapped
 
 # Packages whose versions may change a score.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
-# Number of characters of one text that are stored.
-LONGEST_TEXT = 8_000
 # Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
 # a run folder and its page stay small enough to be opened and sent.
 MOST_CHARACTERS = 64_000_000
+# Number of characters of documents that are stored only because a passage of them was retrieved.
+MOST_DOCUMENTS = 16_000_000
 
 
 def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
@@ -215,7 +217,7 @@ def _query_files(
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
         if ranking.unmatched is not None:
-            contents[f"passages/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
+            contents[f"{PASSAGES_FOLDER}/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
         if name in results.hits:
             contents[f"{HITS_FOLDER}/{file_name(name)}.jsonl"] = _lines(results.hits[name], clean)
     for name, answers in results.answers.items():
@@ -365,21 +367,26 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
 
 
 def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
-    """Yield the texts of gold documents and of the first 10 hits of each ranking.
+    """Yield the texts of gold documents, of the first 10 hits of each ranking, and their documents.
 
-    The first text of each id has no system and query. A hit with another text or title than the
-    first one of its id, as an adapter may return, has a row of its own with its system and query. A
-    text is cut at 8,000 characters; rows end before the one that would make more than
-    `MOST_CHARACTERS` in all.
+    The row of an id without system and query has the text of the corpus, or else the first one. A
+    hit with another text, such as a part of a document that has its id, has a row of its own with
+    its system and query. A text is cut at 8,000 characters; rows end before the one that would make
+    more than `MOST_CHARACTERS` in all.
     """
-    hashes: dict[str, int] = {}
+    common: dict[str, int] = {}  # id -> hash of the text without system and query
+    yielded: set[str] = set()  # ids whose common text is yielded
     characters = 0
-    for system, query, document in _documents(plan, results):
-        # hashes instead of texts, which would not fit into memory; a clash would need one id too
-        text_hash = hash((document.text, document.title)) & sys.maxsize
-        is_first = document.id not in hashes
-        if hashes.setdefault(document.id, text_hash) == text_hash and not is_first:
+    for system, query, document in chain(_documents(plan, results), _hit_documents(plan, results)):
+        whole = plan.corpus.get(document.id, document)
+        if document.text == whole.text and not document.title:
+            document = whole  # a store that keeps texts without their titles
+        text_hash = _text_hash(document)
+        is_common = common.setdefault(document.id, _text_hash(whole)) == text_hash
+        if is_common and document.id in yielded:
             continue
+        if is_common:
+            yielded.add(document.id)
         characters += min(len(document.text), LONGEST_TEXT)
         if characters > MOST_CHARACTERS:
             return
@@ -387,10 +394,16 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
             id=document.id,
             title=document.title or None,
             text=document.text[:LONGEST_TEXT],
-            system=None if is_first else system,
-            query_id=None if is_first else query,
+            system=None if is_common else system,
+            query_id=None if is_common else query,
             cut=len(document.text) > LONGEST_TEXT,
         )
+
+
+def _text_hash(document: Document) -> int:
+    """Return a hash of text and title: the texts themselves would not fit into memory."""
+    # a clash would need one id too
+    return hash((document.text, document.title)) & sys.maxsize
 
 
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
@@ -418,6 +431,25 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                     if hit.text is None:
                         yielded.add(hit.id)
                     yield system, query.id, document
+
+
+def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
+    """Yield (system, query id, document) of the passages in `hits/`: the documents of the corpus.
+
+    They end before the one that would make more than `MOST_DOCUMENTS` characters.
+    """
+    characters, yielded = 0, set[str]()
+    for system, rows in results.hits.items():
+        for row in rows:
+            for name in dict.fromkeys(hit.document or hit.id for hit in row.hits):
+                if name not in plan.corpus or name in yielded:
+                    continue
+                document = plan.corpus[name]
+                characters += min(len(document.text), LONGEST_TEXT)
+                if characters > MOST_DOCUMENTS:
+                    return
+                yielded.add(name)
+                yield system, row.query_id, document
 
 
 def _shown_hits(

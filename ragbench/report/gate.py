@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ragbench.comparison.matching import QueryChanges, list_ids
+from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
@@ -137,20 +138,20 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
-    """Return a gold document with its ranks: `gold d1: rank 2 -> rank 5; first now d7`.
+    """Return a gold document or span with its ranks: `gold d1: rank 2 -> rank 5; first now d7`.
 
-    The document is the one whose 1 / rank changed most; the first one if none did, as with a single
-    side. A new first document follows. Empty without gold documents, and without sides. `sides` are
-    the systems of base and head, or one of them.
+    It is the one whose 1 / rank changed most; the first one if none did, as with a single side. A
+    new first hit follows. Empty without gold, and without sides. `sides` are the systems of base
+    and head, or one of them.
     """
-    rankings = [[hit.id for hit in side.ranking] for side in sides]
-    if not head.gold or not rankings:
+    rankings = [[hit for hit in side.ranking if hit.rank is not None] for side in sides]
+    if not head.needs or not rankings:
         return ""
     old, new = rankings[0], rankings[-1]
-    names = [document.id for document in head.gold]
-    gold = max(names, key=lambda name: abs(_gain(name, new) - _gain(name, old)))
-    first = f"; first now {new[0]}" if new and new[0] not in old[:1] else ""
-    return f"gold {gold}: {' -> '.join(_rank(gold, ranking) for ranking in rankings)}{first}"
+    gold = max(head.needs, key=lambda name: abs(_gain(name, new) - _gain(name, old)))
+    ranks = " -> ".join(_rank(gold, ranking) for ranking in rankings)
+    is_other = new and new[0].label not in [hit.label for hit in old[:1]]
+    return f"gold {gold}: {ranks}{f'; first now {new[0].label}' if is_other else ''}"
 
 
 def _answers(sides: Sequence[SystemView]) -> str:
@@ -163,16 +164,17 @@ def _answers(sides: Sequence[SystemView]) -> str:
     return f"answer: {' -> '.join(texts)}" if texts else ""
 
 
-def _gain(name: str, ranking: Sequence[str]) -> float:
-    """Return 1 / rank of a document; 0 if the ranking lacks it."""
-    return 1 / (ranking.index(name) + 1) if name in ranking else 0.0
+def _gain(name: str, ranking: Sequence[Hit]) -> float:
+    """Return 1 / rank of the first hit that meets a gold; 0 if the ranking lacks it."""
+    return next((1 / rank for rank, hit in enumerate(ranking, 1) if name in hit.gold), 0.0)
 
 
-def _rank(name: str, ranking: Sequence[str]) -> str:
-    """Return `rank 3`, `not in 10` if the 10 documents of the ranking lack it, or `no ranking`."""
+def _rank(name: str, ranking: Sequence[Hit]) -> str:
+    """Return `rank 3`, `not in 10` if none of 10 hits meets a gold, or `no ranking`."""
     if not ranking:
         return "no ranking"
-    return f"rank {ranking.index(name) + 1}" if name in ranking else f"not in {len(ranking)}"
+    rank = next((rank for rank, hit in enumerate(ranking, 1) if name in hit.gold), None)
+    return f"not in {len(ranking)}" if rank is None else f"rank {rank}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

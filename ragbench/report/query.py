@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ragbench.data.runs.hit_list import Hit, mark_read
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import (
@@ -136,7 +137,7 @@ class _QueryText:
             yield from self.wrapped(f"{', '.join(names)} ({word})", "no score: ")
         yield from self.ranking(system)
         for answer in system.answers:
-            yield from self.answer(answer)
+            yield from self.answer(system, answer)
         yield from self.claims(system)
         for verdict in system.verdicts:
             yield from self.verdict(verdict)
@@ -149,42 +150,65 @@ class _QueryText:
             yield from self.judge_prompts(system, verdict)
 
     def ranking(self, system: SystemView) -> Iterator[str]:
-        """Yield the first hits and the relevant ones; nothing without a ranking.
+        """Yield the first hits, those with gold, and passages that are no hits; nothing without.
 
-        A ranking that several systems share is printed once; after that a line names it.
+        A ranking that several systems share is printed once; after that a line names it, and only
+        passages that are no hits follow.
         """
         source = system.summary.ranking_of
-        if source is None or not system.ranking:
-            return
+        # gold below the first hits shows how deep it was ranked
+        hits = [
+            hit
+            for hit in system.ranking
+            if hit.rank is None or hit.rank <= self.hits or hit.gold or (hit.grade or 0) > 0
+        ]
         # a generator has the ranking of its retriever
         if source in self.printed:
             yield f"{_INDENT}ranking: as {printable(source)}"
-            return
-        self.printed.add(source)
-        # relevant documents below the first hits show how deep they were ranked
-        hits = [h for h in system.ranking if h.rank <= self.hits or (h.grade or 0) > 0]
-        rows = [("rank", "score", "grade", "document")]
-        for hit in hits:
-            text = printable(": ".join(filter(None, [hit.title, hit.text])))
-            grade = MISSING if hit.grade is None else str(hit.grade)
-            cells = (str(hit.rank), significant(hit.score), grade, f"{printable(hit.id)}  {text}")
-            rows.append(cells)
-        for row in draw(list(zip(*rows, strict=True))):
-            line = f"{_INDENT}{row}"
-            yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
-        if more := len(system.ranking) - len(hits):
-            yield f"{_INDENT}and {more} more hits"
-        if system.ranking_ms is not None:
+            hits = [hit for hit in hits if hit.rank is None]
+        elif source is not None and system.ranking:
+            self.printed.add(source)
+        yield from self.hit_lines(hits)
+        n_ranked = sum(hit.rank is not None for hit in system.ranking)
+        shown = sum(hit.rank is not None for hit in hits)
+        if shown and n_ranked > shown:
+            yield f"{_INDENT}and {n_ranked - shown} more hits"
+        if shown and system.ranking_ms is not None:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
-    def answer(self, answer: AnswerRow) -> Iterator[str]:
+    def hit_lines(self, hits: Sequence[Hit]) -> Iterator[str]:
+        """Yield a table of hits: a line for each document, two for a part of a document.
+
+        The column `read` has the numbers of passages that were read, if there are any.
+        """
+        if not hits:
+            return
+        heads = ("rank", "score", "grade", "read", "document")
+        rows = [heads]
+        for hit in hits:
+            rank = MISSING if hit.rank is None else str(hit.rank)
+            score = MISSING if hit.score is None else significant(hit.score)
+            grade = MISSING if hit.grade is None else str(hit.grade)
+            read = " ".join(map(str, hit.read)) or MISSING
+            name, text = _hit_texts(hit)
+            is_part = hit.start is not None or bool(hit.mark)
+            rows.append((rank, score, grade, read, name if is_part else f"{name}  {text}"))
+            rows += [("", "", "", "", text or "(text not stored)")] if is_part else []
+        columns = list(zip(*rows, strict=True))
+        if not any(hit.read for hit in hits):
+            del columns[heads.index("read")]
+        for row in draw(columns):
+            line = f"{_INDENT}{row}".rstrip()
+            yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
+
+    def answer(self, system: SystemView, answer: AnswerRow) -> Iterator[str]:
         """Yield the passages, then an answer with latency and cost, or the cause of a missing one.
 
         Unknown parts have no line.
         """
         number = "" if answer.sample is None else f" {answer.sample + 1}"
         if answer.contexts is not None:
-            names = ", ".join(passage.id for passage in answer.contexts) or "nothing"
+            names = ", ".join(passage_names(system, answer.contexts)) or "nothing"
             yield from self.wrapped(names, f"read{number}: ")
         if isinstance(answer, FailedPrediction):
             yield from self.wrapped(f"{answer.cause} {answer.detail}", f"no answer{number}: ")
@@ -206,6 +230,7 @@ class _QueryText:
         Only verdicts on the first of several answers count. Nothing without claims.
         """
         read = next((a.contexts for a in system.answers if a.contexts is not None), ())
+        passages = passage_names(system, read)
         claims: dict[tuple[str, str], JudgedClaim] = {}
         for row in (row for v in system.verdicts if not v.sample for row in v.claims):
             first = claims.get((row.whose, row.text), row)
@@ -218,7 +243,7 @@ class _QueryText:
         for claim in claims.values():
             # a ruling that contradicts has other passages than one that supports
             numbers = claim.against if claim.ruling == "contradicted" else claim.passages
-            names = [read[n - 1].id if 0 < n <= len(read) else f"passage {n}" for n in numbers]
+            names = [passages[n - 1] if 0 < n <= len(read) else f"passage {n}" for n in numbers]
             parts = []
             if claim.ruling:
                 sources = filter(None, [claim.ruling.replace("_", " "), ", ".join(names)])
@@ -261,6 +286,21 @@ class _QueryText:
             for role, text in (("system", sent.system), ("user", sent.user)):
                 yield f"{_INDENT}{role}:"
                 yield from _prompt_lines(text)
+
+
+def passage_names(system: SystemView, contexts: Sequence[Passage]) -> list[str]:
+    """Return the names of the passages of an answer: document and place, as `Hit.label` has it."""
+    hits = mark_read([hit for hit in system.ranking if hit.rank is not None], contexts)
+    names = {number: hit.label for hit in hits for number in hit.read}
+    return [names[number] for number in range(1, len(contexts) + 1)]
+
+
+def _hit_texts(hit: Hit) -> tuple[str, str]:
+    """Return name, place and mark of a hit as one text, and its title and text as another."""
+    place = f", characters {hit.place}" if hit.place else ""
+    mark = f": {hit.mark}" if hit.mark else ""
+    text = ": ".join(filter(None, [hit.title, hit.text]))
+    return printable(f"{hit.document or hit.id}{place}{mark}"), printable(text)
 
 
 def _prompt_lines(text: str) -> Iterator[str]:

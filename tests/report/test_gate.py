@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ragbench.comparison.matching import QueryChanges
-from ragbench.data.runs.query_view import GoldDocument, Hit, QueryView, SystemView
+from ragbench.data.runs.hit_list import Hit
+from ragbench.data.runs.query_view import GoldDocument, QueryView, SystemView
 from ragbench.records.comparison import ComparedRuns, RunSince
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.manifest import PredictionRow
@@ -31,6 +32,7 @@ DECISION = Decision(
 )
 GAINS = np.array([-0.2] * 16 + [0.2] * 6 + [0.0] * 48 + [math.nan])
 SCORE = ChangedScore("ndcg@10", "ours", DECISION, GAINS)
+GOLD = ("bradley", "romer")
 
 
 def line(*rankings, answers=("", "")):
@@ -50,7 +52,10 @@ def line(*rankings, answers=("", "")):
             ),
             cause=None,
             why="",
-            ranking=tuple(Hit(rank, name, 1.0) for rank, name in enumerate(ranking, start=1)),
+            ranking=tuple(
+                Hit(rank, name, 1.0, document=name, gold=(name,) if name in GOLD else ())
+                for rank, name in enumerate(ranking, start=1)
+            ),
             answers=(row,) if answer else (),
             verdicts=(),
             scores={},
@@ -61,7 +66,8 @@ def line(*rankings, answers=("", "")):
             metadata={},
             answers=(),
             judged={"romer": 1, "bradley": 1},
-            gold=(GoldDocument("bradley", 1), GoldDocument("romer", 1)),
+            gold=tuple(GoldDocument(name, 1) for name in GOLD),
+            needs=GOLD,
             systems=(system,),
         )
         views.append(({"q48": view}, "ours"))

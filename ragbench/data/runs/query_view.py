@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
 from pathlib import Path
-from typing import NamedTuple
 
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
+from ragbench.data.runs.hit_list import (
+    Hit,
+    StoredRanking,
+    gold_names,
+    list_hits,
+    mark_read,
+    text_fields,
+)
 from ragbench.errors import DataError
 from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
@@ -29,30 +36,7 @@ TEXTS_FILE = "texts.jsonl"
 PROMPTS_FILE = "prompts.jsonl"
 SCORES_FILE = "per_query.csv"
 HITS_FOLDER = "hits"
-
-
-class Hit(NamedTuple):
-    """Retrieved document of a ranking.
-
-    Attributes:
-        rank: From 1, in the order that was scored.
-        grade: Grade of its judgement; None if it is not judged.
-        text: None if the run folder does not hold it: only texts near the top are stored.
-        cut: True if the text continues.
-        read: True if the generator received it; False for a retriever alone.
-        id: Id of the document.
-        score: Score of the retriever; higher is better.
-        title: Title of the document; empty without one.
-    """
-
-    rank: int
-    id: str
-    score: float
-    grade: int | None = None
-    title: str = ""
-    text: str | None = None
-    cut: bool = False
-    read: bool = False
+PASSAGES_FOLDER = "passages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +69,8 @@ class SystemView:
         cause: Cause of a lost answer, or `right`; None in a bare view, and if `causes.csv` has no
             row for it.
         why: Reason for the cause, as a sentence; empty without a cause.
-        ranking: Hits of its retriever or its own, best first; empty without any and in a bare view.
+        ranking: Hits of its retriever or its own, best first, then passages that its first answer
+            was made from and that are none of the hits; empty in a bare view.
         answers: Its answers, also failed ones, one per sample; empty for a retriever alone.
         verdicts: Verdicts of judges, with reasons, raw replies and tokens.
         scores: Score -> value of this query, None without a value; empty in a bare view.
@@ -120,6 +105,8 @@ class QueryView:
         judged: Document -> grade; empty if the query is not judged.
         gold: Documents with a grade above 0, the best first.
         spans: Gold spans, with their texts; empty without any.
+        needs: Names of the gold, as `Hit.gold` has them: documents, and gold spans in place of the
+            documents that have some; empty in a bare view.
         systems: All systems, in the order of the tables; in a bare view, those that answered.
         pairs: Verdicts on which of two systems answers better; empty without any.
         graded: Verdicts of a judge on passages without a human judgement, empty without any;
@@ -139,6 +126,7 @@ class QueryView:
     graded: tuple[manifest.VerdictRow, ...] = ()
     row: int | None = None
     spans: tuple[Span, ...] = ()
+    needs: tuple[str, ...] = ()
 
     __repr__ = short_repr
 
@@ -174,7 +162,7 @@ class QueryViews:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, the views have no rankings, scores and causes, and only the systems that
-        answered: `columns`, `causes` and `hits` have these for all queries at much less cost. Files
+        answered: `columns`, `causes` and `ranking` have these for all queries at much less cost. Files
         are read when they are needed, so that damage may raise later.
 
         Raises:
@@ -230,15 +218,16 @@ class QueryViews:
             metadata=self._metadata(query),
             answers=row.answers,
             judged=judged,
-            gold=tuple(GoldDocument(name, -g, *_fields(texts(None, name))) for g, name in gold),
+            gold=tuple(GoldDocument(name, -g, *text_fields(texts(None, name))) for g, name in gold),
             systems=tuple(
-                self._system(system, query, judged, texts, unscored)
+                self._system(system, row, texts, unscored)
                 for system in (self._answering_systems if self._bare else self.summary.systems)
             ),
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
             row=row.row,
             spans=row.spans,
+            needs=() if self._bare else tuple(gold_names(judged, row.spans, self._ranked(query))),
         )
 
     def find(self, text: str) -> str:
@@ -406,25 +395,40 @@ class QueryViews:
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for index in lines for row in index.read(manifest.VerdictRow, query))
 
-    def hits(self, system: str, query: str) -> list[tuple[str, float]]:
-        """Return (document, score) of each hit of a system or its retriever, best first.
+    def ranking(self, system: str, query: str) -> StoredRanking | None:
+        """Return the ranking of a system or its retriever for a query; None without one.
 
-        Equal scores are ordered by id, descending. Empty if the system has no ranking, or no hit
-        for the query. Raises a `DataError` for a damaged line.
+        It is the ranking of passages if the run folder has one, else that of documents. Equal
+        scores are ordered by id, descending. Raises a `DataError` for a damaged line.
         """
         path = self.rankings.get(system)
         if path is None:
-            return []
+            return None
+        stored = self._lines(f"{HITS_FOLDER}/{path.stem}.jsonl")
+        passages = self.folder / PASSAGES_FOLDER / path.name
+        if stored and passages.is_file():
+            path = passages
         if path not in self._runs:
             # one run per file: all systems with one retriever share it
             self._runs[path] = read_run(path)
-        return self._runs[path].ranking(query)
+        rows = stored.read(manifest.HitsRow, query)
+        hits = self._runs[path].ranking(query)
+        return StoredRanking(self._source[system], hits, rows[0] if rows else None)
+
+    def _ranked(self, query: str) -> Iterator[StoredRanking]:
+        """Return an iterator over the rankings of a query, one for each system with a ranking."""
+        return filter(None, (self.ranking(system, query) for system in self._source))
+
+    @cached_property
+    def _source(self) -> Mapping[str, str]:
+        """System with a ranking -> system whose ranking that is."""
+        systems = (s for s in self.summary.systems if s.name in self.rankings)
+        return {system.name: system.ranking_of or system.name for system in systems}
 
     def _system(
         self,
         system: SystemSummary,
-        query: str,
-        judged: Mapping[str, int],
+        question: manifest.QuestionRow,
         texts: run_lines.Texts,
         unscored: Sequence[manifest.UnscoredRow],
     ) -> SystemView:
@@ -433,17 +437,16 @@ class QueryViews:
         A bare view reads no ranking, score or cause. The text of a hit is that of the prompt, else
         the stored one.
         """
+        query = question.query_id
         answers = tuple(run_lines.read_answers(self._lines_of("predictions", system.name), query))
-        passages = next((a.contexts for a in answers if a.contexts is not None), ())
-        prompted = {passage.id: passage for passage in passages or ()}
         # a bare view reads no file with a row per query and system
         cause = None if self._bare else self.causes.get(system.name, {}).get(query)
-        ranked = [] if self._bare else self.hits(system.name, query)
-        hits = []
-        for rank, (name, score) in enumerate(ranked, start=1):
-            # the text in the prompt is whole; stored texts may be cut
-            text = prompted.get(name) or texts(system.ranking_of, name)
-            hits.append(Hit(rank, name, score, judged.get(name), *_fields(text), name in prompted))
+        hits: tuple[Hit, ...] = ()
+        if not self._bare:
+            ranking = self.ranking(system.name, query)
+            ranked = [] if ranking is None else list_hits(ranking, question.judged, question.spans, texts)
+            contexts = next((a.contexts for a in answers if a.contexts is not None), ())
+            hits = mark_read(ranked, contexts, question.judged)
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
         # in the order of the summary, as in all tables
@@ -453,7 +456,7 @@ class QueryViews:
             summary=system,
             cause=None if cause is None else cause.cause,
             why="" if cause is None else cause.why,
-            ranking=tuple(hits),
+            ranking=hits,
             answers=answers,
             verdicts=tuple(
                 self._lines_of("judgements", system.name).read(manifest.VerdictRow, query)
@@ -467,10 +470,3 @@ class QueryViews:
                 if row.system == system.name and row.sample is None
             },
         )
-
-
-def _fields(passage: manifest.Passage | None) -> tuple[str, str | None, bool]:
-    """Return (title, text, whether the text is cut); ('', None, False) for None."""
-    if passage is None:
-        return "", None, False
-    return passage.title or "", passage.text, isinstance(passage, manifest.TextRow) and passage.cut

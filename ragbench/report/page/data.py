@@ -20,6 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragbench.comparison.signatures import unlike_parts
+from ragbench.data.runs.hit_list import (
+    Hit,
+    StoredRanking,
+    gold_names,
+    join_contexts,
+    list_hits,
+)
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
@@ -33,6 +40,8 @@ MOST_QUERIES = 2_000  # queries on a page
 # Characters of JSON about queries on a page; compressed, some 12 MB, which can still be mailed.
 MOST_CHARACTERS = 30_000_000
 SHOWN_HITS = 10  # of each ranking; passages below them that a generator read are shown, too
+# Characters of documents behind a click: documents of later queries are left out, not queries.
+MOST_DOCUMENTS = 6_000_000
 _MOST_RELEVANT = 30  # relevant documents of a query
 _MOST_CLAIMS = 100  # of a verdict
 _MOST_SLICES = 60  # values of a metadata field; a field with more has no filter
@@ -40,6 +49,7 @@ _MOST_SLICES = 60  # values of a metadata field; a field with more has no filter
 _LONGEST: Mapping[str, int] = {
     "question": 4_000,
     "passage": 2_000,
+    "document": 8_000,
     "answer": 12_000,
     "reason": 4_000,
     "prompt": 12_000,
@@ -238,6 +248,7 @@ class _Packer:
         rankings: Name of a ranking -> systems that have it, the retriever itself first.
         passages: Id, title and text of a passage -> its number on the page.
         size: Number of characters of all passages.
+        documents: Number of characters of documents behind a click.
     """
 
     def __init__(self, views: QueryViews) -> None:
@@ -247,19 +258,19 @@ class _Packer:
             if system.ranking_of is not None and system.name in views.rankings:
                 self.rankings.setdefault(system.ranking_of, []).append(system.name)
         self.passages: dict[tuple[str, str, str | None], int] = {}
-        self.size = 0
+        self.size = self.documents = 0
 
-    def number(self, passage: Passage | TextRow) -> int | str:
+    def number(self, passage: Passage | TextRow, kind: str = "passage") -> int | str:
         """Return the number of a passage; its id if neither text nor title is stored.
 
-        The text is cut at 2,000 characters. Numbers are from 0.
+        The text is cut at the limit of its kind. Numbers are from 0.
         """
         name, text = _shortened(passage.id, "word"), passage.text
         if text is None and not passage.title:
             return name
         if text is not None:
             is_cut = isinstance(passage, TextRow) and passage.cut
-            text = _shortened(text, "passage", is_cut=is_cut)
+            text = _shortened(text, kind, is_cut=is_cut)
         row = name, _shortened(passage.title or "", "word"), text
         if row not in self.passages:
             self.passages[row] = len(self.passages)
@@ -272,8 +283,12 @@ class _Packer:
         Keys are `id`, `text`, `gold`, `relevant`, `hits`, `systems`, and `row`, `pairs`, `graded`
         and `spans` if there are any.
         """
-        hits = {name: self.views.hits(of[0], view.id) for name, of in self.rankings.items()}
-        ranked = [[document for document, _ in ranking] for ranking in hits.values()]
+        rankings = {
+            name: ranking
+            for name, owners in self.rankings.items()
+            if (ranking := self.views.ranking(owners[0], view.id)) is not None
+        }
+        hits = {name: self._list_hits(view, ranking) for name, ranking in rankings.items()}
         graded = []
         for verdict in view.graded:
             name = verdict.document_id or ""
@@ -283,16 +298,9 @@ class _Packer:
             "id": _shortened(view.id, "word"),
             "text": _shortened(view.question, "question"),
             "gold": [_shortened(text, "answer") for text in view.answers],
-            "relevant": [
-                (
-                    self.number(TextRow(id=g.id, title=g.title, text=g.text, cut=g.cut)),
-                    g.grade,
-                    [ids.index(g.id) + 1 if g.id in ids else 0 for ids in ranked],
-                )
-                for g in view.gold[:_MOST_RELEVANT]
-            ],
-            "hits": [self._hits(view, name, r[:SHOWN_HITS]) for name, r in hits.items()],
-            "systems": self._systems(view),
+            "relevant": self._gold(view, list(rankings.values())),
+            "hits": [self._hits(view, hits[name]) for name in self.rankings],
+            "systems": self._systems(view, hits),
         } | _filled(
             row=view.row,
             pairs=[_verdict(row) for row in view.pairs],
@@ -303,26 +311,74 @@ class _Packer:
             ],
         )
 
-    def _hits(
-        self, view: QueryView, ranking: str, hits: Sequence[tuple[str, float]]
-    ) -> list[tuple[int | str, Json, int | None]]:
-        """Return (passage, score, grade) of each hit of a ranking, as `number` names the passage.
-
-        The score is None if it is not finite, the grade None for a document without judgement.
-        """
-        system, texts = view.system(self.rankings[ranking][0]), self.views.texts_of(view.id)
-        answers = () if system is None else system.answers
-        contexts = next((a.contexts for a in answers if a.contexts is not None), ())
-        read = {passage.id: passage for passage in contexts}
-        has_texts = bool(texts)  # False for run files only: then no look-up is needed
+    def _gold(
+        self, view: QueryView, rankings: Sequence[StoredRanking]
+    ) -> list[tuple[int | str, int, list[int]]]:
+        """Return (document, or name of a span; grade; rank in each ranking, 0 without one)."""
+        documents = {gold.id: gold for gold in view.gold}
+        names = gold_names(view.judged, view.spans, rankings)
+        ranks = [ranking.gold_ranks(names) for ranking in rankings]
         rows = []
-        for name, score in hits:
-            passage = read.get(name) or (texts(ranking, name) if has_texts else None)
-            number = _shortened(name, "word") if passage is None else self.number(passage)
-            rows.append((number, _rounded(score), view.judged.get(name)))
+        for name in list(names)[:_MOST_RELEVANT]:
+            number: int | str = _shortened(name, "word")
+            if name in documents:
+                gold = documents[name]
+                row = TextRow(id=gold.id, title=gold.title, text=gold.text, cut=gold.cut)
+                number = self.number(row)
+            rows.append((number, names[name], [of_gold[name] for of_gold in ranks]))
         return rows
 
-    def _systems(self, view: QueryView) -> dict[str, dict[str, object]]:
+    def _list_hits(self, view: QueryView, ranking: StoredRanking) -> list[Hit]:
+        """Return the first hits of a ranking, and those below them that a system read."""
+        answers = (s.answers for s in view.systems if s.summary.ranking_of == ranking.source)
+        contexts = [answer.contexts or () for of_system in answers for answer in of_system]
+        read = {passage.id for passages in contexts for passage in passages}
+        return list_hits(
+            ranking,
+            view.judged,
+            view.spans,
+            self.views.texts_of(view.id),
+            lambda rank, name: rank <= SHOWN_HITS or name in read,
+        )
+
+    def _hits(self, view: QueryView, hits: Sequence[Hit]) -> list[tuple[object, ...]]:
+        """Return (rank, passage, score, grade) of each hit, and its facts if it is a passage.
+
+        A passage is named by `number`. The score is None if it is not finite, the grade None for a
+        document without judgement.
+        """
+        rows: list[tuple[object, ...]] = []
+        for hit in hits:
+            row = TextRow(id=hit.id, title=hit.title, text=hit.text, cut=hit.cut)
+            facts = self._facts(view, hit)
+            cells = hit.rank, self.number(row), _rounded(hit.score), hit.grade
+            rows.append((*cells, facts) if facts else cells)
+        return rows
+
+    def _facts(self, view: QueryView, hit: Hit) -> dict[str, object]:
+        """Return document, place and mark of a passage; empty for a document as a whole."""
+        document = None if hit.document in (None, hit.id) and hit.start is None else hit.document
+        place = None if hit.start is None else (hit.start, hit.end)
+        return _filled(
+            document=None if document is None else self._document(view, document),
+            place=place,
+            mark=_shortened(hit.mark, "word"),
+            beside=hit.is_beside or None,
+        )
+
+    def _document(self, view: QueryView, name: str) -> int | str:
+        """Return the number of a document, or its id if its text is not stored or not shown."""
+        row = self.views.texts_of(view.id)(None, name)
+        if row is None or self.documents >= MOST_DOCUMENTS:
+            return _shortened(name, "word")
+        size = self.size
+        number = self.number(row, "document")
+        self.documents += self.size - size
+        return number
+
+    def _systems(
+        self, view: QueryView, hits: Mapping[str, Sequence[Hit]]
+    ) -> dict[str, dict[str, object]]:
         """Return system -> its JSON object for a query; a system without content is absent.
 
         Keys are `cause`, `why`, `failed`, `answers`, `verdicts` and `ms`, without empty values.
@@ -335,27 +391,32 @@ class _Packer:
         for system in self.views.summary.systems:
             cause = self.views.causes.get(system.name, {}).get(view.id)
             answering = view.system(system.name)
+            ranked = hits.get(system.ranking_of or "", ())
             systems[system.name] = _filled(
                 cause=cause and cause.cause,
                 why=cause and _shortened(cause.why, "reason"),
                 failed=failures.get(system.name),
-                answers=answering and [self._answer(answer) for answer in answering.answers],
+                answers=answering and [self._answer(row, ranked) for row in answering.answers],
                 verdicts=answering and [_verdict(row) for row in answering.verdicts],
                 ms=_rounded(self.views.ranking_ms(system).get(view.id)),
             )
         return {name: entry for name, entry in systems.items() if entry}
 
-    def _answer(self, row: AnswerRow) -> dict[str, object]:
+    def _answer(self, row: AnswerRow, hits: Sequence[Hit]) -> dict[str, object]:
         """Return the JSON object of an answer: `text`, and other keys of its file if not empty.
 
-        `read` has the passages. A failed answer has the keys `cause` and `detail`.
+        `read` has the passages, and `ranks` the rank of each one, 0 if it is none of the hits. A
+        failed answer has the keys `cause` and `detail`.
         """
         if isinstance(row, FailedPrediction):
             return {"cause": row.cause, "detail": _shortened(row.detail, "reason")}
-        read = None if row.contexts is None else [self.number(passage) for passage in row.contexts]
+        contexts = row.contexts or ()
+        read = [self.number(passage) for passage in contexts]
+        places = join_contexts(hits, contexts)
+        ranks = [0 if place is None else hits[place].rank for place in places]
         short = replace(row, query_id="", answer=None, contexts=None, tool_calls=None)
         text = None if row.answer is None else _shortened(row.answer, "answer")
-        return {"text": text} | _filled(read=read, **_cut(to_json(short)))
+        return {"text": text} | _filled(read=read, ranks=ranks, **_cut(to_json(short)))
 
 
 def _filled(**values: object) -> dict[str, object]:

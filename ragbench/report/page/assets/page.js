@@ -4,6 +4,7 @@
 "use strict";
 (() => {
   const ROWS_AT_ONCE = 200;
+  const SHOWN_HITS = 10; // of each ranking; those below them are shown to the systems that read them
   const MOST_WORDS = 1500; // of an answer; the comparison of words takes quadratic time
   const NO_SYSTEM = "none";
 
@@ -179,6 +180,15 @@
   /** [id, title, text] of a passage, by its number, or by its id if the run has no text of it. */
   const passageAt = (k) => (typeof k === "string" ? [k, "", null] : index.passages[k]);
 
+  /** The hits of a query in a ranking, with names of passages and documents in place of numbers. */
+  function hitsIn(query, ranking) {
+    const rows = ranking === undefined ? [] : query.hits[ranking];
+    return rows.map(([rank, k, score, grade, { document = null, place = null, mark = "", beside = false } = {}]) => {
+      const id = passageAt(k)[0];
+      return { rank, k, id, score, grade, document, place, mark, beside, name: document === null ? id : passageAt(document)[0] };
+    });
+  }
+
   /** The values of a system by a score; a pair also has the values of its retriever. */
   function column(system, score) {
     const values = (index.values[system] || {})[score];
@@ -330,7 +340,7 @@
     const isMentioned = (k) => (typeof k === "string" ? has(k) : passages.has(k));
     const verdictMentions = ({ reasoning, claims }) => has(reasoning) || (claims || []).some((claim) => has(claim.text));
     if ([...(query.pairs || []), ...(query.graded || []).map(([, verdict]) => verdict)].some(verdictMentions)) return true;
-    if (query.hits.some((hits) => hits.some((hit) => isMentioned(hit[0])))) return true;
+    if (query.hits.some((hits) => hits.some((hit) => isMentioned(hit[1])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
       for (const answer of answers || []) {
         if (has(answer.text) || has(answer.detail)) return true;
@@ -524,14 +534,14 @@
         h("td", null, String(grade), by ? h("small", null, visible(`by ${by.judge}`)) : null),
         ranks.map((rank) => h("td", { class: rank ? null : "missing" }, rank ? `#${rank}` : "not retrieved")));
     });
-    const heads = ["passage", "grade", ...index.rankings];
+    const heads = ["gold", "grade", ...index.rankings];
     return h("section", { class: "sides" },
       h("div", null, h("h3", null, gold.length > 1 ? "Gold answers" : "Gold answer"),
         gold.length ? gold : h("p", { class: "soft" }, "none"),
         spans.length ? [h("h3", null, "Gold spans"), spans] : null),
       rows.length
-        ? table("rank of the relevant passages in each ranking", heads, rows)
-        : h("p", { class: "soft" }, "No passage is judged relevant."));
+        ? table("rank of the gold in each ranking", heads, rows)
+        : h("p", { class: "soft" }, "No document is judged relevant."));
   }
 
   function table(caption, heads, rows) {
@@ -703,31 +713,44 @@
 
   /** The passages that a judge graded and that are in neither ranking. */
   function gradedElsewhere(query, grades, systems) {
-    const rankedIds = new Set(systems.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passageAt(k)[0]));
+    const rankedIds = new Set(systems.flatMap((name) => hitsIn(query, index.rankingOf[name])).flatMap(({ id, name }) => [id, name]));
     const unranked = [...grades].filter(([id]) => !rankedIds.has(id));
     return unranked.length ? h("details", null, h("summary", null, `Graded by a judge, but not in the rankings above: ${unranked.length}`),
       h("ul", { class: "hits" }, unranked.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passageAt(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query))))) : null;
   }
 
-  /** The ranking of a system, with the passages that it read, relevance and matching words. */
+  /** One list: the ranking of a system, and what it read, with relevance and matching words. */
   function hitsOf(query, grades, name, otherSystem, claims, answers, letter) {
     const ranking = index.rankingOf[name];
-    const hits = ranking === undefined ? [] : query.hits[ranking];
-    const read = new Map();
-    answers.slice(0, 1).forEach((answer) => (answer.read || []).forEach((k, i) => read.set(k, i + 1)));
-    const byId = new Map([...read].map(([k, place]) => [passageAt(k)[0], place]));
-    const otherHits = otherSystem === undefined || index.rankingOf[otherSystem] === undefined ? null : query.hits[index.rankingOf[otherSystem]];
-    const rows = hits.map(([k, score, grade], i) => ({ k, score, grade, rank: i + 1, place: byId.get(passageAt(k)[0]) }));
-    const listedIds = new Set(hits.map(([k]) => passageAt(k)[0]));
-    for (const [k, place] of read) {
-      if (!listedIds.has(passageAt(k)[0])) rows.push({ k, score: null, grade: null, rank: null, place });
-    }
+    const { read = [], ranks = [] } = answers[0] || {};
+    const placesAt = new Map(); // rank -> numbers of the passages that were read from there
+    ranks.forEach((rank, i) => rank && placesAt.set(rank, [...(placesAt.get(rank) || []), i + 1]));
+    const rows = hitsIn(query, ranking).filter(({ rank }) => rank <= SHOWN_HITS || placesAt.has(rank))
+      .map((hit) => ({ ...hit, places: placesAt.get(hit.rank) || [] }))
+      // the text in a prompt is whole; stored texts may be cut
+      .map((hit) => (hit.places.length ? { ...hit, k: read[hit.places[0] - 1] } : hit));
+    read.forEach((k, i) => {
+      if (!ranks[i]) rows.push({ rank: null, k, id: passageAt(k)[0], name: passageAt(k)[0], document: null, place: null, score: null, grade: null, mark: "", beside: false, places: [i + 1] });
+    });
     if (!rows.length) return h("p", { class: "soft" }, "The run stores no passages.");
+    const otherRanking = otherSystem === undefined ? undefined : index.rankingOf[otherSystem];
+    const otherHits = otherRanking === undefined ? null : hitsIn(query, otherRanking).filter(({ rank }) => rank <= SHOWN_HITS);
     const questionWords = stems(query.text);
     const title = ranking === undefined ? "Passages that it read" : "Ranking";
-    return h("div", null, h("h4", null, title), h("ol", { class: "hits" },
-      rows.map((hit) => hitRow(hit, passageAt(hit.k), questionWords, claims, otherHits, letter, answers.length > 0,
-        grades.has(passageAt(hit.k)[0]) ? gradeBy(grades.get(passageAt(hit.k)[0]), query) : null))));
+    return h("div", null, h("h4", null, title), h("ol", { class: "hits" }, rows.map((hit) => {
+      const verdict = grades.get(hit.name) || grades.get(hit.id);
+      return hitRow(hit, questionWords, claims, otherHits, letter, answers.length > 0, verdict ? gradeBy(verdict, query) : null);
+    })));
+  }
+
+  /** Where another ranking has a hit: the passage itself, or else its document. */
+  function comparisonOf(hit, otherHits, letter) {
+    if (otherHits === null || hit.rank === null) return "";
+    const isSame = (other) => other.id === hit.id || (hit.place !== null && other.name === hit.name && String(other.place) === String(hit.place));
+    const same = otherHits.find(isSame);
+    if (same) return `#${same.rank} in ${letter}`;
+    const beside = otherHits.find(({ name }) => name === hit.name);
+    return beside ? `another passage of it is #${beside.rank} in ${letter}` : `not in the first ${otherHits.length} of ${letter}`;
   }
 
   /** Badges with the numbers of the claims that a passage supports or contradicts. */
@@ -738,30 +761,53 @@
     });
   }
 
-  function hitRow(hit, [id, title, text], words, claims, otherHits, letter, reads, graded) {
-    const supported = claims.filter((claim) => claim.supports.includes(hit.place));
-    const against = claims.filter((claim) => claim.against.includes(hit.place));
-    const otherRank = otherHits === null ? -1 : otherHits.findIndex(([j]) => passageAt(j)[0] === id);
+  function hitRow(hit, words, claims, otherHits, letter, reads, graded) {
+    const [, title, text] = passageAt(hit.k);
+    const supported = claims.filter((claim) => claim.supports.some((n) => hit.places.includes(n)));
+    const against = claims.filter((claim) => claim.against.some((n) => hit.places.includes(n)));
+    const isGold = !hit.beside && (hit.grade > 0 || hit.mark !== "");
     const badges = [
-      hit.grade ? h("span", { class: "badge pass" }, `relevant, grade ${hit.grade}`) : null,
+      hit.mark ? h("span", { class: isGold ? "badge pass" : "badge beside" }, visible(hit.mark)) : null,
+      hit.grade > 0 && !hit.beside ? h("span", { class: "badge pass" }, `relevant, grade ${hit.grade}`) : null,
       hit.grade === 0 ? h("span", { class: "badge" }, "judged not relevant") : null,
-      hit.place ? h("span", { class: "badge read" }, `read as passage ${hit.place}`) : null,
-      !hit.place && reads ? h("span", { class: "badge" }, "not read") : null,
+      hit.places.length ? h("span", { class: "badge read" }, `read as passage ${hit.places.join(" and ")}`) : null,
+      !hit.places.length && reads ? h("span", { class: "badge" }, "not read") : null,
       ...claimBadges("supports", supported, "pass"),
       ...claimBadges("contradicts", against, "fail"),
     ];
-    const comparison = otherHits === null ? "" : otherRank < 0 ? `not in the first ${otherHits.length} of ${letter}` : `#${otherRank + 1} in ${letter}`;
+    const place = hit.place === null ? null : `characters ${hit.place[0]} to ${hit.place[1]}`;
     const score = hit.score === null ? null : `${number(hit.score)}`;
-    const meta = h("span", { class: "soft" }, visible([score, comparison].filter(Boolean).join(" · ")));
-    const names = h("bdi", null, marked(title || id, (word) => (words.has(stem(word)) ? "match" : null)));
+    const meta = h("span", { class: "soft" }, visible([place, score, comparisonOf(hit, otherHits, letter)].filter(Boolean).join(" · ")));
+    const name = hit.document === null ? title || hit.id : hit.name;
+    const names = h("bdi", null, marked(name, (word) => (words.has(stem(word)) ? "match" : null)));
     const body = text === null
       ? h("p", { class: "soft" }, "its text is not stored")
       : h("p", { class: "passage", dir: "auto" }, passageText(text, words, [...supported, ...against]));
     const expand = h("button", { type: "button", class: "whole", "aria-expanded": "false" }, "whole");
-    return h("li", { class: hit.grade ? "relevant" : null },
+    return h("li", { class: isGold ? "relevant" : hit.beside ? "beside" : null },
       h("p", { class: "hit" }, h("b", null, hit.rank ? `#${hit.rank}` : "-"), " ", names,
-        title && title !== id ? h("span", { class: "soft" }, " ", bdi(id)) : null, " ", meta),
-      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? expand : null, graded);
+        name !== hit.id ? h("span", { class: "soft" }, " ", bdi(hit.id)) : null, " ", meta),
+      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? expand : null, documentOf(hit), graded);
+  }
+
+  /** The document of a passage behind a click, with the passage marked; null for a whole document. */
+  function documentOf(hit) {
+    if (hit.document === null) return null;
+    const [id, , text] = passageAt(hit.document);
+    if (text === null) return h("p", { class: "soft" }, "the text of its document is not on this page");
+    const body = h("pre", { tabindex: "0", role: "region", dir: "auto", "aria-label": visible(`document ${id}`) });
+    const details = h("details", { class: "document" }, h("summary", null, "document ", bdi(id)), body);
+    details.addEventListener("toggle", () => {
+      if (!details.open || body.firstChild) return;
+      // places count characters, and a string of JavaScript has two units for some of them
+      const characters = [...text];
+      const [start, end] = hit.place || [0, 0];
+      const part = (from, to) => visible(characters.slice(from, to).join(""));
+      const passage = h("mark", { class: "match" }, part(start, end));
+      body.append(part(0, start), passage, part(end));
+      body.scrollTop = passage.offsetTop - body.offsetTop - body.clientHeight / 3;
+    });
+    return details;
   }
 
   /** A passage with the words of the question marked, and the sentences that match claims. */

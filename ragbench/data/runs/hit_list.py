@@ -1,0 +1,291 @@
+"""Hits of one query: passages as they were retrieved, with their places, their gold and readers.
+
+A run folder has a ranking of documents, as measures score it. Where hits are passages, `hits/` adds
+the passages themselves; this module joins them with the passages that an answer was made from.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ragbench.data.runs.run_lines import Texts
+from ragbench.records.manifest import ANSWER, HitsRow, Passage, StoredHit, TextRow
+from ragbench.types import Span
+
+# Number of characters of one text that a run folder stores.
+LONGEST_TEXT = 8_000
+
+
+class Hit(NamedTuple):
+    """Retrieved passage of a ranking: a document, or a part of one.
+
+    Attributes:
+        rank: From 1, in the order that was scored; None for a passage that the system read and the
+            ranking lacks.
+        id: Id of the passage itself.
+        score: Score of the retriever, higher is better; None without a rank.
+        grade: Grade of the judgement of its document; None if that is not judged.
+        title: Title of the passage; empty without one.
+        text: Text of the passage itself; None if the run folder does not hold it: only texts near
+            the top are stored.
+        cut: True if the text continues.
+        read: Numbers of the passage in the prompt, from 1; empty if the generator did not get it,
+            and for a retriever alone.
+        document: Id of its document; None if it is not known.
+        start: Position of its first character in the document; None for a whole document, and if
+            the place is not known.
+        end: Position after the last character.
+        gold: Names of the gold that it meets: a document, a span as `Span.label` writes it, or
+            `answer` for the words of a gold answer.
+        is_beside: True for a passage of a gold document that does not meet the gold span in it, or
+            whose place is not known.
+    """
+
+    rank: int | None
+    id: str
+    score: float | None
+    grade: int | None = None
+    title: str = ""
+    text: str | None = None
+    cut: bool = False
+    read: tuple[int, ...] = ()
+    document: str | None = None
+    start: int | None = None
+    end: int | None = None
+    gold: tuple[str, ...] = ()
+    is_beside: bool = False
+
+    @property
+    def place(self) -> str:
+        """Place in the document, as `250 to 480`; empty for a whole document or if unknown."""
+        return "" if self.start is None else f"{self.start} to {self.end}"
+
+    @property
+    def label(self) -> str:
+        """Name for a reader, as `io.md 250 to 480`; without a document the id and first words."""
+        if self.document is not None:
+            return f"{self.document} {self.place}".rstrip()
+        words = " ".join((self.text or "").split())
+        start = words if len(words) <= _LABEL else f"{words[:_LABEL]}..."
+        return f'{self.id} "{start}"' if start else self.id
+
+    @property
+    def mark(self) -> str:
+        """Relation to the gold in words; empty for a hit that has nothing to do with it.
+
+        Of a whole document the grade tells it, and the mark is empty.
+        """
+        if self.gold == (ANSWER,):
+            return "has the gold answer"
+        spans = [name for name in self.gold if name != self.document]
+        if spans:
+            return f"has gold {', '.join(spans)}"
+        if not self.is_beside:
+            return ""
+        return f"right document, {'place unknown' if self.start is None else 'other passage'}"
+
+
+# Characters of a passage that stand in for the name of an unknown document.
+_LABEL = 40
+
+
+class StoredRanking(NamedTuple):
+    """Ranking of a query in a run folder.
+
+    Attributes:
+        source: System that has the ranking, as `ranking_of` names it.
+        hits: Id and score of each hit, best first.
+        row: Passages, places and gold; None for a ranking of documents whose gold is documents.
+    """
+
+    source: str
+    hits: Sequence[tuple[str, float]]
+    row: HitsRow | None
+
+    def ids(self) -> list[str]:
+        """Return the ids of the hits, in the order that was scored."""
+        stored = () if self.row is None else self.row.hits
+        names = {hit.id for hit in stored}
+        ids = [name for name, _ in self.hits if name not in names]
+        # hits of equal scores: a run file does not tell in which order they were scored
+        for hit in sorted(stored, key=lambda hit: hit.rank):
+            ids.insert(hit.rank - 1, hit.id)
+        return ids
+
+    def gold_ranks(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the rank of the first hit that meets each gold, by its name; 0 without one."""
+        if self.row is None:
+            ranks = {name: rank for rank, name in enumerate(self.ids(), start=1)}
+        else:
+            hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
+            ranks = {name: hit.rank for hit in hits for name in hit.gold}
+        return {name: ranks.get(name, 0) for name in names}
+
+
+def gold_names(
+    judged: Mapping[str, int], spans: Sequence[Span], rankings: Iterable[StoredRanking]
+) -> dict[str, int]:
+    """Return the names of the gold of a query, as `Hit.gold` has them, with their grades.
+
+    They are its gold documents; of a document with gold spans, the spans that a ranking can meet.
+    The best grade comes first.
+    """
+    rows = (ranking.row for ranking in rankings if ranking.row is not None)
+    needs = next((row.needs for row in rows if row.needs and row.needs != (ANSWER,)), None)
+    grades = {**judged, **{span.label: judged.get(span.document, 0) for span in spans}}
+    if needs is None:
+        needs = tuple(sorted(name for name, grade in judged.items() if grade > 0))
+    return {name: grades.get(name, 0) for name in sorted(needs, key=lambda n: -grades.get(n, 0))}
+
+
+def list_hits(
+    ranking: StoredRanking,
+    judged: Mapping[str, int],
+    spans: Sequence[Span],
+    texts: Texts,
+    is_wanted: Callable[[int, str], bool] = lambda rank, name: True,
+) -> list[Hit]:
+    """Return the hits of a query with their own texts, best first.
+
+    Args:
+        ranking: The ranking.
+        judged: Grades of the judged documents.
+        spans: Gold spans of the query.
+        texts: Stored texts of the query.
+        is_wanted: Whether a hit, by its rank and id, is returned.
+    """
+    scores = dict(ranking.hits)
+    stored = {} if ranking.row is None else {hit.id: hit for hit in ranking.row.hits}
+    with_spans = {span.document for span in spans}
+    hits = []
+    for rank, name in enumerate(ranking.ids(), start=1):
+        if not is_wanted(rank, name):
+            continue
+        passage = stored.get(name)
+        document = _document_of(name, ranking, passage, judged)
+        grade = judged.get(document or name)
+        own = _own_text(texts, ranking.source, name, document, passage)
+        if passage is None:
+            gold = (name,) if ranking.row is None and (grade or 0) > 0 else ()
+            place = None, None
+        else:
+            gold, place = passage.gold, (passage.start, passage.end)
+        hit = Hit(rank, name, scores.get(name), grade, *text_fields(own), (), document, *place)
+        is_beside = passage is not None and not gold and (grade or 0) > 0 and document in with_spans
+        hits.append(hit._replace(gold=gold, is_beside=is_beside))
+    return hits
+
+
+def _document_of(
+    name: str, ranking: StoredRanking, passage: StoredHit | None, judged: Mapping[str, int]
+) -> str | None:
+    """Return the document of a hit; None if it is not known."""
+    if ranking.row is None or name in judged:
+        return name if passage is None else passage.document or name
+    if passage is None:
+        return None
+    # a record without a document is the document itself, or a passage of an unknown one
+    return passage.document or (None if passage.start is None else name)
+
+
+def _own_text(
+    texts: Texts, source: str, name: str, document: str | None, passage: StoredHit | None
+) -> TextRow | None:
+    """Return the text of a passage itself, not of its document; None if it is not stored."""
+    row = texts(source, name)
+    if passage is None or passage.start is None or passage.end is None or document is None:
+        return row
+    if row is not None and (name != document or row.system is not None):
+        return row
+    # the passage has the id of its document, or only the text of the document is stored
+    whole = row or texts(None, document)
+    text = "" if whole is None else whole.text or ""
+    if whole is None or passage.start > len(text):
+        return None
+    part, is_cut = text[passage.start : passage.end], whole.cut and passage.end > len(text)
+    return replace(whole, title=whole.title if row else None, text=part, cut=is_cut)
+
+
+def text_fields(passage: Passage | None) -> tuple[str, str | None, bool]:
+    """Return (title, text, whether the text is cut); ('', None, False) for None."""
+    if passage is None:
+        return "", None, False
+    return passage.title or "", passage.text, isinstance(passage, TextRow) and passage.cut
+
+
+def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int | None]:
+    """Return for each passage of an answer its index in `hits`; None if it is none of the hits.
+
+    A passage is the hit with its id and text, else the one with its id, else the one with its text;
+    white space in a text does not matter. Two passages are one hit only if both have its text.
+    """
+    joined: dict[int, int] = {}
+    for key in (_id_and_text, _id, _text):
+        free = [(place, hit) for place, hit in enumerate(hits) if place not in joined.values()]
+        places = defaultdict[Hashable, list[int]](list)
+        for place, hit in reversed(free):
+            places[key(hit)].append(place)
+        for number, context in _unjoined(contexts, joined):
+            wanted = key(context)
+            if wanted is not None and places[wanted]:
+                joined[number] = places[wanted].pop()
+    # a passage that was read twice
+    texts = {_text(hit): place for place, hit in reversed(list(enumerate(hits)))}
+    for number, context in _unjoined(contexts, joined):
+        if _text(context) is not None and _text(context) in texts:
+            joined[number] = texts[_text(context)]
+    return [joined.get(number) for number in range(len(contexts))]
+
+
+def _unjoined(
+    contexts: Sequence[Passage], joined: Mapping[int, int]
+) -> Iterator[tuple[int, Passage]]:
+    """Yield number and passage of the contexts without a hit."""
+    numbers = [number for number in range(len(contexts)) if number not in joined]
+    return ((number, contexts[number]) for number in numbers)
+
+
+def _id_and_text(passage: Hit | Passage) -> Hashable:
+    """Return id and text; None without a text."""
+    text = _text(passage)
+    return None if text is None else (passage.id, text)
+
+
+def _id(passage: Hit | Passage) -> Hashable:
+    """Return the id."""
+    return passage.id
+
+
+def _text(passage: Hit | Passage) -> Hashable:
+    """Return the text with single blanks, as far as a run folder stores it; None for no words."""
+    return " ".join((passage.text or "")[:LONGEST_TEXT].split()) or None
+
+
+def mark_read(
+    hits: Sequence[Hit], contexts: Sequence[Passage], judged: Collection[str] = ()
+) -> tuple[Hit, ...]:
+    """Return the hits with the numbers under which an answer got them, then its other passages.
+
+    The texts of read passages are those of the answer, which are whole; stored ones may be cut.
+    Another passage whose id is among those of `judged` documents is the document.
+    """
+    read: dict[int, list[int]] = defaultdict(list)
+    others = []
+    for number, place in enumerate(join_contexts(hits, contexts), start=1):
+        context = contexts[number - 1]
+        if place is None:
+            other = Hit(None, context.id, None, None, *text_fields(context), (number,))
+            document = context.id if context.id in judged else None
+            others.append(other._replace(document=document))
+        else:
+            read[place].append(number)
+    marked = list(hits)
+    for place, numbers in read.items():
+        hit, context = hits[place], contexts[numbers[0] - 1]
+        if context.text is not None:
+            hit = hit._replace(title=context.title or hit.title, text=context.text, cut=False)
+        marked[place] = hit._replace(read=tuple(numbers))
+    return (*marked, *others)
