@@ -81,7 +81,7 @@ _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 # a run folder and its page stay small enough to be opened and sent.
 MOST_CHARACTERS = 64_000_000
 # Number of characters of documents that are stored only because a passage of them was retrieved.
-MOST_DOCUMENTS = 16_000_000
+MOST_DOCUMENTS = 8_000_000
 
 
 def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:

@@ -28,7 +28,7 @@ from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.hits import stored_hits
+from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.records.causes import Loss
@@ -79,7 +79,8 @@ class FindCauses(Stage):
             causes[system.name] = SystemCauses(losses)
         results.causes = causes
         for name, ranking in results.rankings.items():
-            rows = stored_hits(gold, ranking)
+            depth = read_depth(self.plan, results.answers, name)
+            rows = stored_hits(gold, ranking, depth)
             if rows is not None:
                 results.hits[name] = rows
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.comparison.cause_rules import RankingFacts
 from ragbench.comparison.passage_places import place_rankings
 from ragbench.experiment.calls import FileRankings
-from ragbench.experiment.records import RetrieverRun
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Answers, RetrieverRun
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_hits, scored_ids
 from ragbench.records.manifest import ANSWER, HitsRow, StoredHit
@@ -17,10 +18,13 @@ from ragbench.types import ScoredDocument, Span
 SHOWN_HITS = 10
 
 
-def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
+def stored_hits(
+    gold: GoldFacts, ranking: RetrieverRun, depth: int = SHOWN_HITS
+) -> list[HitsRow] | None:
     """Return the hits of each query for `hits/`; None where the run file has all that is known.
 
     That is a ranking of documents whose gold is whole documents: its ranks are those of the gold.
+    The first `depth` hits are stored, and all that meet gold.
     """
     answers = gold.plan.collection.answers
     by_words = any(query not in gold.relevant for query in answers)
@@ -28,7 +32,7 @@ def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
     if ranking.unmatched is None and not gold.pieces and not by_words:
         return None
     facts, documents = gold.facts(ranking), scored_ids(ranking, gold.plan)
-    first_hits = [list(hits) for hits in _first_hits(gold, ranking, facts)]
+    first_hits = [list(hits) for hits in _first_hits(gold, ranking, facts, depth)]
     ranked = [[hit for _, hit in hits] for hits in first_hits]
     corpus = gold.plan.collection.documents
     placed = place_rankings(ranked, [()] * len(first_hits), corpus, all_queries=True)
@@ -46,15 +50,28 @@ def stored_hits(gold: GoldFacts, ranking: RetrieverRun) -> list[HitsRow] | None:
     return rows
 
 
+def read_depth(plan: Plan, answers: Mapping[str, Answers], ranking: str) -> int:
+    """Return the number of first hits that pages show: 10, or as many as a system reads."""
+    depths = [SHOWN_HITS]
+    for name, of_system in answers.items():
+        system = plan.system(name)
+        if system.ranking_of == ranking and system.generator is not None:
+            depths.append(plan.passages(system.generator))
+        elif system.ranking_of == ranking:
+            values = (outcome.value for outcome in of_system.outcomes)
+            depths += [len(value.contexts or ()) for value in values if value is not None]
+    return max(depths)
+
+
 def _first_hits(
-    gold: GoldFacts, ranking: RetrieverRun, facts: Sequence[RankingFacts]
+    gold: GoldFacts, ranking: RetrieverRun, facts: Sequence[RankingFacts], depth: int
 ) -> Iterator[list[tuple[int, ScoredDocument]]]:
     """Yield (rank, hit) of the first hits of each query, and of those that meet its gold."""
     order = passage_order(ranking, gold.plan)
     for query, outcome, ranking_facts in zip(gold.plan.ids, ranking.outcomes, facts, strict=True):
         ids = order.get(query, ())
         ranks = {rank for rank, _ in ranking_facts.ranks} | {ranking_facts.answer_rank or 0}
-        ranks |= set(range(1, min(len(ids), SHOWN_HITS) + 1))
+        ranks |= set(range(1, min(len(ids), depth) + 1))
         rank_of = {ids[rank - 1]: rank for rank in sorted(ranks - {0})}
         yield [(rank_of[hit.id], hit) for hit in ranked_hits(outcome, [*rank_of])]
 

@@ -750,7 +750,7 @@
     const same = otherHits.find(isSame);
     if (same) return `#${same.rank} in ${letter}`;
     const beside = otherHits.find(({ name }) => name === hit.name);
-    return beside ? `another passage of it is #${beside.rank} in ${letter}` : `not in the first ${otherHits.length} of ${letter}`;
+    return beside ? `its document is #${beside.rank} in ${letter}` : `not in the first ${otherHits.length} of ${letter}`;
   }
 
   /** Badges with the numbers of the claims that a passage supports or contradicts. */
@@ -786,7 +786,8 @@
     const expand = h("button", { type: "button", class: "whole", "aria-expanded": "false" }, "whole");
     return h("li", { class: isGold ? "relevant" : hit.beside ? "beside" : null },
       h("p", { class: "hit" }, h("b", null, hit.rank ? `#${hit.rank}` : "-"), " ", names,
-        name !== hit.id ? h("span", { class: "soft" }, " ", bdi(hit.id)) : null, " ", meta),
+        name !== hit.id && hit.document === null ? h("span", { class: "soft" }, " ", bdi(hit.id)) : null, " ", meta,
+        name !== hit.id && hit.document !== null ? h("span", { class: "soft" }, " · ", bdi(hit.id)) : null),
       h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? expand : null, documentOf(hit), graded);
   }
 
