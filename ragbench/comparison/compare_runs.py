@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import summarize
 from ragbench.data.files.trec_files import read_run
-from ragbench.data.runs.query_view import QUESTIONS_FILE
+from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
 from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
 from ragbench.data.runs.scored_systems import SystemScores
@@ -31,7 +32,7 @@ from ragbench.records.comparison import (
     MovedQuery,
     RunSince,
 )
-from ragbench.records.manifest import QuestionRow
+from ragbench.records.manifest import HitsRow, QuestionRow
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import ScoreColumn
 
@@ -352,27 +353,14 @@ def moved_most(
 ) -> tuple[MovedQueries, ...]:
     """Return the `n` queries with the largest changes, up or down, for each comparison.
 
-    They come with both scores, the question, and the first five documents of both rankings. Queries
-    without a change, or without a score of both systems, are never among them. Largest change
-    first; equal changes in the order of the queries. `up`, `down` and `same` count all queries with
-    both scores; up is better, also where lower scores are. `difference` is score minus baseline.
-    A measure that was not compared gives an empty tuple. DataError if a file of a run cannot be
-    read, IndexError if the sources are unpaired.
+    They come with both scores, the question, and the first five documents of both rankings with the
+    ranks of gold. Queries without a change, or without a score of both systems, are never among
+    them. Largest change first; equal changes in the order of the queries. `up`, `down` and `same`
+    count all queries with both scores; up is better, also where lower scores are. `difference` is
+    score minus baseline. A measure that was not compared gives an empty tuple. DataError if a file
+    of a run cannot be read, IndexError if the sources are unpaired.
     """
-    # a run file is read once for all its queries
-    read, question_of = cache(read_run), _questions(matching)
-
-    def top(row: ComparedRow, query: str) -> tuple[str, ...] | None:
-        """Return the first 5 documents of a query; None if the source has no ranking file.
-
-        Best first; fewer if the ranking is shorter, none for a query that it lacks. DataError if
-        the file cannot be read.
-        """
-        file = matching.sources[row.source].rankings.get(row.scores.name)
-        if file is None:
-            return None
-        return tuple(document for document, _ in read(file).ranking(query)[:DEPTH])
-
+    rankings, question_of = _Rankings(matching), _questions(matching)
     moved = []
     for system, baseline, pairs in paired_rows(comparison, matching, measure):
         d = pairs.gains
@@ -382,6 +370,8 @@ def moved_most(
         for position in order[np.nan_to_num(d)[order] != 0].tolist():
             query = pairs.query_ids[position]
             score, baseline_score = (c.values[position] for c in (pairs.system, pairs.baseline))
+            ranking, gold = rankings.first(system, query)
+            baseline_ranking, baseline_gold = rankings.first(baseline, query)
             queries.append(
                 MovedQuery(
                     query_id=query,
@@ -389,8 +379,10 @@ def moved_most(
                     baseline_score=float(baseline_score),
                     difference=float(score - baseline_score),
                     question=question_of(query),
-                    ranking=top(system, query),
-                    baseline_ranking=top(baseline, query),
+                    ranking=ranking,
+                    baseline_ranking=baseline_ranking,
+                    gold=gold,
+                    baseline_gold=baseline_gold,
                 )
             )
         moved.append(
@@ -405,6 +397,37 @@ def moved_most(
             )
         )
     return tuple(moved)
+
+
+class _Rankings:
+    """First documents of the rankings of systems, each file read once; made from a matching."""
+
+    def __init__(self, matching: Matching) -> None:
+        self._sources = matching.sources
+        self._read, self._lines = cache(read_run), cache(Lines)
+
+    def first(self, row: ComparedRow, query: str) -> tuple[tuple[str, ...] | None, tuple[int, ...]]:
+        """Return the first 5 documents of a query, best first, and the ranks of gold among them.
+
+        No documents for a query that the ranking lacks; None if the source has no ranking file.
+        DataError if a file cannot be read.
+        """
+        source = self._sources[row.source]
+        file = source.rankings.get(row.scores.name)
+        if file is None:
+            return None, ()
+        ranking = tuple(document for document, _ in self._read(file).ranking(query)[:DEPTH])
+        gold = set() if source.folder is None else self._gold(source.folder, file, query)
+        return ranking, tuple(n for n, name in enumerate(ranking, start=1) if name in gold)
+
+    def _gold(self, folder: Path, file: Path, query: str) -> set[str]:
+        """Return the documents of which a passage in a ranking meets gold."""
+        stored = self._lines(folder / HITS_FOLDER / f"{file.stem}.jsonl")
+        if stored:
+            rows = stored.read(HitsRow, query)
+            return {hit.document or hit.id for row in rows for hit in row.hits if hit.gold}
+        questions = self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query)
+        return {name for row in questions for name, grade in row.judged.items() if grade > 0}
 
 
 def _questions(matching: Matching) -> Callable[[str], str]:

@@ -388,6 +388,9 @@ class MovedQuery(Record):
         question: Its text; empty if no run folder has it.
         ranking: First documents of the system; None without rankings.
         baseline_ranking: First documents of the baseline; None without rankings.
+        gold: Ranks of the gold among the documents of `ranking`: documents of which a retrieved
+            passage meets gold.
+        baseline_gold: The same in `baseline_ranking`.
     """
 
     query_id: str
@@ -397,6 +400,8 @@ class MovedQuery(Record):
     question: str = optional("")
     ranking: tuple[str, ...] | None = optional()
     baseline_ranking: tuple[str, ...] | None = optional()
+    gold: tuple[int, ...] = optional(())
+    baseline_gold: tuple[int, ...] = optional(())
 
 
 class MovedQueries(Record):

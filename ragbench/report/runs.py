@@ -218,8 +218,8 @@ def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
 
     The cause of a query is `same` if it did not move; without compared causes, as within one run,
     the table has no such column. A row for each rank follows the row of a query, unless no ranking
-    is stored. The shorter ranking is filled up with empty texts; a missing or empty one has a
-    remark.
+    is stored. Gold is marked. The shorter ranking is filled up with empty texts; a missing or
+    empty one has a remark.
     """
     # a score may move while its cause stays
     flows = [f for f in compared.causes if (f.system, f.baseline) == (moved.system, moved.baseline)]
@@ -231,16 +231,26 @@ def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
         change = fmt.difference(query.difference, None)[0]
         cause = (causes.get(query.query_id, "same"),) if flows else ()
         rows.append((printable(query.query_id), *scores, change, *cause, printable(query.question)))
-        rankings = (query.baseline_ranking, query.ranking)
         # of two baseline files no ranking is known
-        if rankings == (None, None):
+        if query.baseline_ranking is query.ranking is None:
             continue
-        sides = [(_NO_RANKING,) if side is None else side or (_EMPTY_RANKING,) for side in rankings]
+        sides = [
+            _ranking_cells(query.baseline_ranking, query.baseline_gold),
+            _ranking_cells(query.ranking, query.gold),
+        ]
         for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
             rows.append((f"  {rank}", *map(printable, pair), "", *blank, ""))
     names = map(printable, (moved.baseline, moved.system))
     heads = ("query", *names, "difference", *head, "question")
     return Grid(moved_head(moved), heads, tuple(rows), words=True)
+
+
+def _ranking_cells(ranking: Sequence[str] | None, gold: Sequence[int]) -> list[str]:
+    """Return the documents of a ranking, the gold ones marked; a remark without any."""
+    if ranking is None:
+        return [_NO_RANKING]
+    cells = [f"{d} (gold)" if rank in gold else d for rank, d in enumerate(ranking, start=1)]
+    return cells or [_EMPTY_RANKING]
 
 
 def moved_head(moved: MovedQueries) -> str:

@@ -11,9 +11,13 @@ from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
 from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import to_json
+from ragbench.records.comparison import ComparedRuns
+from ragbench.records.manifest import HitsRow, QuestionRow, StoredHit
 from ragbench.records.summary import Summary
+from ragbench.report.runs import moved_grid
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system
+from tests.experiment.moons import write_jsonl
 
 METHOD = Method(resamples=500)
 BASE = np.tile([0.0, 0.5, 1.0], 20)
@@ -199,6 +203,55 @@ def test_moved_queries_come_with_both_rankings(tmp_path):
     assert (first["query_id"], first["difference"]) == ("q1", 0.5)
     assert (first["baseline_ranking"], first["ranking"]) == (["d1", "d2"], ["d2"])
     assert (second["query_id"], second["ranking"]) == ("q2", [])
+
+
+def test_rankings_side_by_side_mark_their_gold(tmp_path):
+    """Passages of d1 in `old` do not hold the gold span; `new` has no file of passages."""
+    for name, hits in (("old", "q1 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n"), ("new", "q1 Q0 d1 1 2 x\n")):
+        folder = tmp_path / name
+        (folder / "rankings").mkdir(parents=True)
+        (folder / "rankings/s.trec").write_text(hits)
+        question = QuestionRow(query_id="q1", question="", judged={"d1": 1, "d2": 1})
+        write_jsonl(folder / "questions.jsonl", [to_json(question)])
+    hits = (
+        StoredHit(rank=1, id="u1", document="d1", start=0, end=9),
+        StoredHit(rank=2, id="u2", document="d2", start=0, end=9, gold=("d2",)),
+    )
+    (tmp_path / "old/hits").mkdir()
+    row = HitsRow(query_id="q1", needs=("d1 10-19", "d2"), met=2, hits=hits)
+    write_jsonl(tmp_path / "old/hits/s.jsonl", [to_json(row)])
+    old, new = (
+        source(
+            name,
+            system("s", column(values)),
+            folder=tmp_path / name,
+            rankings={"s": tmp_path / name / "rankings/s.trec"},
+        )
+        for name, values in (("old", [0.0, 0.0, 1.0]), ("new", [0.0, 1.0, 1.0]))
+    )
+    met = match_sources(old, [new])
+    compared = compare_sources(met, METHOD)
+
+    (moved,) = moved_most(compared, met, "mrr", 1)
+
+    (query,) = moved.queries
+    assert (query.baseline_gold, query.gold) == ((2,), (1,))
+    cells = [row[1:3] for row in moved_grid(moved, no_comparison()).rows[1:]]
+    assert cells == [("d1", "d1 (gold)"), ("d2 (gold)", "")]
+
+
+def no_comparison():
+    """A comparison of runs without causes."""
+    return ComparedRuns(
+        confidence=0.95,
+        resamples=0,
+        seed=0,
+        sources=("old", "new"),
+        queries=3,
+        left_out={},
+        systems=(),
+        notes=(),
+    )
 
 
 def test_without_rankings_there_are_none():

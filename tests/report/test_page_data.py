@@ -121,7 +121,9 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
             assert [(rank, *known(ref), grade) for rank, ref, _, grade in hits] == [
                 (hit.rank, cut(hit.id), hit.title, hit.text, hit.grade) for hit in shown
             ]
-            assert [score for _, _, score, _ in hits] == [float(f"{hit.score:.4g}") for hit in shown]
+            assert [score for _, _, score, _ in hits] == [
+                float(f"{hit.score:.4g}") for hit in shown
+            ]
             assert query["systems"][system.name]["cause"] == system.cause
             for score, value in system.scores.items():
                 found = index["values"][system.name][score][row]

@@ -167,15 +167,16 @@ def list_hits(
         passage = stored.get(name)
         document = _document_of(name, ranking, passage, judged)
         grade = judged.get(document or name)
-        own = _own_text(texts, ranking.source, name, document, passage)
-        if passage is None:
-            gold = (name,) if ranking.row is None and (grade or 0) > 0 else ()
-            place = None, None
-        else:
-            gold, place = passage.gold, (passage.start, passage.end)
-        hit = Hit(rank, name, scores.get(name), grade, *text_fields(own), (), document, *place)
-        is_beside = passage is not None and not gold and (grade or 0) > 0 and document in with_spans
-        hits.append(hit._replace(gold=gold, is_beside=is_beside))
+        fields = text_fields(_own_text(texts, ranking.source, name, document, passage))
+        hit = Hit(rank, name, scores.get(name), grade, *fields, document=document)
+        is_gold_document = grade is not None and grade > 0
+        if passage is not None:
+            hit = hit._replace(start=passage.start, end=passage.end, gold=passage.gold)
+            is_beside = is_gold_document and document in with_spans and not passage.gold
+            hit = hit._replace(is_beside=is_beside)
+        elif ranking.row is None and is_gold_document:
+            hit = hit._replace(gold=(name,))
+        hits.append(hit)
     return hits
 
 
@@ -220,7 +221,8 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int 
     """Return for each passage of an answer its index in `hits`; None if it is none of the hits.
 
     A passage is the hit with its id and text, else the one with its id, else the one with its text;
-    white space in a text does not matter. Two passages are one hit only if both have its text.
+    white space does not matter. Passages with one text, as one that was read twice, may
+    be one hit; others never are.
     """
     joined: dict[int, int] = {}
     for key in (_id_and_text, _id, _text):
@@ -232,8 +234,8 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int 
             wanted = key(context)
             if wanted is not None and places[wanted]:
                 joined[number] = places[wanted].pop()
-    # a passage that was read twice
-    texts = {_text(hit): place for place, hit in reversed(list(enumerate(hits)))}
+    # passages that were read twice
+    texts = {_text(contexts[number]): place for number, place in joined.items()}
     for number, context in _unjoined(contexts, joined):
         if _text(context) is not None and _text(context) in texts:
             joined[number] = texts[_text(context)]

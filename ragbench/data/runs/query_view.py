@@ -162,8 +162,8 @@ class QueryViews:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, the views have no rankings, scores and causes, and only the systems that
-        answered: `columns`, `causes` and `ranking` have these for all queries at much less cost. Files
-        are read when they are needed, so that damage may raise later.
+        answered: `columns`, `causes` and `ranking` have these for all queries at much less cost.
+        Files are read when they are needed, so that damage may raise later.
 
         Raises:
             DataError: There is no run, or one of its files is damaged.
@@ -444,7 +444,11 @@ class QueryViews:
         hits: tuple[Hit, ...] = ()
         if not self._bare:
             ranking = self.ranking(system.name, query)
-            ranked = [] if ranking is None else list_hits(ranking, question.judged, question.spans, texts)
+            ranked = (
+                []
+                if ranking is None
+                else list_hits(ranking, question.judged, question.spans, texts)
+            )
             contexts = next((a.contexts for a in answers if a.contexts is not None), ())
             hits = mark_read(ranked, contexts, question.judged)
         columns = {} if self._bare else self.columns.get(system.name, {})
