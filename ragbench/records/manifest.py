@@ -415,7 +415,7 @@ class StoredHit(Record):
     Attributes:
         rank: Rank of the passage, from 1.
         id: Id of the passage itself.
-        document: Id of its document; None if it is the document itself, or if none is known.
+        document: Id of its document, or of the document itself; None if none is known.
         start: Position of its first character in the text of the document; None if unknown.
         end: Position after the last character.
         gold: Names of the gold that it meets: a document, a span as `Span.label` writes it, or

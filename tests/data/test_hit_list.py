@@ -96,13 +96,15 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
         StoredHit(rank=4, id="u4", document="hr.md"),
         StoredHit(rank=5, id="old.md"),
         StoredHit(rank=6, id="u6"),
-        StoredHit(rank=7, id="hr.md", start=4, end=7),
+        StoredHit(rank=7, id="hr.md", document="hr.md", start=4, end=7),
+        StoredHit(rank=8, id="x.md", document="x.md"),
     )
-    ranked = [(hit.id, 9.0 - hit.rank) for hit in stored] + [("u8", 1.0)]
+    ranked = [(hit.id, 9.0 - hit.rank) for hit in stored] + [("u9", 0.0)]
     texts = [
         TextRow(id="hr.md", title="Pay", text=HR),
         TextRow(id="u1", text=HR[:20]),
         TextRow(id="old.md", text="Long ago."),
+        TextRow(id="x.md", text="Whole."),
         TextRow(id="u6", text="A memo of nobody knows whom, with many words in it."),
     ]
 
@@ -116,6 +118,7 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
         "Long ago.",
         "A memo of nobody knows whom, with many words in it.",
         "day",  # a passage with the id of its document
+        "Whole.",
         None,
     ]
     assert [hit.label for hit in hits] == [
@@ -126,13 +129,14 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
         "old.md",
         'u6 "A memo of nobody knows whom, with many w..."',
         "hr.md 4 to 7",
-        "u8",
+        "x.md",
+        "u9",
     ]
     beside = "right document, other passage"
     unknown = "right document, place unknown"
-    marks = [beside, "has gold hr.md 21-57", "", unknown, "", "", beside, ""]
+    marks = [beside, "has gold hr.md 21-57", "", unknown, "", "", beside, "", ""]
     assert [hit.mark for hit in hits] == marks
-    assert [hit.grade for hit in hits] == [2, 2, 1, 2, 0, None, 2, None]
+    assert [hit.grade for hit in hits] == [2, 2, 1, 2, 0, None, 2, None, None]
 
 
 def test_a_ranking_of_documents_is_its_own_gold(tmp_path):

@@ -184,12 +184,11 @@ def _document_of(
     name: str, ranking: StoredRanking, passage: StoredHit | None, judged: Mapping[str, int]
 ) -> str | None:
     """Return the document of a hit; None if it is not known."""
-    if ranking.row is None or name in judged:
-        return name if passage is None else passage.document or name
-    if passage is None:
-        return None
-    # a record without a document is the document itself, or a passage of an unknown one
-    return passage.document or (None if passage.start is None else name)
+    if ranking.row is None:
+        return name
+    if passage is not None and passage.document is not None:
+        return passage.document
+    return name if name in judged else None
 
 
 def _own_text(

@@ -45,7 +45,8 @@ def stored_hits(
             names = _gold_names(gold, query, document, span)
             if rank == facts[row].answer_rank:
                 names = (ANSWER,)
-            hits.append(_stored_hit(rank, hit, document, span, names))
+            is_known = document != hit.id or document in gold.plan.corpus
+            hits.append(_stored_hit(rank, hit, document, is_known, span, names))
         rows.append(_hits_row(gold, query, facts[row], hits))
     return rows
 
@@ -85,14 +86,19 @@ def _gold_names(gold: GoldFacts, query: str, document: str, span: Span | None) -
 
 
 def _stored_hit(
-    rank: int, hit: ScoredDocument, document: str, span: Span | None, names: tuple[str, ...]
+    rank: int,
+    hit: ScoredDocument,
+    document: str,
+    is_known: bool,
+    span: Span | None,
+    names: tuple[str, ...],
 ) -> StoredHit:
     """Return the record of a hit; a hit without a text of its own has no place."""
     is_placed = span is not None and span.document == document and hit.text is not None
     return StoredHit(
         rank=rank,
         id=hit.id,
-        document=None if document == hit.id else document,
+        document=document if is_known else None,
         start=span.start if span is not None and is_placed else None,
         end=span.end if span is not None and is_placed else None,
         gold=names,
