@@ -169,11 +169,11 @@ class _QueryText:
         elif source is not None and system.ranking:
             self.printed.add(source)
         yield from self.hit_lines(hits)
-        n_ranked = sum(hit.rank is not None for hit in system.ranking)
-        shown = sum(hit.rank is not None for hit in hits)
-        if shown and n_ranked > shown:
-            yield f"{_INDENT}and {n_ranked - shown} more hits"
-        if shown and system.ranking_ms is not None:
+        ranked = [hit for hit in hits if hit.rank is not None]
+        more = sum(hit.rank is not None for hit in system.ranking) - len(ranked)
+        if ranked and more:
+            yield f"{_INDENT}and {more} more hits"
+        if ranked and system.ranking_ms is not None:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
     def hit_lines(self, hits: Sequence[Hit]) -> Iterator[str]:

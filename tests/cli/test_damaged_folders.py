@@ -23,7 +23,8 @@ FILES = (
     "summary.json", "manifest.json", "config.yaml", "comparisons.json", "causes.csv",
     "per_query.csv", "fingerprints.csv", "costs.csv", "questions.jsonl", "unscored.jsonl",
     "texts.jsonl", "queries.jsonl",
-    "rankings/bm25.trec", "predictions/bm25--extractive.jsonl", "judgements/bm25--extractive.jsonl",
+    "rankings/bm25.trec", "hits/bm25.jsonl",
+    "predictions/bm25--extractive.jsonl", "judgements/bm25--extractive.jsonl",
 )  # fmt: skip
 
 

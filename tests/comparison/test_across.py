@@ -241,7 +241,7 @@ def test_rankings_side_by_side_mark_their_gold(tmp_path):
 
 
 def no_comparison():
-    """A comparison of runs without causes."""
+    """Return a comparison of runs without causes."""
     return ComparedRuns(
         confidence=0.95,
         resamples=0,

@@ -23,7 +23,7 @@ TEXTS = st.sampled_from(["Pay day.", "Pay  day.\n", "Leave.", "", None, "x" * 9_
 
 
 def words(text):
-    """The words of a text as far as a run folder stores it."""
+    """Return the words of a text as far as a run folder stores it."""
     return (text or "")[:8_000].split()
 
 
@@ -80,11 +80,11 @@ GOLD = Span("hr.md", 21, 57, HR[21:])
 JUDGED = {"hr.md": 2, "faq.md": 1, "old.md": 0}
 
 
-def listed(tmp_path, row, ranked, texts):
-    """The hits of a ranking `chain` of passages."""
+def list_stored(tmp_path, row, ranked, texts):
+    """Return the hits of a ranking `chain` of passages."""
     write_jsonl(tmp_path / "texts.jsonl", map(to_json, texts))
     stored = Texts(Lines(tmp_path / "texts.jsonl", "id"), "q")
-    return list_hits(StoredRanking("chain", ranked, row), JUDGED, [GOLD], stored)
+    return list_hits(StoredRanking.of("chain", ranked, row), JUDGED, [GOLD], stored)
 
 
 def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path):
@@ -108,7 +108,7 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
         TextRow(id="u6", text="A memo of nobody knows whom, with many words in it."),
     ]
 
-    hits = listed(tmp_path, HitsRow(query_id="q", needs=needs, hits=stored), ranked, texts)
+    hits = list_stored(tmp_path, HitsRow(query_id="q", needs=needs, hits=stored), ranked, texts)
 
     assert [hit.text for hit in hits] == [
         HR[:20],
@@ -142,7 +142,7 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
 def test_a_ranking_of_documents_is_its_own_gold(tmp_path):
     ranked = [("faq.md", 2.0), ("x.md", 1.5), ("hr.md", 1.0)]
 
-    hits = listed(tmp_path, None, ranked, [TextRow(id="hr.md", text=HR)])
+    hits = list_stored(tmp_path, None, ranked, [TextRow(id="hr.md", text=HR)])
 
     assert [(hit.label, hit.gold, hit.mark) for hit in hits] == [
         ("faq.md", ("faq.md",), ""),
@@ -153,10 +153,10 @@ def test_a_ranking_of_documents_is_its_own_gold(tmp_path):
 
 
 def test_hits_of_equal_scores_stand_in_the_order_that_was_scored():
-    """A run file gives equal scores by id, descending: d, c, b, a."""
+    """A run file sorts equal scores by id, descending: d, c, b, a."""
     row = HitsRow(query_id="q", hits=(StoredHit(rank=3, id="d"), StoredHit(rank=1, id="b")))
 
-    assert StoredRanking("s", [(name, 1.0) for name in "dcba"], row).ids() == ["b", "c", "d", "a"]
+    assert StoredRanking.of("s", [(name, 1.0) for name in "dcba"], row).ids == ["b", "c", "d", "a"]
 
 
 def test_ranks_of_gold_are_those_of_the_first_hit_that_meets_it():
@@ -166,8 +166,8 @@ def test_ranks_of_gold_are_those_of_the_first_hit_that_meets_it():
         StoredHit(rank=12, id="u3", gold=needs),
     )
     row = HitsRow(query_id="q", needs=needs, hits=hits)
-    passages = StoredRanking("chain", [], row)
-    documents = StoredRanking("bm25", [("faq.md", 2.0), ("hr.md", 1.0)], None)
+    passages = StoredRanking.of("chain", [], row)
+    documents = StoredRanking.of("bm25", [("faq.md", 2.0), ("hr.md", 1.0)], None)
 
     names = gold_names(JUDGED, [GOLD], [documents, passages])
 

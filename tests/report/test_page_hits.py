@@ -16,7 +16,8 @@ from ragbench.report.page.data import pack_queries
 from ragbench.report.page.html import write_page
 from ragbench.report.query import render_query
 from tests.commands import run_command
-from tests.report.chromium import expect
+from tests.report.chromium import expect, load
+from tests.report.test_page import assert_accessible
 from tests.report.vector_app import DOCUMENTS, QUESTIONS, store
 
 # Options of the apps: parts of 90 characters with their starts; of 70 without, more than 10 read.
@@ -47,7 +48,7 @@ def run(tmp_path_factory):
 
 
 def expected_hits(app, question, document, quote):
-    """Document, start, end, text and mark of each hit, by the store itself."""
+    """Return document, start, end, text and mark of each hit, by the store itself."""
     size, has_starts, k = APPS[app]
     gold = DOCUMENTS[document].index(quote)
     hits = []
@@ -105,7 +106,7 @@ def test_every_rank_shows_the_passage_itself_with_its_place_and_who_read_it(run,
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_document_of_a_passage_is_one_click_away(run, visit, width):
-    """Of a document with a character of two UTF-16 units before the end of the passage."""
+    """The document has a character of two UTF-16 units before the end of the passage."""
     viewport = {"width": width, "height": 900}
     page = visit(run / "report.html", "#queries&sort=given&a=texts&b=none", viewport=viewport)
     page.get_by_label("find").fill(QUESTIONS[3][0])
@@ -120,6 +121,15 @@ def test_the_document_of_a_passage_is_one_click_away(run, visit, width):
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+@pytest.mark.slow
+def test_passages_and_their_documents_are_accessible(run, unguarded):
+    load(unguarded, run / "report.html", "#queries&sort=given&a=starts&b=texts")
+    unguarded.locator("details.document summary").first.click()
+    expect(unguarded.locator("details.document mark").first).to_be_visible()
+
+    assert_accessible(unguarded)
+
+
 def test_show_prints_passages_and_never_ids_alone(run, golden):
     shown = run_command("show", run, "What may a hotel cost?", "--hits", "12").stdout
 
@@ -129,7 +139,7 @@ def test_show_prints_passages_and_never_ids_alone(run, golden):
 
 
 def test_a_run_folder_without_hits_still_opens(run, tmp_path):
-    """Of an older version: the ranking is that of documents, and passages follow it."""
+    """An older version has no `hits/`: passages follow the ranking of documents."""
     old = shutil.copytree(run, tmp_path / "old")
     shutil.rmtree(old / "hits")
 

@@ -57,7 +57,7 @@ class WordHashes(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
-def cut(size: int, *, has_starts: bool) -> list[Document]:
+def split_documents(size: int, *, has_starts: bool) -> list[Document]:
     """Return the documents in parts of `size` characters, with the file of each part."""
     parts = []
     for name, text in DOCUMENTS.items():
@@ -71,7 +71,7 @@ def cut(size: int, *, has_starts: bool) -> list[Document]:
 def store(size: int, *, has_starts: bool) -> InMemoryVectorStore:
     """Return a store with the parts of the documents; it gives them UUIDs."""
     vectors = InMemoryVectorStore(WordHashes())
-    vectors.add_documents(cut(size, has_starts=has_starts))
+    vectors.add_documents(split_documents(size, has_starts=has_starts))
     return vectors
 
 

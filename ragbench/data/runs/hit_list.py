@@ -7,7 +7,7 @@ the passages themselves; this module joins them with the passages that an answer
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -93,35 +93,41 @@ _LABEL = 40
 
 
 class StoredRanking(NamedTuple):
-    """Ranking of a query in a run folder.
+    """Ranking of a query in a run folder, as `StoredRanking.of` makes it.
 
     Attributes:
         source: System that has the ranking, as `ranking_of` names it.
-        hits: Id and score of each hit, best first.
+        ids: Ids of the hits, in the order that was scored.
+        scores: Score of each hit.
         row: Passages, places and gold; None for a ranking of documents whose gold is documents.
     """
 
     source: str
-    hits: Sequence[tuple[str, float]]
+    ids: Sequence[str]
+    scores: Mapping[str, float]
     row: HitsRow | None
 
-    def ids(self) -> list[str]:
-        """Return the ids of the hits, in the order that was scored."""
-        stored = () if self.row is None else self.row.hits
-        names = {hit.id for hit in stored}
-        ids = [name for name, _ in self.hits if name not in names]
+    @classmethod
+    def of(
+        cls, source: str, hits: Sequence[tuple[str, float]], row: HitsRow | None
+    ) -> StoredRanking:
+        """Return the ranking of id and score of each hit in a run file, and its row in `hits/`."""
+        scores = dict(hits)
+        if row is None:
+            return cls(source, list(scores), scores, None)
+        names = {hit.id for hit in row.hits}
+        ids = [name for name in scores if name not in names]
         # hits of equal scores: a run file does not tell in which order they were scored
-        for hit in sorted(stored, key=lambda hit: hit.rank):
+        for hit in sorted(row.hits, key=lambda hit: hit.rank):
             ids.insert(hit.rank - 1, hit.id)
-        return ids
+        return cls(source, ids, scores, row)
 
     def gold_ranks(self, names: Iterable[str]) -> dict[str, int]:
         """Return the rank of the first hit that meets each gold, by its name; 0 without one."""
         if self.row is None:
-            ranks = {name: rank for rank, name in enumerate(self.ids(), start=1)}
-        else:
-            hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
-            ranks = {name: hit.rank for hit in hits for name in hit.gold}
+            return {n: self.ids.index(n) + 1 if n in self.scores else 0 for n in names}
+        hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
+        ranks = {name: hit.rank for hit in hits for name in hit.gold}
         return {name: ranks.get(name, 0) for name in names}
 
 
@@ -146,7 +152,8 @@ def list_hits(
     judged: Mapping[str, int],
     spans: Sequence[Span],
     texts: Texts,
-    is_wanted: Callable[[int, str], bool] = lambda rank, name: True,
+    depth: int | None = None,
+    more: Collection[str] = (),
 ) -> list[Hit]:
     """Return the hits of a query with their own texts, best first.
 
@@ -155,20 +162,20 @@ def list_hits(
         judged: Grades of the judged documents.
         spans: Gold spans of the query.
         texts: Stored texts of the query.
-        is_wanted: Whether a hit, by its rank and id, is returned.
+        depth: Number of hits; None for all.
+        more: Ids of hits that are returned at any rank.
     """
-    scores = dict(ranking.hits)
     stored = {} if ranking.row is None else {hit.id: hit for hit in ranking.row.hits}
     with_spans = {span.document for span in spans}
     hits = []
-    for rank, name in enumerate(ranking.ids(), start=1):
-        if not is_wanted(rank, name):
+    for rank, name in enumerate(ranking.ids, start=1):
+        if depth is not None and rank > depth and name not in more:
             continue
         passage = stored.get(name)
         document = _document_of(name, ranking, passage, judged)
         grade = judged.get(document or name)
         fields = text_fields(_own_text(texts, ranking.source, name, document, passage))
-        hit = Hit(rank, name, scores.get(name), grade, *fields, document=document)
+        hit = Hit(rank, name, ranking.scores.get(name), grade, *fields, document=document)
         is_gold_document = grade is not None and grade > 0
         if passage is not None:
             hit = hit._replace(start=passage.start, end=passage.end, gold=passage.gold)
@@ -220,8 +227,8 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int 
     """Return for each passage of an answer its index in `hits`; None if it is none of the hits.
 
     A passage is the hit with its id and text, else the one with its id, else the one with its text;
-    white space does not matter. Passages with one text, as one that was read twice, may
-    be one hit; others never are.
+    white space does not matter. Passages with one text, as one that was read twice, may be one hit;
+    others never are.
     """
     joined: dict[int, int] = {}
     for key in (_id_and_text, _id, _text):
@@ -230,9 +237,9 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int 
         for place, hit in reversed(free):
             places[key(hit)].append(place)
         for number, context in _unjoined(contexts, joined):
-            wanted = key(context)
-            if wanted is not None and places[wanted]:
-                joined[number] = places[wanted].pop()
+            name = key(context)
+            if name is not None and places[name]:
+                joined[number] = places[name].pop()
     # passages that were read twice
     texts = {_text(contexts[number]): place for number, place in joined.items()}
     for number, context in _unjoined(contexts, joined):
@@ -274,13 +281,13 @@ def mark_read(
     Another passage whose id is among those of `judged` documents is the document.
     """
     read: dict[int, list[int]] = defaultdict(list)
-    others = []
+    passages = []
     for number, place in enumerate(join_contexts(hits, contexts), start=1):
         context = contexts[number - 1]
         if place is None:
             other = Hit(None, context.id, None, None, *text_fields(context), (number,))
             document = context.id if context.id in judged else None
-            others.append(other._replace(document=document))
+            passages.append(other._replace(document=document))
         else:
             read[place].append(number)
     marked = list(hits)
@@ -289,4 +296,4 @@ def mark_read(
         if context.text is not None:
             hit = hit._replace(title=context.title or hit.title, text=context.text, cut=False)
         marked[place] = hit._replace(read=tuple(numbers))
-    return (*marked, *others)
+    return (*marked, *passages)

@@ -413,7 +413,7 @@ class QueryViews:
             self._runs[path] = read_run(path)
         rows = stored.read(manifest.HitsRow, query)
         hits = self._runs[path].ranking(query)
-        return StoredRanking(self._source[system], hits, rows[0] if rows else None)
+        return StoredRanking.of(self._source[system], hits, rows[0] if rows else None)
 
     def _ranked(self, query: str) -> Iterator[StoredRanking]:
         """Return an iterator over the rankings of a query, one for each system with a ranking."""

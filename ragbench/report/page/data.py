@@ -338,7 +338,8 @@ class _Packer:
             view.judged,
             view.spans,
             self.views.texts_of(view.id),
-            lambda rank, name: rank <= SHOWN_HITS or name in read,
+            SHOWN_HITS,
+            read,
         )
 
     def _hits(self, view: QueryView, hits: Sequence[Hit]) -> list[tuple[object, ...]]:
