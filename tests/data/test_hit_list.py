@@ -33,9 +33,9 @@ def words(text):
 )
 @example([("a", "Leave."), ("b", "Pay day.")], [("1", "Pay day."), ("2", "Pay day.")])
 @example([("a", "Leave.")], [("a", "Pay day."), ("9", "Leave.")])
-def test_each_context_is_listed_once_and_read(ranked, read):
+def test_each_context_is_listed_once_and_read(ranked, passages):
     hits = [Hit(n, name, 1.0 / n, text=text) for n, (name, text) in enumerate(ranked, start=1)]
-    contexts = [Passage(id=name, text=text) for name, text in read]
+    contexts = [Passage(id=name, text=text) for name, text in passages]
 
     rows = mark_read(hits, contexts)
 
@@ -133,8 +133,8 @@ def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path)
         "u9",
     ]
     beside = "right document, other passage"
-    unknown = "right document, place unknown"
-    marks = [beside, "has gold hr.md 21-57", "", unknown, "", "", beside, "", ""]
+    no_place = "right document, place unknown"
+    marks = [beside, "has gold hr.md 21-57", "", no_place, "", "", beside, "", ""]
     assert [hit.mark for hit in hits] == marks
     assert [hit.grade for hit in hits] == [2, 2, 1, 2, 0, None, 2, None, None]
 
