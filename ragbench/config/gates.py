@@ -143,8 +143,8 @@ def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
     scores = [score_facts(name, "retrieval") for name in measures or ()]
-    found = (causes or CauseRules()).found_measure(metrics.retrieval.top_k)
-    scores += [score_facts(found, "retrieval"), score_facts("right", "generation")]
+    measure = (causes or CauseRules()).found_measure(metrics.retrieval.top_k)
+    scores += [score_facts(measure, "retrieval"), score_facts("right", "generation")]
     scores += [score_facts(entry.metric.name, "generation") for entry in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
