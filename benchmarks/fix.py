@@ -94,17 +94,17 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
             read_causes(folder / "causes.csv"),
             read_per_query(folder / "per_query.csv"),
         )
-        right = {
-            system: {query for query, row in rows.items() if row.cause == "right"}
+        found = {
+            system: {query for query, row in rows.items() if row.cause == "found"}
             for system, rows in causes.items()
         }
-        pairs = [(change, right[key]) for key, change in fusions.items()]
-        pairs += [(c, right[c.retriever]) for c in fixes.changes if c.kind == "retriever"]
+        pairs = [(change, found[key]) for key, change in fusions.items()]
+        pairs += [(c, found[c.retriever]) for c in fixes.changes if c.kind == "retriever"]
         for change in fixes.changes:
             if change.kind == "passages" and change.passages in DEPTHS:
                 column = f"hit_rate@{change.passages}"
                 pairs.append((change, {q for q, row in scores["bm25"].items() if row[column] == 1}))
-        n = sum(differences(change, right["bm25"], after) for change, after in pairs)
+        n = sum(differences(change, found["bm25"], after) for change, after in pairs)
         moved = sum(len(change.rescued) + len(change.lost) for change, _ in pairs)
         print(
             f"{name}: {len(pairs)} settings, {moved} questions moved, {n} differences", flush=True
@@ -119,15 +119,15 @@ def check_coverage(data: Path, work: Path, splits: int, collections: Sequence[st
     for name in collections:
         run = RunReader(run_folder(data, name, work)).priced_run()
         hits = np.concatenate([rows for _, rows in config_changes(run)])
-        n = len(run.right)
+        n = len(run.found)
         covered, promised, kept = [0, 0], 0.0, 0.0
         for seed in range(splits):
             order = np.random.default_rng(seed).permutation(n)
             for number, size in enumerate((n // 2, max(n // 10, 20))):
                 inside, outside = order[:size], order[size:]
-                best, confirmed = choose(hits[:, inside], run.right[inside], parts_of(size, seed))
+                best, confirmed = choose(hits[:, inside], run.found[inside], parts_of(size, seed))
                 gain = gain_of(confirmed, 0.95)
-                after = hits[best, outside].astype(float) - run.right[outside]
+                after = hits[best, outside].astype(float) - run.found[outside]
                 low, high = gain.interval if number else gain.untouched
                 covered[number] += low <= after.mean() * size <= high
                 if not number:
@@ -170,7 +170,7 @@ def check_speed(work: Path) -> bool:
     seconds = time.process_time() - start
     print(
         f"5,000 questions x 8 systems x 100 hits: {len(changes)} changes in {seconds:.2f} CPU s "
-        f"(bar {SECONDS:g}); reading the files {reading:.2f}; {run.right.mean():.0%} right"
+        f"(bar {SECONDS:g}); reading the files {reading:.2f}; {run.found.mean():.0%} found"
     )
     return seconds < SECONDS
 

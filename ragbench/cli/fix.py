@@ -30,7 +30,7 @@ def command(
     RUN is a run folder, or the folder of an experiment (the newest run). Changes are counted from
     its stored rankings: another retriever, a reranker, a fusion, more or fewer passages. Counts are
     exact; gains have an interval, confirmed on questions that did not choose. Nothing is run.
-    `ragbench run` of the file of --write gives the right questions that are promised.
+    `ragbench run` of the file of --write finds the questions that are promised.
 
     Options:
         system: Start from this system. Default: the baseline.
@@ -59,6 +59,6 @@ def command(
         output.echo(f"nothing written to {write}: no change is surely better", err=True)
         return
     retriever = write_best(reader.config, reader.folder, fixes, promise.change, write)
-    right = f"{promise.change.right} of {promise.change.of} at {promise.change.passages}"
+    found = f"{promise.change.found} of {promise.change.of} at {promise.change.passages}"
     # To stderr: with --json, stdout holds one JSON document.
-    output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {right}", err=True)
+    output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {found}", err=True)

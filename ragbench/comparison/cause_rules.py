@@ -22,6 +22,9 @@ from ragbench.types import Cause
 Need = Literal["any", "all"]
 # Hits that a generator reads if a retriever has none: as many as generators get by default.
 DEFAULT_READ = 5
+# First hits whose texts are searched for the gold answer of a query without judgements: to read
+# all texts is slow.
+_SEARCHED = 20
 
 
 class RightAnswer(OptionSet):
@@ -94,6 +97,11 @@ class CauseRules(OptionSet):
         """
         need = "(need=all)" if self.need == "all" else ""
         return f"found{need}@{min(self.read, top_k)}"
+
+    @property
+    def searched(self) -> int:
+        """Number of first hits that are searched for the gold answer of an unjudged query."""
+        return max(_SEARCHED, self.read)
 
 
 class RankingFacts(NamedTuple):

@@ -53,8 +53,8 @@ def write_best(
             generator["passages"] = change.passages
     if change.passages != fixes.read:
         best["causes"] = {**(best.get("causes") or {}), "read": change.passages}
-    promise = f"{retriever} finds {change.right} of {change.of} at {change.passages}"
-    old = f"{fixes.system} finds {fixes.right} at {fixes.read}"
+    promise = f"{retriever} finds {change.found} of {change.of} at {change.passages}"
+    old = f"{fixes.system} finds {fixes.found} at {fixes.read}"
     head = f"# {change.text}: {promise}; {old}. {_MARK}\n"
     write_file(path, head + to_yaml(best))
     return retriever

@@ -49,12 +49,12 @@ from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.stages.hits import SHOWN_HITS
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
+    SHOWN_HITS,
     AnswerRow,
     FailedPrediction,
     Manifest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,23 +16,24 @@ from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
-from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
+from ragbench.experiment.fix_gold import StoredGold
 from ragbench.experiment.plan.groups import clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
-from ragbench.records.causes import CAUSE_CHANGES, AnswerCause
-from ragbench.records.fixes import FixList, RemainingLoss
-from ragbench.records.manifest import QuestionRow, TextRow
+from ragbench.records.causes import CAUSE_CHANGES, NOT_LOST, AnswerCause
+from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
+from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import check_values, declared_options, nearest, shown
 from ragbench.retrieve import RETRIEVERS
-from ragbench.types import Qrels, Query
+from ragbench.types import Qrels, Query, Run
 from ragbench.types.rows import BoolArray
 
 _LARGEST = 16_000_000  # bytes of rankings that a page is made of, and of texts that are read
@@ -145,16 +146,33 @@ class RunReader:
         return [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
 
     @property
-    def questions(self) -> Sequence[QuestionRow]:
-        """Questions that count: judged, and not known to have no answer; empty without any."""
-        return [
-            row for row, answerable in self._answerable if row.judged and answerable is not False
-        ]
-
-    @property
     def unanswerable(self) -> list[str]:
         """Ids of the questions without an answer."""
         return [row.query_id for row, answerable in self._answerable if answerable is False]
+
+    @cached_property
+    def hits(self) -> Mapping[str, Mapping[str, HitsRow]]:
+        """Ranking -> query -> its stored hits, for rankings that have them; see `HitsRow`."""
+        files = {name: self._hits_file(name) for name in self.rankings}
+        return {
+            name: {
+                row.query_id: row
+                for _, row in run_folder.read_records(file, HitsRow, "the hits of a question")
+            }
+            for name, file in files.items()
+            if file.is_file()
+        }
+
+    def _hits_file(self, name: str) -> Path:
+        return self.folder / HITS_FOLDER / f"{run_folder.file_name(name)}.jsonl"
+
+    def _passages_file(self, name: str) -> Path:
+        return self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
+
+    def retrieved(self, name: str) -> Run:
+        """Return a ranking as it was retrieved, before its hits were folded or matched."""
+        file = self._passages_file(name)
+        return read_run(file if file.is_file() else self.rankings[name], name).best_first()
 
     @cached_property
     def _answerable(self) -> list[tuple[QuestionRow, bool | None]]:
@@ -168,6 +186,22 @@ class RunReader:
         relevant = self.rules.relevant
         is_answerable = answerable_questions(queries, answers, Qrels.from_dict(judged), relevant)
         return list(zip(rows, is_answerable, strict=True))
+
+    @cached_property
+    def gold(self) -> StoredGold:
+        """Gold of the questions of which any ranking tells whether it is met."""
+        gold = StoredGold(self._answerable, self.hits, self.causes, self.rules)
+        known = np.zeros(len(self._answerable), bool)
+        for name in self.rankings:
+            known |= gold.doubts(name) > 0
+        questions = [self._answerable[row] for row in np.flatnonzero(known).tolist()]
+        return replace(gold, questions=questions)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the files that the counts of the rankings are made of."""
+        files = [*self.rankings.values(), *map(self._hits_file, self.rankings)]
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     @cached_property
     def metadata(self) -> Mapping[str, Mapping[str, Any]]:
@@ -204,40 +238,40 @@ class RunReader:
         """Return the rankings with all that is known about their retrievers.
 
         `reads` is the number of passages that a generator reads after a change; None as many as
-        now. DataError if a file is damaged, OptionError for more passages than hits are stored.
+        now. DataError if a file is damaged or files contradict each other, OptionError for more
+        passages than hits are stored, or are searched for gold answers.
         """
-        ids = [row.query_id for row in self.questions]
-        gold = Qrels.from_dict(
-            {
-                row.query_id: {
-                    name: 1 for name, grade in row.judged.items() if grade >= self.rules.relevant
-                }
-                for row in self.questions
-            }
-        )
         rules = self.options(RetrievalMetrics, "metrics", "retrieval")
-        top_k = rules.get("top_k", 100)
-        if reads is not None and reads > top_k:
-            allowed = f"an integer from 1 to {top_k}, the stored hits of a question"
+        deepest, stored = rules.get("top_k", 100), "the stored hits of a question"
+        if self.gold.has_answers and self.rules.searched < deepest:
+            deepest, stored = self.rules.searched, "the hits that are searched for gold answers"
+        if reads is not None and reads > deepest:
+            allowed = f"an integer from 1 to {deepest}, {stored}"
             raise OptionError("ragbench fix", "--passages", reads, allowed)
+        gold = self.gold
+        ids = gold.documents.query_ids
         runs = {name: read_run(path, name) for name, path in self.rankings.items()}
         rankings = StoredRankings(
-            gold,
+            gold.documents,
             runs,
             needs_all=self.rules.need == "all",
             ties=rules.get("ties", "docid"),
             trec_eval=rules.get("trec_eval", 10),
             failures={name: self._failures(name, ids) for name in runs},
+            hits=self.hits,
+            doubts={name: gold.doubts(name) for name in runs},
         )
+        self._check_causes(rankings)
         retrievers = self.block("retrievers")
-        fusible = list(self._fusible(retrievers))
+        obstacles = self.fusion_obstacles(rankings)
+        fusible = [name for name, reason in obstacles.items() if not reason]
         tokens = [estimate_tokens(text) for text in islice(self.texts.values(), _TEXTS)]
         return PricedRun(
             rankings,
             self.base.name,
             self.rules.read,
             reads or self.rules.read,
-            top_k,
+            deepest,
             seed=self.options(Top).get("seed", 0),
             confidence=self.summary.confidence,
             clusters=self.clusters(ids),
@@ -258,30 +292,61 @@ class RunReader:
         rows = self.causes.get(name, {})
         return np.array([q in rows and rows[q].cause == "failed" for q in ids], bool)
 
-    def _fusible(self, retrievers: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the names of retrievers whose stored hits are those that a fusion would get.
+    def _check_causes(self, rankings: StoredRankings) -> None:
+        """Raise DataError unless as many questions are found as `causes.csv` has as found."""
+        for name in (s.name for s in self.summary.systems if s.type == "retriever"):
+            if name not in rankings.runs:
+                continue
+            causes = [row.cause for row in self.causes.get(name, {}).values()]
+            n_found = sum(cause in NOT_LOST for cause in causes)
+            n_known = sum(cause != "unknown" for cause in causes)
+            found = int((rankings.depths(name) <= self.rules.read).sum())
+            known = int(rankings.is_known(name, self.rules.read).sum())
+            if (found, known) != (n_found, n_known):
+                problem = f"'{name}' finds {n_found} of {n_known}, and its hits {found} of {known}"
+                path, allowed = self.folder / run_lines.CAUSES_FILE, "the files of one whole run"
+                raise DataError(problem, file=path, allowed=allowed)
 
-        `retrievers` is the block of the config, name -> options; others are left out.
-        """
-        is_by_id = self.block("metrics", "retrieval", "match").get("level", "id") == "id"
+    def fusion_obstacles(self, rankings: StoredRankings) -> dict[str, str]:
+        """Return ranking -> the reason why no fusion with it is counted; "" where fusions are."""
+        match = self.block("metrics", "retrieval", "match").get("level", "id")
+        retrievers, obstacles = self.block("retrievers"), dict[str, str]()
         for name in self.rankings:
-            passages = self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
             entry = retrievers.get(name)
             # Matching and chunks rewrite ids after the search. A fusion would get the ids before
             # that.
-            if is_by_id and entry is not None and "chunk" not in entry and not passages.is_file():
-                yield name
+            if entry is None:
+                obstacles[name] = "the config has no such retriever"
+            elif match != "id" or "chunk" in entry or self._passages_file(name).is_file():
+                obstacles[name] = "its hits are passages"
+            else:
+                obstacles[name] = self.gold.fusion_obstacle(name, rankings)
+        return obstacles
 
     @cached_property
-    def texts(self) -> Mapping[str, str]:
-        """Document -> its text, as the run stored it; empty without texts, or for over 16 MB."""
+    def _text_rows(self) -> Sequence[TextRow]:
+        """Stored texts; none for over 16 MB."""
         path = self.folder / TEXTS_FILE
         # Large files would make the command slow; without texts only repeats and tokens are
         # missing.
         if not path.is_file() or path.stat().st_size > _LARGEST:
-            return {}
-        rows = run_folder.read_records(path, TextRow, "a text")
-        return {row.id: row.text or "" for _, row in rows if row.system is None}
+            return []
+        return [row for _, row in run_folder.read_records(path, TextRow, "a text")]
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Document -> its text, as the run stored it; empty without texts, or for over 16 MB."""
+        return {row.id: row.text or "" for row in self._text_rows if row.system is None}
+
+    def text_of(self, query: str, name: str) -> str | None:
+        """Return the text of a hit of the retriever that the changes start from; None without."""
+        return self._own_texts.get((query, name), self.texts.get(name))
+
+    @cached_property
+    def _own_texts(self) -> Mapping[tuple[str | None, str], str]:
+        """(Query, id) -> text of a hit, where another ranking has another text by this id."""
+        rows = (row for row in self._text_rows if row.system == self.base.name)
+        return {(row.query_id, row.id): row.text or "" for row in rows}
 
     def clusters(self, ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query of `ids`; None if the run has no clusters.
@@ -315,37 +380,49 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         reads: Passages that a generator reads after a change of the ranking; None as many as now.
 
     Raises:
-        DataError: There is no run or no such system, a file is damaged, or nothing is judged.
-        OptionError: `reads` is more than the stored hits of a question.
+        DataError: There is no run or no such system, a file is damaged, or no question has gold.
+        OptionError: `reads` is more than the hits of a question that can be counted.
     """
-    if not reader.questions:
-        raise DataError(
-            "no judgements of a question with an answer: changes are counted by gold documents",
-            file=reader.folder,
-            allowed="a run of a data set with qrels",
-        )
     priced = reader.priced_run(reads)
+    if not priced.counts.any():
+        raise DataError(
+            f"no question has gold that '{priced.base}' can find: changes are counted by it",
+            file=reader.folder,
+            allowed="a run of a data set with qrels, quotes or gold answers",
+        )
+    return _fix_list(reader, priced)
+
+
+def list_fixes_of_page(folder: Path) -> FixList | None:
+    """Return the fix list for the page of a run; None without gold or rankings.
+
+    Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
+    quick. DataError as `list_fixes`.
+    """
+    reader = RunReader(folder)
+    if not 0 < reader.n_bytes <= _LARGEST:
+        return None
+    priced = reader.priced_run()
+    return _fix_list(reader, priced) if priced.counts.any() else None
+
+
+def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
+    """Return the fix list of rankings with a question that counts."""
     changes, best = price_changes(priced)
     generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
-    texts, unanswerable = reader.texts, reader.unanswerable
-    query_ids = [*priced.query_ids, *unanswerable]
-    further = (
-        drop_near_duplicates(priced, texts) if texts else None,
-        join_neighbours(priced),
-        refuse_low_scores(priced, unanswerable, reader.clusters(query_ids)),
-    )
-    # The other changes alter the passages themselves or decline questions: the contract of the
-    # generator, which is about gold in whole passages, says nothing about them.
-    priced_changes = [*with_answers(changes, priced, generators), *filter(None, further)]
+    more_changes, more_notes = _changes_of_code(reader, priced)
+    # The contract of the generator, which is about gold in whole passages, says nothing about
+    # changes that alter the passages themselves, or decline questions.
+    all_changes = [*with_answers(changes, priced, generators), *more_changes]
     return FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
         system=priced.base,
         read=priced.read,
-        of=len(priced.query_ids),
-        right=int(priced.right.sum()),
+        of=int(priced.counts.sum()),
+        found=int(priced.found.sum()),
         confidence=priced.confidence,
-        changes=tuple(sorted(priced_changes, key=lambda change: -change.net)),
+        changes=tuple(sorted(all_changes, key=lambda change: -change.net)),
         best=best,
         remaining=tuple(_losses(reader, priced)),
         groups=find_lost_groups(
@@ -359,37 +436,41 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
         contracts=tuple(
             answers.contract(name, priced.confidence) for name, answers in generators.items()
         ),
-        labels={row.query_id: row.label for row in reader.questions if row.label != row.query_id},
+        labels={row.query_id: row.label for row in reader.rows if row.label != row.query_id},
         notes=(
             *_notes(reader, priced),
+            *more_notes,
             *answer_notes(reader.summary, priced, generators),
         ),
     )
 
 
-def list_fixes_of_page(folder: Path) -> FixList | None:
-    """Return the fix list for the page of a run; None without judgements or rankings.
-
-    Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
-    quick. DataError as `list_fixes`.
-    """
-    reader = RunReader(folder)
-    size = sum(file.stat().st_size for file in reader.rankings.values())
-    if not 0 < size <= _LARGEST or not reader.questions:
-        return None
-    return list_fixes(reader)
+def _changes_of_code(reader: RunReader, run: PricedRun) -> tuple[list[PricedChange], list[str]]:
+    """Return (changes that no config states, reasons why others of them cannot be counted)."""
+    ids = {*run.counted_ids}
+    unanswerable = [query for query in reader.unanswerable if query not in ids]
+    refusal = None
+    if unanswerable:
+        clusters = reader.clusters([*run.counted_ids, *unanswerable])
+        refusal = refuse_low_scores(run, reader.retrieved(run.base), unanswerable, clusters)
+    repeats = drop_near_duplicates(run, reader.text_of) if reader.texts else None
+    changes = (repeats, join_neighbours(run), refusal)
+    return (
+        [change for change in changes if isinstance(change, PricedChange)],
+        [change for change in changes if isinstance(change, str)],
+    )
 
 
 def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     """Yield the losses that no change of the ranking rescues: corpus, rankings, generators."""
     causes = reader.causes.get(run.base, {})
-    absent = [q for q in run.query_ids if q in causes and causes[q].cause == "not_in_corpus"]
+    depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
+    unranked = [run.query_ids[row] for row in np.flatnonzero((depths == NEVER) & run.counts)]
+    # A question has one reason: what the corpus lacks is in no ranking either.
+    absent = [q for q in run.counted_ids if q in causes and causes[q].cause == "not_in_corpus"]
     if absent:
         reason = "no gold document in the corpus"
         yield _loss(run.base, reason, CAUSE_CHANGES["not_in_corpus"], absent)
-    depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
-    unranked = [run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()]
-    # A question has one reason: what the corpus lacks is in no ranking either.
     if unranked := [query for query in unranked if query not in set(absent)]:
         reason = "gold in no stored ranking"
         yield _loss(run.base, reason, CAUSE_CHANGES["not_retrieved"], unranked)
@@ -409,14 +490,21 @@ def _loss(system: str, reason: str, advice: str, queries: Sequence[str]) -> Rema
 
 def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     """Yield the limits of the counts, a sentence each."""
-    n = sum(reader.summary.systems[0].causes.values()) - len(run.query_ids)
+    n = len(reader.rows) - int(run.counts.sum())
     if n > 0:
-        yield f"questions without judgements or without an answer do not count: {n}"
-    if any(row.spans for row in reader.questions):
-        yield "gold spans count as their documents: `ragbench explain` has the causes by span"
+        yield f"questions whose gold is not known, or that have no answer, do not count: {n}"
+    if reader.gold.has_answers and run.deepest == reader.rules.searched:
+        yield f"gold answers are looked for in {run.deepest} hits: no change that reads more counts"
+    if run.rankings.perfect(run.base, run.deepest, run.read) is None:
+        yield "no perfect reranker: a passage may have several of the gold spans that are needed"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
-    elif len(run.fusible) < 2:
-        yield "no fusions: hits are matched with documents, or cut into chunks"
+    else:
+        reasons = dict[str, list[str]]()
+        for name, reason in reader.fusion_obstacles(run.rankings).items():
+            reasons.setdefault(reason, []).append(name)
+        for reason, names in reasons.items():
+            if reason:
+                yield f"no fusions with {', '.join(names)}: {reason}"
     if run_folder.read_manifest(reader.folder).choices.limit is not None:
         yield "counts are those of the sample of --limit; another sample gives others"

@@ -15,6 +15,7 @@ from ragbench.records.causes import CauseRow
 from ragbench.records.fixes import AnswerGain, PricedChange
 from ragbench.records.summary import Summary
 from ragbench.types import FloatArray
+from ragbench.types.rows import BoolArray
 
 
 def answers_by_generator(
@@ -23,7 +24,7 @@ def answers_by_generator(
     run: PricedRun,
     passages: Mapping[str, int],
 ) -> dict[str, AnswersByReading]:
-    """Return generator -> its answers to the questions that count.
+    """Return generator -> its answers to the questions that all rankings can be compared on.
 
     Only generators that are paired with a retriever count. Those without both controls, gold and
     wrong passages, or without any right answer, are left out. If `gold_context` is missing, the
@@ -35,19 +36,22 @@ def answers_by_generator(
         run: Stored rankings.
         passages: Generator -> number of passages that it reads; a missing one reads the default.
     """
-    depths = {name: run.rankings.depths(name) for name in run.rankings.runs}
     generators: dict[str, AnswersByReading] = {}
     for generator in dict.fromkeys(s.generator for s in summary.systems if s.type == "pair"):
         systems = [s for s in summary.systems if s.generator == generator]
-        answers = {s.retriever: _right(causes.get(s.name, {}), run.query_ids) for s in systems}
+        n_read = passages.get(str(generator), DEFAULT_READ)
+        rows = _comparable(run, n_read)
+        depths = {name: run.rankings.depths(name)[rows] for name in run.rankings.runs}
+        query_ids = [run.query_ids[row] for row in np.flatnonzero(rows).tolist()]
+        answers = {s.retriever: _right(causes.get(s.name, {}), query_ids) for s in systems}
         # By number, not by name: `distractors=10` sorts before `distractors=9` as text. The most
         # distractors come closest to what a retriever returns.
         controls = sorted(filter(n_distractors, answers), key=n_distractors)
-        nothing = np.full(len(run.query_ids), np.nan)
+        nothing = np.full(len(query_ids), np.nan)
         wrong = answers.get("shuffled_context", answers.get("no_context", nothing))
         by_reading = AnswersByReading(
             depths=depths,
-            passages=passages.get(str(generator), DEFAULT_READ),
+            passages=n_read,
             pairs={
                 s.ranking_of: answers[s.retriever]
                 for s in systems
@@ -61,6 +65,16 @@ def answers_by_generator(
         if by_reading.has_controls and any(np.nansum(v) for v in answers.values()):
             generators[str(generator)] = by_reading
     return generators
+
+
+def _comparable(run: PricedRun, k: int) -> BoolArray:
+    """Return True for each query of which all rankings tell whether its gold is among k hits.
+
+    Rankings that tell it of no query are left out, as those with unknown ids.
+    """
+    known = np.array([run.rankings.is_known(name, k) for name in run.rankings.runs])
+    rows: BoolArray = known[known.any(axis=1)].all(axis=0)
+    return rows
 
 
 def _right(rows: Mapping[str, CauseRow], query_ids: Sequence[str]) -> FloatArray:
@@ -80,7 +94,7 @@ def with_answers(
     paired with the retriever, are left out. A bound has no gain, and neither has a change of the
     number of passages: the answers tell nothing about other numbers.
     """
-    row_of = {query: row for row, query in enumerate(run.query_ids)}
+    rows = _comparable(run, run.read)
     fitting = {
         name: answers
         for name, answers in generators.items()
@@ -88,9 +102,10 @@ def with_answers(
     }
 
     def gains(change: PricedChange) -> Iterator[AnswerGain]:
-        rescued, lost = np.zeros((2, len(row_of)), np.bool_)
-        rescued[[row_of[query] for query in change.rescued]] = True
-        lost[[row_of[query] for query in change.lost]] = True
+        rescued, lost = (
+            np.array([query in moved for query in run.query_ids], np.bool_)[rows]
+            for moved in ({*change.rescued}, {*change.lost})
+        )
         is_priced = not change.is_bound and change.passages == run.read
         for name, answers in fitting.items() if is_priced else ():
             gain = answers.predict_gain(run.base, rescued, lost, confidence=run.confidence)

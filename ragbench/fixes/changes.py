@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.fixes.cross_fitting import choose, gain_of, parts_of
+from ragbench.fixes.cross_fitting import Gain, choose, gain_of, parts_of
 from ragbench.fixes.fusion_table import FusionSetting
 from ragbench.fixes.rankings import StoredRankings
 from ragbench.records.fixes import ChangeKind, FusedRetriever, PricedChange, Promise
@@ -26,18 +27,30 @@ _PAIR_WEIGHTS = tuple((w, round(1 - w, 1)) for w in (0.5, 0.3, 0.7, 0.1, 0.9))
 _TRIPLE_WEIGHTS = ((1 / 3,) * 3, (0.5, 0.25, 0.25), (0.25, 0.5, 0.25), (0.25, 0.25, 0.5))
 
 
+class ReadGold(NamedTuple):
+    """Gold that is read after a change; arrays have a value per query.
+
+    Attributes:
+        hits: True where the gold is read; several changes have a row each.
+        known: True where it is known whether the gold is read.
+    """
+
+    hits: BoolArray
+    known: BoolArray
+
+
 @dataclass(frozen=True)
 class PricedRun:
     """Stored rankings of a run, and data of their retrievers that changes are priced with.
 
-    `price_changes` returns its changes; `hits` raises KeyError for an unknown retriever.
+    `price_changes` returns its changes; `read_gold` raises KeyError for an unknown retriever.
 
     Attributes:
-        rankings: Ranks of the gold of the queries that count.
+        rankings: Ranks of the gold of queries, of which any ranking tells whether it is met.
         base: Retriever that the changes start from.
         read: Passages that a generator reads now.
         reads: Passages that a generator reads after a change of the ranking.
-        deepest: Stored hits of a query at most.
+        deepest: First hits of a query, at most, of which it is known whether they have gold.
         seed: Seed of the parts of the questions.
         confidence: Level of the intervals.
         clusters: Cluster of each query; None if queries are units.
@@ -64,22 +77,35 @@ class PricedRun:
 
     @property
     def query_ids(self) -> Sequence[str]:
-        """Queries that count."""
+        """Queries of the rankings."""
         return self.rankings.gold.query_ids
 
     @cached_property
-    def right(self) -> BoolArray:
+    def found(self) -> BoolArray:
         """True for each query whose gold is read now."""
-        return self.hits(self.base, self.read)
+        return self.read_gold(self.base, self.read).hits
 
-    def hits(self, retriever: str, k: int) -> BoolArray:
-        """Return True for each query whose gold is among the first k hits of a retriever.
+    @cached_property
+    def counts(self) -> BoolArray:
+        """True for each query that counts: it is known whether its gold is read now."""
+        return self.read_gold(self.base, self.read).known
 
-        That is one gold document, or with `rankings.needs_all` all of them. KeyError for an unknown
+    @property
+    def counted_ids(self) -> list[str]:
+        """Queries that count, in their order."""
+        return [*self._ids(self.counts)]
+
+    def read_gold(self, retriever: str, k: int) -> ReadGold:
+        """Return the gold that is read among the first k hits of a retriever.
+
+        That is any gold of a query, or with `rankings.needs_all` all of it. KeyError for an unknown
         retriever.
         """
-        hits: BoolArray = self.rankings.depths(retriever) <= k
-        return hits
+        return ReadGold(self.rankings.depths(retriever) <= k, self.rankings.is_known(retriever, k))
+
+    def compared(self, after: ReadGold) -> BoolArray:
+        """Return the hits after a change, with those of now where either is not known."""
+        return np.where(after.known & self.counts, after.hits, self.found)
 
     @cached_property
     def parts(self) -> IntArray:
@@ -90,7 +116,7 @@ class PricedRun:
         self,
         kind: ChangeKind,
         text: str,
-        hits: BoolArray,
+        after: ReadGold,
         *,
         passages: int,
         confirmed: FloatArray | None = None,
@@ -103,7 +129,7 @@ class PricedRun:
         Args:
             kind: Kind of the change.
             text: The change in words.
-            hits: Whether each query is right after it.
+            after: Gold that is read after it.
             passages: Passages that a generator reads after it.
             confirmed: Gain of each query without the choice of the weights; None without a choice.
             retriever: Retriever after it.
@@ -113,8 +139,9 @@ class PricedRun:
         # `rescued` and `lost` count all questions, also those that chose the weights. Only the gain
         # and its interval leave them out, so the gain may differ from the difference of the two
         # counts.
-        differences = hits.astype(np.float64) - self.right if confirmed is None else confirmed
-        gain = gain_of(differences, self.confidence, self.clusters)
+        hits = self.compared(after)
+        differences = hits.astype(np.float64) - self.found if confirmed is None else confirmed
+        gain = self.gain(differences)
         names = fusion.retrievers if fusion else (retriever or self.base,)
         # The base comes last: its time is subtracted. A fusion counts as if it asked its
         # sources one after the other.
@@ -127,10 +154,10 @@ class PricedRun:
             retriever=retriever,
             fusion=fusion,
             passages=passages,
-            right=int(hits.sum()),
-            of=len(hits),
-            rescued=self._ids(hits & ~self.right),
-            lost=self._ids(self.right & ~hits),
+            found=int(after.hits.sum()),
+            of=int(after.known.sum()),
+            rescued=self._ids(hits & ~self.found),
+            lost=self._ids(self.found & ~hits),
             gain=gain.mean,
             interval=gain.interval,
             is_bound=reach > 0,
@@ -138,6 +165,13 @@ class PricedRun:
             tokens=self.passage_tokens and further * self.passage_tokens,
             latency_ms=sum(t or 0.0 for t in times[:-1]) - (times[-1] or 0.0) if is_known else None,
         )
+
+    def gain(self, differences: FloatArray) -> Gain:
+        """Return the gain of the queries that count; see `gain_of`."""
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = [clusters[row] for row in np.flatnonzero(self.counts).tolist()]
+        return gain_of(differences[self.counts], self.confidence, clusters)
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:
         """Return the ids of the queries whose row is True, in their order."""
@@ -149,8 +183,8 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
 
     A fusion has the best of its weights. Each group of rankings is fused by rrf, and weighted.
     """
-    # Right questions after the change decide, not before it: --passages moves the order.
-    names = sorted(run.fusible, key=lambda name: -int(run.hits(name, run.reads).sum()))
+    # Questions found after the change decide, not before it: --passages moves the order.
+    names = sorted(run.fusible, key=lambda name: -int(run.read_gold(name, run.reads).hits.sum()))
     chosen = [name for name in names if name != run.base][: FUSED - 1]
     # Back to the order of the config: it names the fusion, and weights belong to positions.
     chosen = [name for name in run.fusible if name == run.base or name in chosen]
@@ -158,7 +192,7 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
     for size, all_weights in ((2, _PAIR_WEIGHTS), (3, _TRIPLE_WEIGHTS)):
         for sources in itertools.combinations(chosen, size):
             # rrf is a group of its own: without weights there is no choice to confirm. It precedes
-            # the weighted fusions, because it is the simpler of two with as many right questions.
+            # the weighted fusions, because it is the simpler of two that find as many questions.
             groups.append([FusionSetting(sources, "rrf", (1.0,) * size)])
             if all(source in run.weighable for source in sources):
                 groups.append([FusionSetting(sources, "weighted", w) for w in all_weights])
@@ -166,7 +200,10 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
     all_hits = iter(run.rankings.fused_hits([*itertools.chain(*groups)], run.reads))
     for group in groups:
         hits = np.array([*itertools.islice(all_hits, len(group))])
-        best, confirmed = choose(hits, run.right, run.parts)
+        # a query that failed in one of them counts, also without judgements
+        known = np.any([run.rankings.is_known(name, run.reads) for name in group[0][0]], axis=0)
+        rows = run.compared(ReadGold(hits, known))
+        best, confirmed = choose(rows, run.found, run.parts)
         sources, method, weights = group[best]
         is_rrf = method == "rrf"
         # A fusion without the base is a replacement, and its text must not read as an addition.
@@ -179,12 +216,12 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
         change = run.price(
             "rrf" if is_rrf else "weighted",
             f"{first} {' and '.join(names)} ({how})",
-            hits[best],
+            ReadGold(hits[best], known),
             passages=run.reads,
             confirmed=confirmed,
             fusion=fusion,
         )
-        yield change, hits
+        yield change, rows
 
 
 def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
@@ -202,10 +239,12 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
         if k not in (run.read, run.reads) and k <= run.deepest:
             changes.append(_reading(run, k))
     for depth in _DEPTHS:
-        if run.read < depth <= run.deepest:
-            text, hits = f"rerank {depth}, perfect", run.rankings.perfect(run.base, depth, run.read)
+        hits = run.rankings.perfect(run.base, depth, run.read)
+        if run.read < depth <= run.deepest and hits is not None:
+            after = ReadGold(hits, run.rankings.is_known(run.base, depth))
+            text = f"rerank {depth}, perfect"
             changes.append(
-                run.price("perfect_reranker", text, hits, passages=run.read, reach=depth)
+                run.price("perfect_reranker", text, after, passages=run.read, reach=depth)
             )
     return sorted(changes, key=lambda change: -change.net), promise
 
@@ -213,20 +252,20 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
 def config_changes(run: PricedRun) -> list[tuple[PricedChange, BoolArray]]:
     """Return the changes that a config can state, the simplest first, with their hits.
 
-    The hits have a row for each of the weights that were compared.
+    The hits have a row for each of the weights that were compared; see `PricedRun.compared`.
     """
     candidates: list[tuple[PricedChange, BoolArray]] = []
     if run.reads != run.read:
         change = _reading(run, run.reads)
-        candidates.append((change, run.hits(run.base, run.reads)[None]))
+        candidates.append((change, run.compared(run.read_gold(run.base, run.reads))[None]))
     for name in run.rankings.runs:
         if name != run.base:
             is_reranker = run.sources.get(name) == run.base
             text = f"rerank: {name} is stored" if is_reranker else f"use {name} instead"
-            hits = run.hits(name, run.reads)
             kind: ChangeKind = "reranker" if is_reranker else "retriever"
-            change = run.price(kind, text, hits, passages=run.reads, retriever=name)
-            candidates.append((change, hits[None]))
+            after = run.read_gold(name, run.reads)
+            change = run.price(kind, text, after, passages=run.reads, retriever=name)
+            candidates.append((change, run.compared(after)[None]))
     candidates += _price_fusions(run)
     return candidates
 
@@ -234,24 +273,24 @@ def config_changes(run: PricedRun) -> list[tuple[PricedChange, BoolArray]]:
 def _reading(run: PricedRun, k: int) -> PricedChange:
     """Return the change that a generator reads k passages of the retriever."""
     text = f"read {k} passage{'s' if k > 1 else ''}"
-    hits = run.hits(run.base, k)
-    return run.price("passages", text, hits, passages=k, retriever=run.base)
+    after = run.read_gold(run.base, k)
+    return run.price("passages", text, after, passages=k, retriever=run.base)
 
 
 def _promise(
     run: PricedRun, candidates: Sequence[tuple[PricedChange, BoolArray]]
 ) -> Promise | None:
-    """Return the candidate with the most right questions, and the gain of this choice.
+    """Return the candidate with the largest net gain, and the gain of this choice.
 
     Of equal ones the first, which is the simplest. None without candidates or questions.
     """
-    if not candidates or not len(run.query_ids):
+    if not candidates or not run.counts.any():
         return None
     # Single weights compete, not the best weights of each fusion: those were chosen on all
     # questions, and their luck would pass into the confirmed gain.
-    _, confirmed = choose(np.concatenate([hits for _, hits in candidates]), run.right, run.parts)
+    _, confirmed = choose(np.concatenate([hits for _, hits in candidates]), run.found, run.parts)
     best = max((change for change, _ in candidates), key=lambda change: change.net)
-    gain = gain_of(confirmed, run.confidence, run.clusters)
+    gain = run.gain(confirmed)
     ties = tuple(c.text for c, _ in candidates if c.net == best.net and c is not best)
     return Promise(
         change=best, gain=gain.mean, interval=gain.interval, untouched=gain.untouched, ties=ties

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.fixes.fusion_table import FusionSetting, FusionTable, RankedRows
+from ragbench.records.manifest import HitsRow
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import spans
@@ -19,15 +20,19 @@ _QUERIES = 512  # of a table
 
 
 class StoredRankings:
-    """Ranks of the gold documents in stored rankings.
+    """Ranks at which stored rankings meet the gold of queries.
 
     Results have a value per query of `gold`, in its order; a query that a ranking lacks has no hits
     there. Methods raise KeyError for a ranking that is not in `runs`.
 
     Attributes:
         gold: Relevant documents of the queries; a query may have none.
-        needs_all: True if an answer needs all gold documents, False if any of them suffices.
+        needs_all: True if an answer needs all of its gold, False if any of it suffices.
         runs: Rankings by name, each query best first.
+        hits: Ranking -> query -> its stored hits, where hits are passages or gold is no whole
+            document: they tell which gold is met. Absent for other rankings.
+        doubts: Ranking -> first rank of each query at which a hit may have gold that is not known
+            to be met: 0 for a query without gold for this ranking, `NEVER` if all is known.
     """
 
     def __init__(
@@ -39,18 +44,29 @@ class StoredRankings:
         ties: Ties = "docid",
         trec_eval: TrecEval = 10,
         failures: Mapping[str, BoolArray] | None = None,
+        hits: Mapping[str, Mapping[str, HitsRow]] | None = None,
+        doubts: Mapping[str, IntArray] | None = None,
     ) -> None:
         """Find the ranks of the gold by the rules of a run.
 
         Args:
             gold: Relevant documents alone; grades have no effect.
             runs: Rankings by name.
-            needs_all: True if an answer needs all gold documents.
+            needs_all: True if an answer needs all of its gold.
             ties: Order of equal scores; `average` orders by id.
             trec_eval: 9 compares scores as 32-bit floats.
             failures: Ranking -> whether it failed, for each query; a fusion with it fails as well.
+            hits: Stored hits of rankings that have them; a query without a row has no gold.
+            doubts: Ranks from which gold is not known; all is known in rankings without them.
         """
         self.gold, self.needs_all = gold, needs_all
+        certain = np.full(len(gold.query_ids), NEVER)
+        self.hits = hits or {}
+        self.doubts = dict.fromkeys(runs, certain) | dict(doubts or {})
+        self._met = {
+            name: np.array([row.met or NEVER for row in self._rows_of(name)], np.int64)
+            for name in self.hits
+        }
         self.runs = {name: run.best_first() for name, run in runs.items()}
         self._is_single, self._failures = trec_eval == 9, failures or {}
         self._query = np.repeat(np.arange(len(gold.query_ids)), np.diff(gold.starts))
@@ -71,40 +87,74 @@ class StoredRankings:
     def depths(self, name: str) -> IntArray:
         """Return the number of first hits of each query with which its gold is read.
 
-        This is the rank, from 1, of the best gold document, or of the last one if all are needed;
-        `NEVER` if the gold is not ranked. KeyError for an unknown ranking.
+        This is the rank, from 1, of the first hit that has gold, or down to which hits have all of
+        it if all is needed; `NEVER` if the gold is not met. KeyError for an unknown ranking.
         """
+        return self._met[name] if name in self._met else self.document_depths(name)
+
+    def document_depths(self, name: str) -> IntArray:
+        """Return the depths of the gold documents in a ranking, whatever its passages have."""
         ranks = self._ranks[name]
         reduce = np.maximum if self.needs_all else np.minimum
         return self._by_query(reduce, np.where(ranks > 0, ranks, NEVER), NEVER)
 
-    def documents(self, name: str, query: str) -> list[str]:
-        """Return the ids of a ranking for a query, best first; empty without hits.
+    def is_known(self, name: str, k: int) -> BoolArray:
+        """Return True for each query of which the first k hits tell whether its gold is read."""
+        known: BoolArray = (self.depths(name) <= k) | (k < self.doubts[name])
+        return known
 
-        KeyError for an unknown ranking.
+    def _rows_of(self, name: str) -> Iterator[HitsRow]:
+        """Yield the stored hits of each query; of a query without a row, one without gold."""
+        rows = self.hits[name]
+        return (rows.get(query) or HitsRow(query_id=query) for query in self.gold.query_ids)
+
+    def passages(self, name: str, query: str) -> Iterator[tuple[str, Set[str]]]:
+        """Yield (id, names of its gold) of the first hits of a query, best first.
+
+        These are all hits of a ranking of documents, and of other rankings those that are stored
+        without a gap. KeyError for an unknown ranking.
         """
-        run = self.runs[name]
-        row = run.query_index.get(query)
-        return [] if row is None else list(run.documents[run.starts[row] : run.starts[row + 1]])
+        if name not in self.hits:
+            run, gold = self.runs[name], self.gold.by_query[query].keys()
+            row = run.query_index.get(query)
+            rows = slice(0) if row is None else slice(run.starts[row], run.starts[row + 1])
+            yield from ((document, {document} & gold) for document in run.documents[rows])
+        elif query in self.hits[name]:
+            for rank, hit in enumerate(self.hits[name][query].hits, start=1):
+                if hit.rank != rank:
+                    return
+                yield hit.id, {*hit.gold}
 
-    def holds_gold(self, query: str, documents: Iterable[str]) -> bool:
-        """Return True if some documents have the gold of a query; False without gold.
+    def is_met(self, name: str, query: str, gold: Set[str]) -> bool:
+        """Return True if some names of gold are those that a query needs; False without gold.
 
-        That is one gold document, or all if all are needed. KeyError for an unknown query.
+        KeyError for an unknown query or ranking.
         """
-        gold = self.gold.by_query[query].keys()
-        return gold <= {*documents} if gold and self.needs_all else not gold.isdisjoint(documents)
+        needs: Set[str] = self.gold.by_query[query].keys()
+        if name in self.hits:
+            needs = {*self.hits[name][query].needs} if query in self.hits[name] else set()
+        return bool(needs) and (needs <= gold if self.needs_all else not needs.isdisjoint(gold))
 
-    def perfect(self, name: str, depth: int, k: int) -> BoolArray:
+    def perfect(self, name: str, depth: int, k: int) -> BoolArray | None:
         """Return True for each query whose gold a perfect reranker brings into the first k ranks.
 
-        It reorders the first `depth` hits. False where all gold documents are needed and there are
-        more than k. KeyError for an unknown ranking.
+        It reorders the first `depth` hits. False where all gold is needed, and more than k hits for
+        it. None if stored hits do not tell how many: a passage may have several gold spans.
+        KeyError for an unknown ranking.
         """
-        hits: BoolArray = self.depths(name) <= depth
-        # If all gold documents are needed, no order of the hits fits more than k of them into k
-        # places.
-        return hits & (np.diff(self.gold.starts) <= k) if self.needs_all else hits
+        is_deep: BoolArray = self.depths(name) <= depth
+        if not self.needs_all:
+            return is_deep
+        n_needs = np.diff(self.gold.starts)
+        if name in self.hits:
+            rows, gold = [*self._rows_of(name)], self.gold.by_query
+            n_needs = np.array([len(row.needs) for row in rows], np.int64)
+            # a passage is of one document, and so meets one of several whole documents
+            is_span = [not gold[row.query_id].keys() >= {*row.needs} for row in rows]
+            if np.any(is_deep & (n_needs > k) & np.array(is_span, bool)):
+                return None
+        # no order of the hits fits more than k of them into k places
+        return is_deep & (n_needs <= k)
 
     def fused_hits(self, settings: Sequence[FusionSetting], k: int) -> BoolArray:
         """Return True where the first k documents of a fusion have the gold of a query.

@@ -9,7 +9,7 @@ from typing import Literal
 from ragbench.records.codec import Record
 from ragbench.types.json_fields import Prose, optional
 
-FIX_SCHEMA = "ragbench.fix/1"
+FIX_SCHEMA = "ragbench.fix/2"
 
 # Kinds of changes, in the order of their effort
 ChangeKind = Literal[
@@ -203,10 +203,11 @@ class PricedChange(Record):
         fusion: Fusion after the change; None without one.
         passages: Passages that a generator reads after the change.
         reach: Hits that it looks at; 0 where that does not differ.
-        right: Questions that are right after the change.
-        of: Questions that count.
-        rescued: Ids of the questions that become right.
-        lost: Ids of the questions that are no longer right.
+        found: Questions whose gold is read after the change; of a refusal also questions without
+            an answer that it declines.
+        of: Questions that count after the change.
+        rescued: Ids of the questions that become found.
+        lost: Ids of the questions that are no longer found.
         gain: Expected gain in number of questions, confirmed on questions that did not choose the
             weights.
         interval: Confidence limits of `gain`, in number of questions.
@@ -222,7 +223,7 @@ class PricedChange(Record):
     retriever: str | None = optional()
     fusion: FusedRetriever | None = optional()
     passages: int
-    right: int
+    found: int
     of: int
     rescued: tuple[str, ...]
     lost: tuple[str, ...]
@@ -255,7 +256,7 @@ class Promise(Record):
             it.
         interval: Confidence limits of this gain.
         untouched: Limits of the gain on as many other questions.
-        ties: Further changes with as many right questions.
+        ties: Further changes that find as many questions.
     """
 
     change: PricedChange
@@ -295,8 +296,8 @@ class FixList(Record):
         run_id: Name of the run folder.
         system: Retriever that the changes start from.
         read: Passages that a generator reads now.
-        of: Questions that count: judged ones that have an answer.
-        right: Questions of these whose gold is read now.
+        of: Questions that count: it is known whether their gold is read.
+        found: Questions of these whose gold is read now.
         confidence: Level of the intervals.
         changes: Changes, the largest number of questions rescued minus lost first.
         best: The change that `--write` writes; None if no config can state a change, as with one
@@ -314,7 +315,7 @@ class FixList(Record):
     system: str
     read: int
     of: int
-    right: int
+    found: int
     confidence: float
     changes: tuple[PricedChange, ...]
     best: Promise | None = None

@@ -440,17 +440,22 @@ class HitsRow(Record):
         needs: Names of the gold of the query, one for all alternatives; empty without any.
         met: Rank down to which hits meet the gold that the query needs; 0 if they never do, None
             if it is not known.
+        unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
+            span; 0 without one.
         hits: Hits in the order of their ranks.
     """
 
     query_id: str
     needs: tuple[str, ...] = optional(())
     met: int | None = optional(None)
+    unplaced: int = optional(0)
     hits: tuple[StoredHit, ...] = optional(())
 
 
 # Name of the gold of a query without judgements, in `StoredHit.gold`.
 ANSWER = "answer"
+# Hits of each query that a `HitsRow` has whether they have gold or not: pages show as many.
+SHOWN_HITS = 10
 
 
 class TextRow(Passage):

@@ -9,7 +9,7 @@ from ragbench.report.base import Chapter, Grid
 from ragbench.report.text import grid_lines, with_interval
 from ragbench.types.display import printable
 
-_HEADS = ("change", "+/-", "right", "what to expect")
+_HEADS = ("change", "+/-", "found", "what to expect")
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
@@ -30,7 +30,7 @@ def fix_lines(
 
     `arguments` are those of `ragbench fix`, as the user wrote them.
     """
-    yield f"{_headline(fixes)}; what stored results say about the other {fixes.of - fixes.right}:"
+    yield f"{_headline(fixes)}; what stored results say about the other {fixes.of - fixes.found}:"
     for grid in fix_chapter(fixes).grids:
         # tables by question are for the links of the page; --json has all ids
         if not grid.has_queries and (not brief or grid.heads == _HEADS):
@@ -45,7 +45,7 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 
     Of equal gains, those that look at fewer hits and read fewer passages come first. They gain a
     question, or read less and lose none. Of fusions the best three; of passages and perfect
-    rerankers the fewest with as many right questions. `read` is the number of passages now.
+    rerankers the fewest that find as many questions. `read` is the number of passages now.
     """
     lines: list[PricedChange] = []
     n_fusions = 0
@@ -53,7 +53,7 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
     # out.
     for change in sorted(changes, key=lambda change: (-change.net, change.reach, change.passages)):
         n_fusions += change.fusion is not None
-        is_cheaper = any((c.kind, c.right) == (change.kind, change.right) for c in lines)
+        is_cheaper = any((c.kind, c.found) == (change.kind, change.found) for c in lines)
         is_listed = change.net > 0 or (
             change.kind == "passages" and change.passages < read and not change.lost
         )
@@ -70,7 +70,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
     """Return the chapter of a fix list: changes, and the first 200 questions that they move.
 
     Further tables have the losses that remain, groups of lost questions, and the contracts. The
-    headlines are the number of right questions and the next steps.
+    headlines are the number of questions that are found, and the next steps.
     """
     changes = listed(fixes.changes, fixes.read)
     cells = tuple(_cells(change, fixes) for change in changes)
@@ -151,20 +151,20 @@ def _questions(queries: Sequence[str], fixes: FixList) -> tuple[str, str]:
 
 
 def _headline(fixes: FixList) -> str:
-    """Return the number of right questions: `bm25 finds 57 of 70 at 5`."""
-    return f"{printable(fixes.system)} finds {fixes.right} of {fixes.of} at {fixes.read}"
+    """Return the number of questions that are found: `bm25 finds 57 of 70 at 5`."""
+    return f"{printable(fixes.system)} finds {fixes.found} of {fixes.of} at {fixes.read}"
 
 
 def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
-    """Return the cells of a change, under `_HEADS`: its text, counts, right questions and remarks.
+    """Return the cells of a change, under `_HEADS`: its text, counts, found questions and remarks.
 
-    Counts such as `+7 -1` are questions rescued and lost. Of a bound, the right questions are the
+    Counts such as `+7 -1` are questions rescued and lost. Of a bound, the found questions are the
     most that there can be.
     """
-    right = f"{change.right} of {change.of}"
+    found = f"{change.found} of {change.of}"
     moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
-        return printable(change.text), moved, f"at most {right}", "a bound, not a promise"
+        return printable(change.text), moved, f"at most {found}", "a bound, not a promise"
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
@@ -183,7 +183,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
-    return printable(change.text), moved, right, "; ".join(words)
+    return printable(change.text), moved, found, "; ".join(words)
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:

@@ -32,7 +32,7 @@ def quickstart(repository, tmp_path_factory, stored):
 
 
 def run_quickstart(repository, output, overrides=None):
-    """Return the number of right questions of each system."""
+    """Return the number of questions that each retriever finds."""
     fast = {
         "generators": {},
         "metrics": {"retrieval": {"measures": ["hit_rate@5"]}},
@@ -41,7 +41,7 @@ def run_quickstart(repository, output, overrides=None):
     }
     config = str(repository / "configs/quickstart.yaml")
     run = rb.run_experiment(config, overrides={**fast, **(overrides or {})})
-    return {system["name"]: system["causes"]["right"] for system in run.summary["systems"]}
+    return {system["name"]: system["causes"]["found"] for system in run.summary["systems"]}
 
 
 def fixes(folder, *arguments):
@@ -74,14 +74,14 @@ def test_json_names_the_questions(quickstart):
     assert change["rescued"] == ["q38", "q39", "q44", "q45", "q46", "q47", "q49"]
     assert change["lost"] == ["q59"]
     assert value["remaining"][0]["queries"] == ["q41", "q53", "q55"]
-    assert value["schema"] == "ragbench.fix/1"
+    assert value["schema"] == "ragbench.fix/2"
 
 
 @pytest.mark.costly
 def test_another_system_is_the_start(quickstart):
     value = fixes(quickstart, "--system", "minilm")
 
-    assert (value["system"], value["right"], value["of"]) == ("minilm", 63, 70)
+    assert (value["system"], value["found"], value["of"]) == ("minilm", 63, 70)
 
 
 @pytest.mark.costly
@@ -98,9 +98,9 @@ def test_fusions_rescue_what_the_real_run_rescues(
             entry.pop("weights", None)
 
     overrides = {f"retrievers.{name}": entry for name, entry in entries.items()}
-    right = run_quickstart(repository, tmp_path, overrides)
+    found = run_quickstart(repository, tmp_path, overrides)
 
-    assert [right[name] for name in entries] == [change["right"] for change in changes]
+    assert [found[name] for name in entries] == [change["found"] for change in changes]
 
 
 @pytest.mark.costly
@@ -122,7 +122,7 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path):
     )
     done = run_command("fix", "runs/quickstart", cwd=tmp_path)
     assert done.returncode == 2
-    assert "no judgements" in done.stderr
+    assert "causes.csv: 'bm25' finds 57 of 70, and its hits 0 of 0" in done.stderr
 
     (run / "questions.jsonl").write_text("{")
     done = run_command("fix", "runs/quickstart", cwd=tmp_path)
@@ -146,10 +146,10 @@ def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, stored,
     monkeypatch.chdir(best.parent)
     run = rb.run_experiment(str(best), overrides={"output": str(tmp_path / "runs")})
 
-    right = {system["name"]: system["causes"]["right"] for system in run.summary["systems"]}
-    assert right["-".join(promise["fusion"]["retrievers"])] == promise["right"]
-    assert f"finds {promise['right']} of {promise['of']} at {passages}" in done.stderr
-    assert right["bm25"] == 59
+    found = {system["name"]: system["causes"]["found"] for system in run.summary["systems"]}
+    assert found["-".join(promise["fusion"]["retrievers"])] == promise["found"]
+    assert f"finds {promise['found']} of {promise['of']} at {passages}" in done.stderr
+    assert found["bm25"] == 59
 
 
 @pytest.mark.costly
@@ -221,13 +221,13 @@ def test_a_wrong_value_of_the_config_is_named_with_its_file(tmp_path, text, prob
 
 def test_a_config_without_generators_is_written(tmp_path):
     fixes = FixList(
-        name="e", run_id="r", system="bm25", read=5, of=2, right=1, confidence=0.95, changes=()
+        name="e", run_id="r", system="bm25", read=5, of=2, found=1, confidence=0.95, changes=()
     )
     change = PricedChange(
         kind="passages",
         text="read 10 passages",
         passages=10,
-        right=2,
+        found=2,
         of=2,
         rescued=("q1",),
         lost=(),

@@ -14,6 +14,11 @@ def priced(hits, gold, read=2):
     return PricedRun(StoredRankings(qrels, {"r": run}), "r", read, read, 100)
 
 
+def dropping(run, texts):
+    """The change that repeated passages are left out, by document -> text."""
+    return drop_near_duplicates(run, lambda query, name: texts.get(name))
+
+
 def test_a_repeated_passage_makes_room_for_the_next_hit():
     run = priced({"q1": "abx", "q2": "axb", "q3": "cba"}, {"q1": "x", "q2": "b", "q3": "a"})
     texts = {
@@ -23,13 +28,13 @@ def test_a_repeated_passage_makes_room_for_the_next_hit():
         "x": "Titan",
     }
 
-    change = drop_near_duplicates(run, texts)
+    change = dropping(run, texts)
 
-    assert (change.rescued, change.lost, change.right) == (("q1",), (), 1)
+    assert (change.rescued, change.lost, change.found) == (("q1",), (), 1)
     # b repeats a, which is read in its place: by its id it is not found
-    assert drop_near_duplicates(priced({"q1": "ab"}, {"q1": "b"}), texts).lost == ("q1",)
-    assert drop_near_duplicates(run, {**texts, "b": "Europa"}) is None, "nothing is repeated"
-    assert drop_near_duplicates(run, {"a": "x", "c": "y", "x": "z"}) is None, "b has no text"
+    assert dropping(priced({"q1": "ab"}, {"q1": "b"}), texts).lost == ("q1",)
+    assert dropping(run, {**texts, "b": "Europa"}) is None, "nothing is repeated"
+    assert dropping(run, {"a": "x", "c": "y", "x": "z"}) is None, "b has no text"
 
 
 @pytest.mark.parametrize(
@@ -56,13 +61,13 @@ def test_a_threshold_declines_what_has_no_answer():
     gold = Qrels.from_dict({query: {"gold": 1} for query in names})
     run = PricedRun(StoredRankings(gold, {"r": Run.from_dict(scores)}), "r", 5, 5, 100)
 
-    change = refuse_low_scores(run, ["n1", "n2", "n3"])
+    change = refuse_low_scores(run, Run.from_dict(scores), ["n1", "n2", "n3"])
 
     # at most two questions without an answer have a score: their share of the scores is 2 / 22
     assert change.lost == ()
     assert set(change.rescued) == {"n1", "n2", "n3"}
-    assert (change.right, change.of) == (23, 23)
-    assert refuse_low_scores(run, []) is None
+    assert (change.found, change.of) == (23, 23)
+    assert refuse_low_scores(run, Run.from_dict(scores), []) is None
 
 
 def test_questions_of_a_cluster_are_one_unit_of_the_threshold():
@@ -73,8 +78,9 @@ def test_questions_of_a_cluster_are_one_unit_of_the_threshold():
     run = PricedRun(StoredRankings(gold, {"r": Run.from_dict(scores)}), "r", 5, 5, 100)
     unanswerable = [f"n{n}" for n in range(10)]
 
-    alone = refuse_low_scores(run, unanswerable)
-    clustered = refuse_low_scores(run, unanswerable, [*names, *["one"] * 10])
+    ranking = Run.from_dict(scores)
+    alone = refuse_low_scores(run, ranking, unanswerable)
+    clustered = refuse_low_scores(run, ranking, unanswerable, [*names, *["one"] * 10])
 
     assert alone.rescued == clustered.rescued == tuple(unanswerable)
     assert alone.interval[0] > 0 > clustered.interval[0]

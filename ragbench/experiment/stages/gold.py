@@ -36,9 +36,6 @@ from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Qrels, ScoredDocument, Span
 from ragbench.types.rows import Mapped
 
-# First hits whose texts are searched for the gold answer of a query without judgements: to read
-# all texts is slow.
-_READ_HITS = 20
 # Rank and id of each relevant document that a ranking has, best first.
 Ranks = tuple[tuple[int, str], ...]
 
@@ -192,7 +189,7 @@ class GoldFacts:
     def _meet_answer(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
         """Return the facts of a query without judgements: the rank of its gold answer."""
         words = self.words(row)
-        if words is None or not words.can_be_found:
+        if words is None or not words.can_be_found or self.answerable[row] is False:
             return facts
         passages = self._first_passages(ranking, row)
         if passages and not any(passages):
@@ -207,8 +204,8 @@ class GoldFacts:
         without text; a query that the ranking lacks has none.
         """
         ranked = self._order(ranking).get(self.plan.ids[row], ())
-        depth = max(_READ_HITS, self.rules.read)
-        return ranked_passages(ranking.outcomes[row], ranked[:depth], self.plan.corpus)
+        first = ranked[: self.rules.searched]
+        return ranked_passages(ranking.outcomes[row], first, self.plan.corpus)
 
     def _order(self, ranking: RetrieverRun) -> Mapping[str, Sequence[str]]:
         """Return the ids of the passages of each query, best first."""

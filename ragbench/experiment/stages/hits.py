@@ -6,16 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.comparison.cause_rules import RankingFacts
 from ragbench.comparison.passage_places import place_rankings
-from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Answers, RetrieverRun
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_hits, scored_ids
-from ragbench.records.manifest import ANSWER, HitsRow, StoredHit
+from ragbench.records.manifest import ANSWER, SHOWN_HITS, HitsRow, StoredHit
 from ragbench.types import ScoredDocument, Span
-
-# Hits of each query that are stored whether they have gold or not: pages show as many.
-SHOWN_HITS = 10
 
 
 def stored_hits(
@@ -26,12 +22,12 @@ def stored_hits(
     That is a ranking of documents whose gold is whole documents: its ranks are those of the gold.
     The first `depth` hits are stored, and all that meet gold.
     """
-    answers = gold.plan.collection.answers
-    by_words = any(query not in gold.relevant for query in answers)
-    by_words = by_words and not isinstance(ranking.outcomes, FileRankings)
-    if ranking.unmatched is None and not gold.pieces and not by_words:
+    facts = gold.facts(ranking)
+    by_words = any(entry.gold is None and entry.answer_rank is not None for entry in facts)
+    by_ids = ranking.unmatched is None and not ranking.has_unknown_ids
+    if by_ids and not gold.pieces and not by_words:
         return None
-    facts, documents = gold.facts(ranking), scored_ids(ranking, gold.plan)
+    documents = scored_ids(ranking, gold.plan)
     first_hits = [list(hits) for hits in _first_hits(gold, ranking, facts, depth)]
     ranked = [[hit for _, hit in hits] for hits in first_hits]
     corpus = gold.plan.collection.documents
@@ -117,5 +113,9 @@ def _hits_row(gold: GoldFacts, query: str, facts: RankingFacts, hits: list[Store
     gold_rank = facts.met_at(gold.rules.need)
     is_unknown = facts.failed or not needs or (facts.unplaced and not gold_rank)
     return HitsRow(
-        query_id=query, needs=needs, met=None if is_unknown else gold_rank, hits=tuple(hits)
+        query_id=query,
+        needs=needs,
+        met=None if is_unknown else gold_rank,
+        unplaced=facts.unplaced,
+        hits=tuple(hits),
     )

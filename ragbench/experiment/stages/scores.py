@@ -96,7 +96,7 @@ class ScoreRanking(StoredStage):
         The measures are the keys of the items, those of the user with a hash of their code.
         """
         ranking, judgements = self._ranking, self._judgements
-        rules = self.plan.config.metrics.retrieval
+        rules, causes = self.plan.config.metrics.retrieval, self.plan.config.causes
         fingerprint_of = self.plan.collection.fingerprint
         return [
             # any change of a measure's module makes all its columns again
@@ -114,7 +114,7 @@ class ScoreRanking(StoredStage):
             stored_items.code_of(PlacedRankings),
             # gold is met by the rules of causes, and the words of gold answers by the question
             *map(stored_items.code_of, (GoldFacts, GoldPiece, GoldWords)),
-            repr((self.plan.config.causes.relevant, self.plan.config.causes.words)),
+            repr((causes.relevant, causes.words, causes.searched)),
             fingerprint_of("queries") or "none",
         ]
 

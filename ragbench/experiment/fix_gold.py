@@ -1,0 +1,118 @@
+"""Gold that the rankings of a run folder meet: their stored hits, and what these do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ragbench.comparison.cause_rules import CauseRules
+from ragbench.comparison.gold import gold_pieces
+from ragbench.fixes.rankings import NEVER, StoredRankings
+from ragbench.records.causes import AnswerCause, CauseRow
+from ragbench.records.manifest import ANSWER, HitsRow, QuestionRow
+from ragbench.types import IntArray, Qrels
+
+
+@dataclass
+class StoredGold:
+    """Questions of a run folder with their gold, and the hits that meet it.
+
+    Attributes:
+        questions: Questions, with True if one has an answer, False if not, None if nothing tells.
+        hits: Ranking -> query -> its stored hits; rankings of documents whose gold is documents
+            have none.
+        causes: System -> query -> row of `causes.csv`.
+        rules: Rules by which the run counts gold as found.
+    """
+
+    questions: Sequence[tuple[QuestionRow, bool | None]]
+    hits: Mapping[str, Mapping[str, HitsRow]]
+    causes: Mapping[str, Mapping[str, CauseRow]]
+    rules: CauseRules
+
+    @cached_property
+    def documents(self) -> Qrels:
+        """Relevant documents of each question, with grade 1; questions may have none."""
+        return Qrels.from_dict(
+            {
+                row.query_id: {
+                    name: 1 for name, grade in row.judged.items() if grade >= self.rules.relevant
+                }
+                for row, _ in self.questions
+            }
+        )
+
+    def doubts(self, name: str) -> IntArray:
+        """Return the first rank of each question at which a ranking may meet gold unknown to us.
+
+        It is 0 if nothing tells of any hit, as for a question without gold; `NEVER` if all is
+        known.
+        """
+        causes, hits = self.causes.get(name, {}), self.hits.get(name)
+        doubts = np.full(len(self.questions), NEVER)
+        for place, (row, answerable) in enumerate(self.questions):
+            cause = causes[row.query_id].cause if row.query_id in causes else "unknown"
+            stored = None if hits is None else hits.get(row.query_id, _NO_HITS)
+            doubts[place] = self._first_doubt(row, answerable, stored, cause)
+        return doubts
+
+    def _first_doubt(
+        self,
+        row: QuestionRow,
+        answerable: bool | None,
+        stored: HitsRow | None,
+        cause: AnswerCause,
+    ) -> int:
+        """Return the first rank in doubt; `stored` is None for a ranking of documents."""
+        # such a question is lost, whatever its hits have
+        if cause in ("failed", "not_in_corpus"):
+            return NEVER
+        if stored is not None and stored.needs:
+            return stored.unplaced or (0 if stored.met is None else NEVER)
+        if not self.documents.by_query[row.query_id]:
+            return NEVER if row.judged and answerable is not False else 0
+        return NEVER if stored is None else 0
+
+    @property
+    def has_answers(self) -> bool:
+        """True if the gold of a question in a ranking is the words of its gold answer."""
+        return any(row.needs == (ANSWER,) for rows in self.hits.values() for row in rows.values())
+
+    @cached_property
+    def has_alternatives(self) -> bool:
+        """True if one of several gold documents of a question is as good as another."""
+        return any(self._alternatives())
+
+    def _alternatives(self) -> Iterator[bool]:
+        for row, _ in self.questions:
+            documents = dict[str, set[str]]()
+            for piece in gold_pieces(row.judged, row.spans, self.rules.relevant):
+                documents.setdefault(piece.need, set()).add(piece.document)
+            yield any(len(names) > 1 for names in documents.values())
+
+    def fusion_obstacle(self, name: str, rankings: StoredRankings) -> str:
+        """Return the reason why fusions with a ranking cannot be counted; "" if they can.
+
+        They are counted by documents: each hit has to be a whole document, and any of its gold
+        documents has to be gold for a question, or each of them.
+        """
+        if name not in self.hits:
+            return ""
+        rows = self.hits[name].values()
+        if any(row.needs == (ANSWER,) for row in rows):
+            return "only the first hit with a gold answer is stored"
+        is_judged = np.diff(rankings.gold.starts) > 0
+        if np.any(is_judged & (rankings.doubts[name] < NEVER)):
+            return "the gold of some of its hits is not known"
+        parts = (hit.document is not None or hit.start is not None for r in rows for hit in r.hits)
+        if any(parts) or np.any(rankings.depths(name) != rankings.document_depths(name)):
+            return "its hits are passages"
+        if self.rules.need == "all" and self.has_alternatives:
+            return "a quote stands in several gold documents, and all gold is needed"
+        return ""
+
+
+_NO_HITS = HitsRow(query_id="")
