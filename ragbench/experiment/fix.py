@@ -46,6 +46,13 @@ _OF_GENERATOR: tuple[AnswerCause, ...] = (
     "failed",
 )
 
+# Cause of a retriever -> reason of questions that no change of the ranking rescues
+_REASONS: Mapping[AnswerCause, str] = {
+    "not_in_corpus": "no gold document in the corpus",
+    "wrong_passage": "gold passage in no stored ranking, its document is read",
+    "not_retrieved": "gold in no stored ranking",
+}
+
 
 @dataclass
 class RunReader:
@@ -318,7 +325,7 @@ class RunReader:
             if entry is None:
                 obstacles[name] = "the config has no such retriever"
             elif match != "id" or "chunk" in entry or self._passages_file(name).is_file():
-                obstacles[name] = "its hits are passages"
+                obstacles[name] = "hits are passages"
             else:
                 obstacles[name] = self.gold.fusion_obstacle(name, rankings)
         return obstacles
@@ -465,15 +472,18 @@ def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     """Yield the losses that no change of the ranking rescues: corpus, rankings, generators."""
     causes = reader.causes.get(run.base, {})
     depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
-    unranked = [run.query_ids[row] for row in np.flatnonzero((depths == NEVER) & run.counts)]
-    # A question has one reason: what the corpus lacks is in no ranking either.
-    absent = [q for q in run.counted_ids if q in causes and causes[q].cause == "not_in_corpus"]
-    if absent:
-        reason = "no gold document in the corpus"
-        yield _loss(run.base, reason, CAUSE_CHANGES["not_in_corpus"], absent)
-    if unranked := [query for query in unranked if query not in set(absent)]:
-        reason = "gold in no stored ranking"
-        yield _loss(run.base, reason, CAUSE_CHANGES["not_retrieved"], unranked)
+    unranked = {run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()}
+    queries_of: dict[AnswerCause, list[str]] = {cause: [] for cause in _REASONS}
+    for query in run.counted_ids:
+        cause = causes[query].cause if query in causes else "unknown"
+        # A question has one reason: what the corpus lacks is in no ranking either.
+        if cause == "not_in_corpus":
+            queries_of[cause].append(query)
+        elif query in unranked:
+            queries_of[cause if cause in _REASONS else "not_retrieved"].append(query)
+    for cause, reason in _REASONS.items():
+        if queries := queries_of[cause]:
+            yield _loss(run.base, reason, CAUSE_CHANGES[cause], queries)
     for system in reader.summary.systems:
         if system.ranking_of != run.base or system.generator is None or system.role != "system":
             continue

@@ -73,7 +73,7 @@ def _comparable(run: PricedRun, k: int) -> BoolArray:
     Rankings that tell it of no query are left out, as those with unknown ids.
     """
     known = np.array([run.rankings.is_known(name, k) for name in run.rankings.runs])
-    rows: BoolArray = known[known.any(axis=1)].all(axis=0)
+    rows: BoolArray = np.all(known[known.any(axis=1)], axis=0)
     return rows
 
 

@@ -104,14 +104,14 @@ class StoredGold:
         rows = self.hits[name].values()
         if any(row.needs == (ANSWER,) for row in rows):
             return "only the first hit with a gold answer is stored"
-        is_judged = np.diff(rankings.gold.starts) > 0
-        if np.any(is_judged & (rankings.doubts[name] < NEVER)):
-            return "the gold of some of its hits is not known"
-        parts = (hit.document is not None or hit.start is not None for r in rows for hit in r.hits)
-        if any(parts) or np.any(rankings.depths(name) != rankings.document_depths(name)):
-            return "its hits are passages"
         if self.rules.need == "all" and self.has_alternatives:
             return "a quote stands in several gold documents, and all gold is needed"
+        is_judged = np.diff(rankings.gold.starts) > 0
+        if np.any(is_judged & (rankings.doubts[name] < NEVER)):
+            return "the gold of some hits is not known"
+        parts = (hit.document is not None or hit.start is not None for r in rows for hit in r.hits)
+        if any(parts) or np.any(rankings.depths(name) != rankings.document_depths(name)):
+            return "hits are passages"
         return ""
 
 

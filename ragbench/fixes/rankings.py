@@ -63,10 +63,6 @@ class StoredRankings:
         certain = np.full(len(gold.query_ids), NEVER)
         self.hits = hits or {}
         self.doubts = dict.fromkeys(runs, certain) | dict(doubts or {})
-        self._met = {
-            name: np.array([row.met or NEVER for row in self._rows_of(name)], np.int64)
-            for name in self.hits
-        }
         self.runs = {name: run.best_first() for name, run in runs.items()}
         self._is_single, self._failures = trec_eval == 9, failures or {}
         self._query = np.repeat(np.arange(len(gold.query_ids)), np.diff(gold.starts))
@@ -82,6 +78,11 @@ class StoredRankings:
             n = len(run.query_ids)
             places = np.array([run.query_index.get(q, n) for q in gold.query_ids], np.int64)
             self._rows[name] = ends[places], ends[places + 1]
+        # many changes read the depths of one ranking
+        self._depths = {name: self.document_depths(name) for name in runs}
+        for name in self.hits:
+            met = [row.met or NEVER for row in self._rows_of(name)]
+            self._depths[name] = np.array(met, np.int64)
         self._hashes = {name: run.document_ids.hashes() for name, run in self.runs.items()}
 
     def depths(self, name: str) -> IntArray:
@@ -90,7 +91,7 @@ class StoredRankings:
         This is the rank, from 1, of the first hit that has gold, or down to which hits have all of
         it if all is needed; `NEVER` if the gold is not met. KeyError for an unknown ranking.
         """
-        return self._met[name] if name in self._met else self.document_depths(name)
+        return self._depths[name]
 
     def document_depths(self, name: str) -> IntArray:
         """Return the depths of the gold documents in a ranking, whatever its passages have."""

@@ -5,6 +5,7 @@ import pytest
 
 from ragbench.fixes.fusion_table import FusionSetting
 from ragbench.fixes.rankings import NEVER, StoredRankings
+from ragbench.records.manifest import HitsRow, StoredHit
 from ragbench.retrieve.fusion import Fusion
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Qrels, Query, Run, ScoredDocument
@@ -108,6 +109,67 @@ def test_a_perfect_reranker_gets_what_is_deep_enough_and_fits():
     assert one.perfect("r", 2, 1).tolist() == [True, True]
     assert both.perfect("r", 3, 1).tolist() == [False, True], "two documents do not fit into one"
     assert both.perfect("r", 3, 2).tolist() == [True, True]
+
+
+def row(query, met, needs, hits, unplaced=0):
+    """Stored hits of a query: the names of the gold of each hit, best first; None is a gap."""
+    stored = [
+        StoredHit(rank=rank, id=f"p{rank}", gold=tuple(gold))
+        for rank, gold in enumerate(hits, start=1)
+        if gold is not None
+    ]
+    return HitsRow(
+        query_id=query, needs=tuple(needs), met=met, unplaced=unplaced, hits=tuple(stored)
+    )
+
+
+def passages(*rows, needs_all=False, doubts=None):
+    """Rankings `r` of passages, which have the gold of the rows, whatever their documents."""
+    gold = Qrels.from_dict({row.query_id: {"x": 1} for row in rows})
+    run = Run.from_dict({row.query_id: {"x": 1.0} for row in rows})
+    hits = {"r": {row.query_id: row for row in rows}}
+    doubts = None if doubts is None else {"r": np.array(doubts)}
+    return StoredRankings(gold, {"r": run}, needs_all=needs_all, hits=hits, doubts=doubts)
+
+
+def test_depths_of_passages_are_those_of_their_gold_and_not_of_their_documents():
+    rankings = passages(
+        row("q1", 3, ["x 0-9"], ["", "", ["x 0-9"]]),
+        row("q2", 0, ["x 0-9"], [""]),
+        row("q3", None, [], []),
+        doubts=[NEVER, NEVER, 0],
+    )
+
+    assert rankings.depths("r").tolist() == [3, NEVER, NEVER]
+    assert rankings.document_depths("r").tolist() == [1, 1, 1]
+    assert rankings.is_known("r", 2).tolist() == [True, True, False]
+
+
+def test_a_passage_without_a_place_leaves_gold_below_it_unknown():
+    # met at rank 4, and the passage at rank 2 may have the gold, too
+    rankings = passages(row("q", 4, ["x 0-9"], [""] * 4, unplaced=2), doubts=[2])
+
+    known = {k: rankings.is_known("r", k).tolist() for k in (1, 2, 3, 4, 5)}
+    assert known == {1: [True], 2: [False], 3: [False], 4: [True], 5: [True]}
+
+
+def test_gold_of_passages_is_met_by_name_and_ends_at_a_gap():
+    rankings = passages(row("q", 4, ["x 0-9", "y"], ["", ["y"], None, ["x 0-9"]]), needs_all=True)
+
+    assert list(rankings.passages("r", "q")) == [("p1", set()), ("p2", {"y"})]
+    assert rankings.is_met("r", "q", {"x 0-9", "y", "z"})
+    assert not rankings.is_met("r", "q", {"y"})
+
+
+def test_a_perfect_reranker_of_passages_is_counted_where_a_hit_has_one_document():
+    # three documents that are all needed fit into three places, and not into two
+    whole = passages(row("q", 3, ["x"], [["x"]] * 3), needs_all=True)
+    spans = passages(row("q", 3, ["x 0-9", "x 9-12", "x 12-20"], [["x 0-9"]] * 3), needs_all=True)
+
+    assert whole.perfect("r", 3, 1).tolist() == [True]
+    assert spans.perfect("r", 3, 3).tolist() == [True]
+    assert spans.perfect("r", 3, 2) is None, "one passage may have two of the spans"
+    assert spans.perfect("r", 2, 2).tolist() == [False], "not all of them are so near the top"
 
 
 def test_a_fusion_fails_where_a_retriever_failed():

@@ -1,10 +1,14 @@
 """Changes of what is read or answered, worked by hand on three questions."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from ragbench.fixes.changes import PricedRun
-from ragbench.fixes.rankings import StoredRankings
+from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
+from ragbench.records.manifest import ANSWER, HitsRow, StoredHit
 from ragbench.types import Qrels, Run
 
 
@@ -35,6 +39,55 @@ def test_a_repeated_passage_makes_room_for_the_next_hit():
     assert dropping(priced({"q1": "ab"}, {"q1": "b"}), texts).lost == ("q1",)
     assert dropping(run, {**texts, "b": "Europa"}) is None, "nothing is repeated"
     assert dropping(run, {"a": "x", "c": "y", "x": "z"}) is None, "b has no text"
+
+
+def passages(gold, read=2, needs=("x 0-9",), unplaced=0):
+    """A run of one question whose passages p1, p2 ... have some gold, best first."""
+    hits = [StoredHit(rank=n, id=f"p{n}", gold=tuple(g)) for n, g in enumerate(gold, 1)]
+    met = next((hit.rank for hit in hits if hit.gold), 0)
+    row = HitsRow(query_id="q", needs=needs, met=met, unplaced=unplaced, hits=tuple(hits))
+    run, doubts = Run.from_dict({"q": {"x": 1.0}}), {"r": np.array([unplaced or NEVER])}
+    qrels = Qrels.from_dict({"q": {"x": 1}})
+    rankings = StoredRankings(qrels, {"r": run}, hits={"r": {"q": row}}, doubts=doubts)
+    return PricedRun(rankings, "r", read, read, 100)
+
+
+SAME = {"p1": "Phobos and Deimos", "p2": "Phobos and Deimos", "p3": "Titan"}
+
+
+@pytest.mark.parametrize(
+    ("gold", "unplaced", "counts"),
+    [
+        pytest.param([[], [], ["x 0-9"]], 0, (1, 1, ("q",), ()), id="the third is read"),
+        pytest.param([[], ["x 0-9"], []], 0, (0, 1, (), ("q",)), id="the gold is dropped"),
+        pytest.param([[], ["x 0-9"], []], 3, (0, 0, (), ()), id="the third may have it"),
+    ],
+)
+def test_repeated_passages_are_dropped_with_their_gold(gold, unplaced, counts):
+    change = dropping(passages(gold, unplaced=unplaced), SAME)
+
+    assert (change.found, change.of, change.rescued, change.lost) == counts
+
+
+def test_repeated_passages_stay_where_the_gold_of_the_next_hits_is_not_stored():
+    repeats = dict.fromkeys((f"p{n}" for n in range(1, 11)), "Phobos")
+    answer = passages([[], [ANSWER], []], needs=(ANSWER,))
+
+    assert dropping(passages([[]] * 10), repeats).endswith("after rank 10 is not stored")
+    assert dropping(answer, SAME).endswith("only the first place is stored")
+
+
+def test_chunks_with_stored_gold_have_no_neighbours():
+    run = passages([[]])
+    [row] = run.rankings.hits["r"].values()
+    chunk = replace(row, hits=(replace(row.hits[0], id="guide.md#3"),))
+    run.rankings.hits["r"]["q"] = chunk
+
+    assert join_neighbours(passages([[]])) is None
+    assert (
+        join_neighbours(run)
+        == "chunks stay apart: the gold of chunks that are no hits is not stored"
+    )
 
 
 @pytest.mark.parametrize(
