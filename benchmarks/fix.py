@@ -119,15 +119,17 @@ def check_coverage(data: Path, work: Path, splits: int, collections: Sequence[st
     for name in collections:
         run = RunReader(run_folder(data, name, work)).priced_run()
         hits = np.concatenate([rows for _, rows in config_changes(run)])
-        n = len(run.found)
+        n = len(run.is_found)
         covered, promised, kept = [0, 0], 0.0, 0.0
         for seed in range(splits):
             order = np.random.default_rng(seed).permutation(n)
             for number, size in enumerate((n // 2, max(n // 10, 20))):
                 inside, outside = order[:size], order[size:]
-                best, confirmed = choose(hits[:, inside], run.found[inside], parts_of(size, seed))
+                best, confirmed = choose(
+                    hits[:, inside], run.is_found[inside], parts_of(size, seed)
+                )
                 gain = gain_of(confirmed, 0.95)
-                after = hits[best, outside].astype(float) - run.found[outside]
+                after = hits[best, outside].astype(float) - run.is_found[outside]
                 low, high = gain.interval if number else gain.untouched
                 covered[number] += low <= after.mean() * size <= high
                 if not number:
@@ -170,7 +172,7 @@ def check_speed(work: Path) -> bool:
     seconds = time.process_time() - start
     print(
         f"5,000 questions x 8 systems x 100 hits: {len(changes)} changes in {seconds:.2f} CPU s "
-        f"(bar {SECONDS:g}); reading the files {reading:.2f}; {run.found.mean():.0%} found"
+        f"(bar {SECONDS:g}); reading the files {reading:.2f}; {run.is_found.mean():.0%} found"
     )
     return seconds < SECONDS
 

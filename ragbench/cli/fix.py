@@ -59,6 +59,6 @@ def command(
         output.echo(f"nothing written to {write}: no change is surely better", err=True)
         return
     retriever = write_best(reader.config, reader.folder, fixes, promise.change, write)
-    found = f"{promise.change.found} of {promise.change.of} at {promise.change.passages}"
+    count = f"{promise.change.found} of {promise.change.of} at {promise.change.passages}"
     # To stderr: with --json, stdout holds one JSON document.
-    output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {found}", err=True)
+    output.echo(f"{write}: `ragbench run {write}` gives {retriever}, which finds {count}", err=True)

@@ -198,10 +198,10 @@ class RunReader:
     def gold(self) -> StoredGold:
         """Gold of the questions of which any ranking tells whether it is met."""
         gold = StoredGold(self._answerable, self.hits, self.causes, self.rules)
-        known = np.zeros(len(self._answerable), bool)
+        has_gold = np.zeros(len(self._answerable), bool)
         for name in self.rankings:
-            known |= gold.doubts(name) > 0
-        questions = [self._answerable[row] for row in np.flatnonzero(known).tolist()]
+            has_gold |= gold.doubts(name) > 0
+        questions = [self._answerable[row] for row in np.flatnonzero(has_gold).tolist()]
         return replace(gold, questions=questions)
 
     @property
@@ -218,7 +218,7 @@ class RunReader:
 
     @cached_property
     def rules(self) -> CauseRules:
-        """Rules by which the run counts a question as right; DataError for a wrong value."""
+        """Rules by which the run counts a question as found; DataError for a wrong value."""
         return CauseRules(**self.options(CauseRules, "causes"))
 
     @cached_property
@@ -307,10 +307,11 @@ class RunReader:
             causes = [row.cause for row in self.causes.get(name, {}).values()]
             n_found = sum(cause in NOT_LOST for cause in causes)
             n_known = sum(cause != "unknown" for cause in causes)
-            found = int((rankings.depths(name) <= self.rules.read).sum())
-            known = int(rankings.is_known(name, self.rules.read).sum())
-            if (found, known) != (n_found, n_known):
-                problem = f"'{name}' finds {n_found} of {n_known}, and its hits {found} of {known}"
+            n_met = int((rankings.depths(name) <= self.rules.read).sum())
+            n_questions = int(rankings.is_known(name, self.rules.read).sum())
+            if (n_met, n_questions) != (n_found, n_known):
+                hits = f"its hits {n_met} of {n_questions}"
+                problem = f"'{name}' finds {n_found} of {n_known}, and {hits}"
                 path, allowed = self.folder / run_lines.CAUSES_FILE, "the files of one whole run"
                 raise DataError(problem, file=path, allowed=allowed)
 
@@ -427,7 +428,7 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         system=priced.base,
         read=priced.read,
         of=int(priced.counts.sum()),
-        found=int(priced.found.sum()),
+        found=int(priced.is_found.sum()),
         confidence=priced.confidence,
         changes=tuple(sorted(all_changes, key=lambda change: -change.net)),
         best=best,
@@ -475,7 +476,7 @@ def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     unranked = {run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()}
     queries_of: dict[AnswerCause, list[str]] = {cause: [] for cause in _REASONS}
     for query in run.counted_ids:
-        cause = causes[query].cause if query in causes else "unknown"
+        cause: AnswerCause = causes[query].cause if query in causes else "unknown"
         # A question has one reason: what the corpus lacks is in no ranking either.
         if cause == "not_in_corpus":
             queries_of[cause].append(query)

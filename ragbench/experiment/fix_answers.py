@@ -72,8 +72,8 @@ def _comparable(run: PricedRun, k: int) -> BoolArray:
 
     Rankings that tell it of no query are left out, as those with unknown ids.
     """
-    known = np.array([run.rankings.is_known(name, k) for name in run.rankings.runs])
-    rows: BoolArray = np.all(known[known.any(axis=1)], axis=0)
+    is_known = np.array([run.rankings.is_known(name, k) for name in run.rankings.runs])
+    rows: BoolArray = np.all(is_known[is_known.any(axis=1)], axis=0)
     return rows
 
 

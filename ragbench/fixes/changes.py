@@ -32,11 +32,11 @@ class ReadGold(NamedTuple):
 
     Attributes:
         hits: True where the gold is read; several changes have a row each.
-        known: True where it is known whether the gold is read.
+        is_known: True where it is known whether the gold is read.
     """
 
     hits: BoolArray
-    known: BoolArray
+    is_known: BoolArray
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class PricedRun:
         return self.rankings.gold.query_ids
 
     @cached_property
-    def found(self) -> BoolArray:
+    def is_found(self) -> BoolArray:
         """True for each query whose gold is read now."""
         return self.read_gold(self.base, self.read).hits
 
     @cached_property
     def counts(self) -> BoolArray:
         """True for each query that counts: it is known whether its gold is read now."""
-        return self.read_gold(self.base, self.read).known
+        return self.read_gold(self.base, self.read).is_known
 
     @property
     def counted_ids(self) -> list[str]:
@@ -105,7 +105,7 @@ class PricedRun:
 
     def compared(self, after: ReadGold) -> BoolArray:
         """Return the hits after a change, with those of now where either is not known."""
-        return np.where(after.known & self.counts, after.hits, self.found)
+        return np.where(after.is_known & self.counts, after.hits, self.is_found)
 
     @cached_property
     def parts(self) -> IntArray:
@@ -140,7 +140,7 @@ class PricedRun:
         # and its interval leave them out, so the gain may differ from the difference of the two
         # counts.
         hits = self.compared(after)
-        differences = hits.astype(np.float64) - self.found if confirmed is None else confirmed
+        differences = hits.astype(np.float64) - self.is_found if confirmed is None else confirmed
         gain = self.gain(differences)
         names = fusion.retrievers if fusion else (retriever or self.base,)
         # The base comes last: its time is subtracted. A fusion counts as if it asked its
@@ -155,9 +155,9 @@ class PricedRun:
             fusion=fusion,
             passages=passages,
             found=int(after.hits.sum()),
-            of=int(after.known.sum()),
-            rescued=self._ids(hits & ~self.found),
-            lost=self._ids(self.found & ~hits),
+            of=int(after.is_known.sum()),
+            rescued=self._ids(hits & ~self.is_found),
+            lost=self._ids(self.is_found & ~hits),
             gain=gain.mean,
             interval=gain.interval,
             is_bound=reach > 0,
@@ -201,9 +201,9 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
     for group in groups:
         hits = np.array([*itertools.islice(all_hits, len(group))])
         # a query that failed in one of them counts, also without judgements
-        known = np.any([run.rankings.is_known(name, run.reads) for name in group[0][0]], axis=0)
-        rows = run.compared(ReadGold(hits, known))
-        best, confirmed = choose(rows, run.found, run.parts)
+        is_known = np.any([run.rankings.is_known(name, run.reads) for name in group[0][0]], axis=0)
+        rows = run.compared(ReadGold(hits, is_known))
+        best, confirmed = choose(rows, run.is_found, run.parts)
         sources, method, weights = group[best]
         is_rrf = method == "rrf"
         # A fusion without the base is a replacement, and its text must not read as an addition.
@@ -216,7 +216,7 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
         change = run.price(
             "rrf" if is_rrf else "weighted",
             f"{first} {' and '.join(names)} ({how})",
-            ReadGold(hits[best], known),
+            ReadGold(hits[best], is_known),
             passages=run.reads,
             confirmed=confirmed,
             fusion=fusion,
@@ -288,7 +288,7 @@ def _promise(
         return None
     # Single weights compete, not the best weights of each fusion: those were chosen on all
     # questions, and their luck would pass into the confirmed gain.
-    _, confirmed = choose(np.concatenate([hits for _, hits in candidates]), run.found, run.parts)
+    _, confirmed = choose(np.concatenate([hits for _, hits in candidates]), run.is_found, run.parts)
     best = max((change for change, _ in candidates), key=lambda change: change.net)
     gain = run.gain(confirmed)
     ties = tuple(c.text for c, _ in candidates if c.net == best.net and c is not best)

@@ -45,7 +45,8 @@ def find_lost_groups(
 ) -> LostGroups:
     """Return the groups with more lost questions than chance would give.
 
-    Lost is every cause but `right`; questions without a cause, or of cause `unknown`, are left out.
+    Lost is every cause but `right` and `found`; questions of cause `unknown`, or without one, do
+    not count.
     If lost questions are a random draw, the chance that any group is named is at most `alpha`.
     Groups overlap, and each is tested by itself: of two that share their lost questions, either may
     be the reason. Of groups of the same questions, the first is tested, in the order metadata,

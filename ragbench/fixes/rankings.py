@@ -101,8 +101,8 @@ class StoredRankings:
 
     def is_known(self, name: str, k: int) -> BoolArray:
         """Return True for each query of which the first k hits tell whether its gold is read."""
-        known: BoolArray = (self.depths(name) <= k) | (k < self.doubts[name])
-        return known
+        is_certain: BoolArray = (self.depths(name) <= k) | (k < self.doubts[name])
+        return is_certain
 
     def _rows_of(self, name: str) -> Iterator[HitsRow]:
         """Yield the stored hits of each query; of a query without a row, one without gold."""

@@ -30,7 +30,7 @@ def drop_near_duplicates(
     passage repeats another, or the text of a hit that would be read is missing; a sentence if the
     stored hits do not tell which gold would be read.
     """
-    hits, known = np.zeros((2, len(run.query_ids)), np.bool_)
+    hits, is_known = np.zeros((2, len(run.query_ids)), np.bool_)
     words_of = cache(lambda text: frozenset(words(text)))
     has_repeats = False
     for row, query in enumerate(run.query_ids):
@@ -53,11 +53,11 @@ def drop_near_duplicates(
         if len(distinct) < run.read and run.base in run.rankings.hits and n_hits >= SHOWN_HITS:
             return f"repeated passages stay: the gold of hits after rank {n_hits} is not stored"
         hits[row] = run.rankings.is_met(run.base, query, gold)
-        known[row] = hits[row] or n_hits < run.rankings.doubts[run.base][row]
+        is_known[row] = hits[row] or n_hits < run.rankings.doubts[run.base][row]
     if not has_repeats:
         return None
     text = "drop passages that repeat a better one"
-    return run.price("near_duplicates", text, ReadGold(hits, known), passages=run.read)
+    return run.price("near_duplicates", text, ReadGold(hits, is_known), passages=run.read)
 
 
 def _repeats(text: frozenset[str], better: frozenset[str]) -> bool:
@@ -115,7 +115,7 @@ def refuse_low_scores(
         clusters: Cluster of each question that counts, then of each unanswerable one; None if
             questions are units.
     """
-    query_ids, found = run.counted_ids, run.found[run.counts]
+    query_ids, is_found = run.counted_ids, run.is_found[run.counts]
     answered, declined = _best_scores(ranking, query_ids), _best_scores(ranking, unanswerable)
     scores = np.concatenate((answered, declined))
     if not len(declined) or not np.isfinite(scores).any():
@@ -124,10 +124,10 @@ def refuse_low_scores(
     # nearly all. Quantiles need no scale, which differs between bm25 and a cosine.
     thresholds = np.quantile(scores[np.isfinite(scores)], np.linspace(0, 1, _THRESHOLDS + 1)[1:-1])
     hits = np.column_stack(
-        (found & (answered >= thresholds[:, None]), declined < thresholds[:, None])
+        (is_found & (answered >= thresholds[:, None]), declined < thresholds[:, None])
     )
     # Today nothing is declined, so unanswerable questions start as not found.
-    before = np.concatenate((found, np.zeros(len(declined), bool)))
+    before = np.concatenate((is_found, np.zeros(len(declined), bool)))
     best, confirmed = choose(hits, before, parts_of(len(before), run.seed, clusters))
     gain = gain_of(confirmed, run.confidence, clusters)
     ids = np.array([*query_ids, *unanswerable], object)

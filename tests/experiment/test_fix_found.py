@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -132,6 +132,7 @@ def counts_of(experiment, retriever):
 
 
 @pytest.mark.costly
+@settings(max_examples=10)  # runs of five retrievers
 @given(seed=st.integers(0, 10**6), need=st.sampled_from(["any", "all"]), read=st.integers(1, 4))
 def test_counts_are_those_of_causes_of_the_measure_and_of_changed_runs(seed, need, read):
     rng = random.Random(seed)
