@@ -141,6 +141,7 @@ def test_counts_are_those_of_causes_of_the_measure_and_of_changed_runs(seed, nee
         patch.chdir(folder)
         patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
         store = Store(rng, write_data(rng, folder))
+        measure = "found(need=all)" if need == "all" else "found"
         match = rng.choice(MATCHES[:1] * 3 + MATCHES[1:])
 
         def run(read, retrievers=RETRIEVERS):
@@ -154,7 +155,7 @@ def test_counts_are_those_of_causes_of_the_measure_and_of_changed_runs(seed, nee
             if counts_of(experiment, name)[1] == 0:
                 continue
             fixes = list_fixes(RunReader(experiment.path, name))
-            column = experiment.per_query[name][f"found{'(need=all)' * (need == 'all')}@{read}"]
+            column = experiment.per_query[name][f"{measure}@{read}"]
             assert (fixes.found, fixes.of) == counts_of(experiment, name)
             assert fixes.found == [*column.values()].count(1)
             for change in list_fixes(RunReader(experiment.path, name), other).changes:
