@@ -71,7 +71,7 @@ class StoredGold:
         if cause in ("failed", "not_in_corpus"):
             return NEVER
         if stored is not None and stored.needs:
-            return stored.unplaced or (0 if stored.met is None else NEVER)
+            return stored.unplaced or (0 if stored.gold_rank is None else NEVER)
         if not self.documents.by_query[row.query_id]:
             return NEVER if row.judged and answerable is not False else 0
         return NEVER if stored is None else 0

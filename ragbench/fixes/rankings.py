@@ -81,8 +81,8 @@ class StoredRankings:
         # many changes read the depths of one ranking
         self._depths = {name: self.document_depths(name) for name in runs}
         for name in self.hits:
-            met = [row.met or NEVER for row in self._rows_of(name)]
-            self._depths[name] = np.array(met, np.int64)
+            ranks_of_gold = [row.gold_rank or NEVER for row in self._rows_of(name)]
+            self._depths[name] = np.array(ranks_of_gold, np.int64)
         self._hashes = {name: run.document_ids.hashes() for name, run in self.runs.items()}
 
     def depths(self, name: str) -> IntArray:

@@ -438,7 +438,7 @@ class HitsRow(Record):
     Attributes:
         query_id: Id of the query.
         needs: Names of the gold of the query, one for all alternatives; empty without any.
-        met: Rank down to which hits meet the gold that the query needs; 0 if they never do, None
+        gold_rank: Rank down to which hits meet the gold that the query needs; 0 if they never do, None
             if it is not known.
         unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
             span; 0 without one.
@@ -447,7 +447,7 @@ class HitsRow(Record):
 
     query_id: str
     needs: tuple[str, ...] = optional(())
-    met: int | None = optional(None)
+    gold_rank: int | None = optional(None)
     unplaced: int = optional(0)
     hits: tuple[StoredHit, ...] = optional(())
 

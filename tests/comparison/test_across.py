@@ -218,7 +218,7 @@ def test_rankings_side_by_side_mark_their_gold(tmp_path):
         StoredHit(rank=2, id="u2", document="d2", start=0, end=9, gold=("d2",)),
     )
     (tmp_path / "old/hits").mkdir()
-    row = HitsRow(query_id="q1", needs=("d1 10-19", "d2"), met=2, hits=hits)
+    row = HitsRow(query_id="q1", needs=("d1 10-19", "d2"), gold_rank=2, hits=hits)
     write_jsonl(tmp_path / "old/hits/s.jsonl", [to_json(row)])
     old, new = (
         source(

@@ -119,7 +119,7 @@ def row(query, met, needs, hits, unplaced=0):
         if gold is not None
     ]
     return HitsRow(
-        query_id=query, needs=tuple(needs), met=met, unplaced=unplaced, hits=tuple(stored)
+        query_id=query, needs=tuple(needs), gold_rank=met, unplaced=unplaced, hits=tuple(stored)
     )
 
 

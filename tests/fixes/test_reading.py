@@ -45,7 +45,7 @@ def passages(gold, read=2, needs=("x 0-9",), unplaced=0):
     """A run of one question whose passages p1, p2 ... have some gold, best first."""
     hits = [StoredHit(rank=n, id=f"p{n}", gold=tuple(g)) for n, g in enumerate(gold, 1)]
     met = next((hit.rank for hit in hits if hit.gold), 0)
-    row = HitsRow(query_id="q", needs=needs, met=met, unplaced=unplaced, hits=tuple(hits))
+    row = HitsRow(query_id="q", needs=needs, gold_rank=met, unplaced=unplaced, hits=tuple(hits))
     run, doubts = Run.from_dict({"q": {"x": 1.0}}), {"r": np.array([unplaced or NEVER])}
     qrels = Qrels.from_dict({"q": {"x": 1}})
     rankings = StoredRankings(qrels, {"r": run}, hits={"r": {"q": row}}, doubts=doubts)

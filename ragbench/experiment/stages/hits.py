@@ -115,7 +115,7 @@ def _hits_row(gold: GoldFacts, query: str, facts: RankingFacts, hits: list[Store
     return HitsRow(
         query_id=query,
         needs=needs,
-        met=None if is_unknown else gold_rank,
+        gold_rank=None if is_unknown else gold_rank,
         unplaced=facts.unplaced,
         hits=tuple(hits),
     )
