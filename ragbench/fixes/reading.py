@@ -127,8 +127,8 @@ def refuse_low_scores(
         (is_found & (answered >= thresholds[:, None]), declined < thresholds[:, None])
     )
     # Today nothing is declined, so unanswerable questions start as not found.
-    before = np.concatenate((is_found, np.zeros(len(declined), bool)))
-    best, confirmed = choose(hits, before, parts_of(len(before), run.seed, clusters))
+    correct = np.concatenate((is_found, np.zeros(len(declined), bool)))
+    best, confirmed = choose(hits, correct, parts_of(len(correct), run.seed, clusters))
     gain = gain_of(confirmed, run.confidence, clusters)
     ids = np.array([*query_ids, *unanswerable], object)
     return PricedChange(
@@ -136,9 +136,9 @@ def refuse_low_scores(
         text=f"decline if the best score is below {thresholds[best]:.3g}",
         passages=run.read,
         found=int(hits[best].sum()),
-        of=len(before),
-        rescued=tuple(ids[hits[best] & ~before].tolist()),
-        lost=tuple(ids[before & ~hits[best]].tolist()),
+        of=len(correct),
+        rescued=tuple(ids[hits[best] & ~correct].tolist()),
+        lost=tuple(ids[correct & ~hits[best]].tolist()),
         gain=gain.mean,
         interval=gain.interval,
     )

@@ -438,8 +438,8 @@ class HitsRow(Record):
     Attributes:
         query_id: Id of the query.
         needs: Names of the gold of the query, one for all alternatives; empty without any.
-        gold_rank: Rank down to which hits meet the gold that the query needs; 0 if they never do, None
-            if it is not known.
+        gold_rank: Rank down to which hits meet the gold that the query needs; 0 if they never do,
+            None if it is not known.
         unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
             span; 0 without one.
         hits: Hits in the order of their ranks.

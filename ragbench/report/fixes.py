@@ -161,10 +161,10 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     Counts such as `+7 -1` are questions rescued and lost. Of a bound, the found questions are the
     most that there can be.
     """
-    found = f"{change.found} of {change.of}"
+    count = f"{change.found} of {change.of}"
     moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
-        return printable(change.text), moved, f"at most {found}", "a bound, not a promise"
+        return printable(change.text), moved, f"at most {count}", "a bound, not a promise"
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
@@ -183,7 +183,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
-    return printable(change.text), moved, found, "; ".join(words)
+    return printable(change.text), moved, count, "; ".join(words)
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:

@@ -185,7 +185,7 @@ def test_all_counts_are_those_of_one_notion_of_gold(seed):
             if system.generator is None and system.name in ("docs", "chunks"):
                 check_ranking(world, system.name, scores[found], causes)
                 fixes = list_fixes(RunReader(experiment.path, system.name))
-                assert fixes.right == counts["found"]
+                assert fixes.found == counts["found"]
 
 
 def check_ranking(world, name, values, causes):
