@@ -9,40 +9,52 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ragbench.text.tokenize import sentences
 
-_LENGTH = 400  # characters of a sentence that are searched: the expressions take quadratic time
-_MARKS = " .,!?。，、！"
+_LENGTH = 400  # characters of a sentence that are searched
 _SENTENCES = 6  # as many long sentences of a reply are read: a refusal stands at its start
+_MARKS = " .,!?。，、！"
 # What others said is no refusal of the reply: quotations become a single mark.
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|『[^』]*』')
-# Typographic apostrophes become plain ones, and marks of Markdown are removed.
-_CLEAN = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'", **dict.fromkeys("*`#")})
-_GAP = "[^.;。；]{0,60}?"
-_LEAD = r"(?:\w+,? ){0,4}?"  # words before the noun of a sentence about the passages
+_ACCENTS = re.compile("[\u0300-\u036f]")
+# Typographic apostrophes become plain ones; marks of Markdown and invisible characters are removed.
+_CLEAN = str.maketrans(
+    dict.fromkeys("\u2019\u02bc\uff07\u00b4", "'")
+    | dict.fromkeys("*`#_~\uff0a\uff03\u200b\ufeff\u00ad")
+)
+# Nouns of documents become a letter, in a text that has no other upper case: those of retrieval
+# (`the context`), other sources of answers (`the text`), and documents in general (`the manual`).
+_NOUNS = {"strong": "S", "source": "D", "paper": "P"}
+_LETTERS = {"strong": "S", "source": "[SD]", "paper": "[SDP]"}
+_ABOUT = re.compile(r"(?:\w+,? ){0,4}?[SD]")  # the start of a sentence about the passages
 
 
 class _Language(NamedTuple):
-    """Expressions of one language, as `_read` returns them.
+    """Expressions of one language, as text for `_compiled`.
 
     Attributes:
-        refuses: Text of the expression found in a sentence that refuses, for `_compiled`.
-        source: Expression of the start of a sentence about the passages.
-        sorry: Expression of a whole sentence of politeness.
+        cue: Expression of a part of every refusal, so that one search tells most answers.
+        nouns: Expression of nouns of documents, with a group for each letter of `_NOUNS`.
+        refuses: Expression found in a sentence that refuses.
+        about: Expression found in a sentence that refuses by its nouns of documents.
+        opening: Expression of politeness at the start of a sentence.
         but: Expression found in what may be an answer after a refusal.
         offer: Expression found in advice or an offer of help.
         cited: Expression of a phrase that names the origin of an answer (`according to the text`).
     """
 
+    cue: str
+    nouns: str
     refuses: str
-    source: re.Pattern[str]
-    sorry: re.Pattern[str]
-    but: re.Pattern[str]
-    offer: re.Pattern[str]
-    cited: re.Pattern[str]
+    about: str
+    opening: str
+    but: str
+    offer: str
+    cited: str
 
 
 def is_refusal(sentence: str) -> bool:
@@ -75,32 +87,36 @@ def refuses(reply: str) -> bool | None:
         >>> print(refuses("The context does not say. In general, it is Paris."))
         None
     """
-    _, languages = _read()
     whole = _QUOTED.fullmatch(reply.strip())
     start = (whole.group()[1:-1] if whole else reply)[: _SENTENCES * _LENGTH]
     pieces = [piece for piece in map(_plain, sentences(start)) if piece.strip(_MARKS)]
-    while len(pieces) > 1 and any(p.sorry.fullmatch(pieces[0].strip(_MARKS)) for p in languages):
+    while len(pieces) > 1 and _is_polite(pieces[0]):
         del pieces[0]
     # some models write `None` for an answer that they do not have
     if not pieces or pieces[0].strip(_MARKS) == "none":
         return True
     refusal = _find_refusal(pieces[0])
     if refusal is None:
-        about_sources = any(p.source.match(pieces[0]) for p in languages)
-        is_unsure = about_sources and any(map(_find_refusal, pieces[1:]))
+        is_unsure = _is_about_sources(pieces[0]) and any(map(_find_refusal, pieces[1:]))
         return None if is_unsure else False
     language, remainder = refusal
     may_answer = any(
-        language.but.search(text) and not language.offer.search(text)
+        _compiled(language.but).search(text) and not _compiled(language.offer).search(text)
         for text in (remainder, *pieces[1:])
     )
     return None if may_answer else True
 
 
 def _plain(sentence: str) -> str:
-    """Return the start of a sentence in lower case, composed, with `_` for each quotation."""
-    text = unicodedata.normalize("NFC", sentence[:_LENGTH]).lower().translate(_CLEAN)
-    return _QUOTED.sub("_", text).strip()
+    """Return the start of a sentence folded, in lower case, with `_` for each quotation."""
+    text = _QUOTED.sub("\0", sentence[:_LENGTH].translate(_CLEAN))
+    return _fold(text.casefold()).replace("\0", "_").strip()
+
+
+def _fold(text: str) -> str:
+    """Return a text without accents, wide characters, `ß` and traditional Chinese characters."""
+    apart = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart)).translate(_simple())
 
 
 def _find_refusal(plain: str) -> tuple[_Language, str] | None:
@@ -109,39 +125,97 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
     A clause before it that answers, as in `it opened in 1932, but the texts lack the day`, makes
     the sentence an answer.
     """
-    cue, languages = _read()
-    if not cue.search(plain):
-        return None
-    for language in languages:
-        claim = language.cited.sub("", plain)
-        if match := _compiled(language.refuses).search(claim):
-            clauses = re.split(rf"[;；]|{language.but.pattern}", claim[: match.start()])
+    for language, claim in _claims(plain):
+        if match := _search(claim, language):
+            clauses = re.split(rf";|{language.but}", claim[: match.start()])
             first = "" if len(clauses) == 1 else clauses[0].strip(_MARKS)
-            if not first or language.sorry.fullmatch(first) or language.source.match(first):
+            if not first or _ABOUT.match(first):
                 return language, claim[match.end() :]
     return None
 
 
-# Compiled at first use: 0.01 s for each language, and a short run may hold no cue of a refusal.
+def _claims(plain: str) -> Iterator[tuple[_Language, str]]:
+    """Yield the languages whose cue is in a plain sentence, with the sentence for their search.
+
+    It has letters for nouns of documents, and neither politeness nor the origin of an answer.
+    """
+    for language in _read():
+        if _compiled(language.cue).search(plain):
+            marked = _marked(plain, language)
+            claim = _compiled(language.cited).sub("", marked)
+            yield language, _without_politeness(claim, language) or claim
+
+
+def _marked(plain: str, language: _Language) -> str:
+    """Return a plain sentence with a letter for each noun of documents."""
+    return _compiled(language.nouns).sub(lambda noun: _NOUNS[noun.lastgroup or ""], plain)
+
+
+def _without_politeness(marked: str, language: _Language) -> str:
+    """Return a sentence without the words of politeness at its start and end."""
+    opening = _compiled(language.opening)
+    while match := opening.match(marked):
+        marked = marked[match.end() :]
+    start, comma, end = marked.rpartition(",")
+    return start if comma and opening.fullmatch(end.strip(_MARKS)) else marked
+
+
+def _search(claim: str, language: _Language) -> re.Match[str] | None:
+    """Return the refusal in a claim; the expressions about documents only if it names some."""
+    if any(letter in claim for letter in _NOUNS.values()):
+        return _compiled(language.about).search(claim) or _compiled(language.refuses).search(claim)
+    return _compiled(language.refuses).search(claim)
+
+
+def _is_polite(plain: str) -> bool:
+    """Return True if a plain sentence has words of politeness only, and no refusal among them."""
+    is_empty = any(not _without_politeness(_marked(plain, p), p) for p in _read())
+    return is_empty and _find_refusal(plain) is None
+
+
+def _is_about_sources(plain: str) -> bool:
+    """Return True if a plain sentence starts with the passages, in any language."""
+    return any(_ABOUT.match(_marked(plain, language)) for language in _read())
+
+
+# Compiled at first use: few replies hold the cues of more than two languages.
 _compiled = functools.cache(re.compile)
 
 
 @functools.cache
-def _read() -> tuple[re.Pattern[str], tuple[_Language, ...]]:
-    """Return the cue of all refusals, and the expressions of each language in their order."""
+def _blocks() -> tuple[str, ...]:
+    """Return the head of the file of expressions, and the lines of each language."""
     text = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
-    head, *blocks = re.split(r"^\[\w+\]\n", text, flags=re.MULTILINE)
-    return re.compile(head.partition("cue = ")[2].strip()), tuple(map(_compile, blocks))
+    return tuple(re.split(r"^\[\w+\]\n", text, flags=re.MULTILINE))
 
 
-def _compile(block: str) -> _Language:
-    """Return the expressions of the lines of a language, with the names in them replaced.
+@functools.cache
+def _simple() -> dict[int, str]:
+    """Return the simple character of each traditional Chinese character that expressions have."""
+    pairs = _definitions(_blocks()[0])["simple"].split()
+    return {ord(traditional): simple for traditional, simple in pairs}
 
-    A line `name = expression` defines `<name>`; the other lines are joined to `refuses`.
+
+@functools.cache
+def _read() -> tuple[_Language, ...]:
+    """Return the expressions of each language in their order."""
+    head, *blocks = map(_fold, _blocks())
+    shared = _definitions(head)
+    return tuple(_language(block, shared) for block in blocks)
+
+
+def _definitions(block: str) -> dict[str, str]:
+    """Return the expressions of a block that have a name: its lines `name = expression`."""
+    return dict(re.findall(r"^(\w+) = (.*)$", block, flags=re.MULTILINE))
+
+
+def _language(block: str, shared: dict[str, str]) -> _Language:
+    """Return the expressions of a language, with the names in them replaced.
+
+    Lines without a name are joined: those after `about:` need a noun of documents.
     """
-    lines = [line for line in block.splitlines() if line and not line.startswith("#")]
-    definitions = {line: match for line in lines if (match := re.match(r"(\w+) = (.*)", line))}
-    parts = {"gap": _GAP} | {match[1]: match[2] for match in definitions.values()}
+    names = shared | _definitions(block)
+    parts = names | _LETTERS
 
     def full(text: str) -> str:
         # the expression of a name may have names as well
@@ -149,8 +223,20 @@ def _compile(block: str) -> _Language:
             text = filled
         return text
 
+    def joined(lines: str) -> str:
+        unnamed = (line for line in lines.splitlines() if line and not re.match(r"\w+ = ", line))
+        return full("|".join(unnamed))
+
+    others, about = block.split("about:\n")
+    edge, separators = names["edge"], r"\W+(?:(?:<but>)\W+)?|<joint>|$"
+    nouns = "|".join(f"(?P<{name}>{full(names[name])})" for name in _NOUNS)
     return _Language(
-        full("|".join(line for line in lines if line not in definitions)),
-        re.compile(full(_LEAD + parts["source"])),
-        *(re.compile(full(parts[name])) for name in ("sorry", "but", "offer", "cited")),
+        cue=names["cue"],
+        nouns=f"{edge}(?:{nouns}){edge}",
+        refuses=joined(others),
+        about=joined(about),
+        opening=full(f"(?:<sorry>)(?:{separators})"),
+        but=names["but"],
+        offer=names["offer"],
+        cited=full(names["cited"]),
     )
