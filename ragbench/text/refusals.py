@@ -44,7 +44,8 @@ class _Language(NamedTuple):
         opening: Expression of politeness at the start of a sentence.
         but: Expression found in what may be an answer after a refusal.
         offer: Expression found in advice or an offer of help.
-        cited: Expression of a phrase that names the origin of an answer (`according to the text`).
+        aside: Expression of a part that says nothing of the reply: the origin of an answer
+            (`according to the text`), a condition, or a reason.
     """
 
     cue: str
@@ -54,7 +55,7 @@ class _Language(NamedTuple):
     opening: str
     but: str
     offer: str
-    cited: str
+    aside: str
 
 
 def is_refusal(sentence: str) -> bool:
@@ -137,12 +138,12 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
 def _claims(plain: str) -> Iterator[tuple[_Language, str]]:
     """Yield the languages whose cue is in a plain sentence, with the sentence for their search.
 
-    It has letters for nouns of documents, and neither politeness nor the origin of an answer.
+    It has letters for nouns of documents, and neither politeness nor asides.
     """
     for language in _read():
         if _compiled(language.cue).search(plain):
             marked = _marked(plain, language)
-            claim = _compiled(language.cited).sub("", marked)
+            claim = _compiled(language.aside).sub("", marked)
             yield language, _without_politeness(claim, language) or claim
 
 
@@ -238,5 +239,5 @@ def _language(block: str, shared: dict[str, str]) -> _Language:
         opening=full(f"(?:<sorry>)(?:{separators})"),
         but=names["but"],
         offer=names["offer"],
-        cited=full(names["cited"]),
+        aside=full(names["aside"]),
     )
