@@ -127,7 +127,7 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
     the sentence an answer.
     """
     for language, claim in _claims(plain):
-        if match := _search(claim, language):
+        for match in _matches(claim, language):
             clauses = re.split(rf";|{language.but}", claim[: match.start()])
             first = "" if len(clauses) == 1 else clauses[0].strip(_MARKS)
             if not first or _ABOUT.match(first):
@@ -161,11 +161,13 @@ def _without_politeness(marked: str, language: _Language) -> str:
     return start if comma and opening.fullmatch(end.strip(_MARKS)) else marked
 
 
-def _search(claim: str, language: _Language) -> re.Match[str] | None:
-    """Return the refusal in a claim; the expressions about documents only if it names some."""
-    if any(letter in claim for letter in _NOUNS.values()):
-        return _compiled(language.about).search(claim) or _compiled(language.refuses).search(claim)
-    return _compiled(language.refuses).search(claim)
+def _matches(claim: str, language: _Language) -> Iterator[re.Match[str]]:
+    """Yield the refusals in a claim; those about documents only if it names some."""
+    names_documents = any(letter in claim for letter in _NOUNS.values())
+    if names_documents and (match := _compiled(language.about).search(claim)):
+        yield match
+    if match := _compiled(language.refuses).search(claim):
+        yield match
 
 
 def _is_polite(plain: str) -> bool:
@@ -236,7 +238,7 @@ def _language(block: str, shared: dict[str, str]) -> _Language:
         nouns=f"{edge}(?:{nouns}){edge}",
         refuses=joined(others),
         about=joined(about),
-        opening=full(f"(?:<sorry>)(?:{separators})"),
+        opening=full(rf"\W*(?:<sorry>)(?:{separators})"),
         but=names["but"],
         offer=names["offer"],
         aside=full(names["aside"]),
