@@ -3,11 +3,13 @@
     python benchmarks/refusals.py [--misses] [--write docs/explain.md]
 
 The replies of `refusals.jsonl` were written for it: refusals, and answers with negations, excuses
-and quotations. The half `build` may be read while the rule is changed; the half `measure`
-must not be, so `--misses` prints replies of the half `build` alone.
+and quotations, in three sets. The set `build` may be read while the rule is changed. The set
+`measure` must not be: it is every second reply of a list of which the others are in `build`. The
+set `fresh` was written after the rule, and was measured once. A change of the rule for replies of
+`fresh` moves these into `build`, and needs new ones. `--misses` prints replies of `build` alone.
 
-Bars on the half `measure`: recall >= 0.90 (a reply of which the rule is not sure counts as missed),
->= 0.70 in each language, and <= 0.02 of the answers taken for refusals.
+Bars on each of `measure` and `fresh`: recall >= 0.88 (a reply of which the rule is not sure counts
+as missed), >= 0.60 in each language, and <= 0.02 of the answers taken for refusals.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from typing import NamedTuple
 from ragbench.text.refusals import refuses
 
 REPLIES = Path(__file__).with_name("refusals.jsonl")
-LEAST_RECALL, LEAST_IN_LANGUAGE, MOST_FALSE = 0.90, 0.70, 0.02
+SETS = ("build", "measure", "fresh")
+LEAST_RECALL, LEAST_IN_LANGUAGE, MOST_FALSE = 0.88, 0.60, 0.02
 
 
 class Reply(NamedTuple):
@@ -31,19 +34,19 @@ class Reply(NamedTuple):
 
     Attributes:
         language: Code of its language.
-        half: `build` or `measure`.
+        set: One of `SETS`.
         refuses: Whether it refuses.
         text: The reply.
     """
 
     language: str
-    half: str
+    set: str
     refuses: bool
     text: str
 
 
 class Rates(NamedTuple):
-    """Result of the rule on the replies of one language and half, or of all languages.
+    """Result of the rule on the replies of one language and set, or of all languages.
 
     Attributes:
         refusals: Number of refusals.
@@ -80,40 +83,45 @@ def rate(replies: list[Reply]) -> Rates:
 
 
 def table(replies: list[Reply]) -> Iterator[str]:
-    """Yield the lines of a Markdown table: a row per language and half, and the two halves."""
-    yield "| language | half | refusals | recall | answers | taken for refusals | not sure |"
-    yield "|---|---|---|---|---|---|---|"
-    languages = dict.fromkeys(reply.language for reply in replies)
-    for name in (*languages, "all"):
-        for half in ("build", "measure"):
-            rates = rate([r for r in replies if r.half == half and name in ("all", r.language)])
-            yield (
-                f"| {name} | {half} | {rates.refusals} | {rates.recalled / rates.refusals:.3f} | "
-                f"{rates.answers} | {rates.false / rates.answers:.3f} | {rates.unsure} |"
-            )
+    """Yield the lines of a Markdown table: a row per language, columns per set."""
+    columns = [f"{name}: refusals found | answers taken for one" for name in SETS]
+    yield f"| language | {' | '.join(columns)} |"
+    yield "|---" * (1 + 2 * len(SETS)) + "|"
+    for language in (*dict.fromkeys(reply.language for reply in replies), "all"):
+        cells = [language]
+        for name in SETS:
+            rates = rate([r for r in replies if r.set == name and language in ("all", r.language)])
+            cells.append(f"{rates.recalled} of {rates.refusals}")
+            cells.append(f"{rates.false} of {rates.answers}")
+        yield f"| {' | '.join(cells)} |"
 
 
 def check_bars(replies: list[Reply]) -> list[str]:
-    """Return a sentence for each bar that the half `measure` misses; none if it meets all."""
-    measured = [reply for reply in replies if reply.half == "measure"]
-    languages = dict.fromkeys(reply.language for reply in measured)
-    rates = {name: rate([r for r in measured if r.language == name]) for name in languages}
-    total = Rates(*map(sum, zip(*rates.values(), strict=True)))
+    """Return a sentence for each bar that `measure` or `fresh` misses; none if they meet all."""
     problems = []
+    for name in SETS[1:]:
+        problems += _check_set(name, [reply for reply in replies if reply.set == name])
+    return problems
+
+
+def _check_set(name: str, replies: list[Reply]) -> list[str]:
+    """Return a sentence for each bar that the replies of a set miss."""
+    total, problems = rate(replies), []
     if total.recalled < LEAST_RECALL * total.refusals:
-        problems.append(f"recall is below {LEAST_RECALL}")
-    for name, language_rates in rates.items():
-        if language_rates.recalled < LEAST_IN_LANGUAGE * language_rates.refusals:
-            problems.append(f"recall in {name} is below {LEAST_IN_LANGUAGE}")
+        problems.append(f"{name}: recall is below {LEAST_RECALL}")
+    for language in dict.fromkeys(reply.language for reply in replies):
+        rates = rate([reply for reply in replies if reply.language == language])
+        if rates.recalled < LEAST_IN_LANGUAGE * rates.refusals:
+            problems.append(f"{name}: recall in {language} is below {LEAST_IN_LANGUAGE}")
     if total.false > MOST_FALSE * total.answers:
-        problems.append(f"more than {MOST_FALSE} of the answers are taken for refusals")
+        problems.append(f"{name}: more than {MOST_FALSE} of the answers are taken for refusals")
     return problems
 
 
 def main() -> None:
     """Print the table, the time per reply and the missed bars."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--misses", action="store_true", help="misses of the half build")
+    parser.add_argument("--misses", action="store_true", help="misses of the set build")
     parser.add_argument("--write", type=Path, help="page whose table is replaced")
     arguments = parser.parse_args()
     replies = read_replies()
@@ -126,7 +134,7 @@ def main() -> None:
     print(f"{1e6 * took:.0f} microseconds a reply")
     if arguments.misses:
         for reply in replies:
-            if reply.half == "build" and (verdict := refuses(reply.text)) is not reply.refuses:
+            if reply.set == "build" and (verdict := refuses(reply.text)) is not reply.refuses:
                 print(f"{reply.language} {verdict}: {reply.text}")
     if arguments.write is not None:
         from gates import write  # beside this file, which tests load alone
