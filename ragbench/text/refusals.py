@@ -142,23 +142,22 @@ def _claims(plain: str) -> Iterator[tuple[_Language, str]]:
     """
     for language in _read():
         if _compiled(language.cue).search(plain):
-            marked = _marked(plain, language)
-            claim = _compiled(language.aside).sub("", marked)
+            claim = _compiled(language.aside).sub("", _mark_nouns(plain, language))
             yield language, _without_politeness(claim, language) or claim
 
 
-def _marked(plain: str, language: _Language) -> str:
+def _mark_nouns(plain: str, language: _Language) -> str:
     """Return a plain sentence with a letter for each noun of documents."""
     return _compiled(language.nouns).sub(lambda noun: _NOUNS[noun.lastgroup or ""], plain)
 
 
-def _without_politeness(marked: str, language: _Language) -> str:
-    """Return a sentence without the words of politeness at its start and end."""
+def _without_politeness(claim: str, language: _Language) -> str:
+    """Return a claim without the words of politeness at its start and end."""
     opening = _compiled(language.opening)
-    while match := opening.match(marked):
-        marked = marked[match.end() :]
-    start, comma, end = marked.rpartition(",")
-    return start if comma and opening.fullmatch(end.strip(_MARKS)) else marked
+    while match := opening.match(claim):
+        claim = claim[match.end() :]
+    start, comma, end = claim.rpartition(",")
+    return start if comma and opening.fullmatch(end.strip(_MARKS)) else claim
 
 
 def _matches(claim: str, language: _Language) -> Iterator[re.Match[str]]:
@@ -172,17 +171,19 @@ def _matches(claim: str, language: _Language) -> Iterator[re.Match[str]]:
 
 def _is_polite(plain: str) -> bool:
     """Return True if a plain sentence has words of politeness only, and no refusal among them."""
-    is_empty = any(not _without_politeness(_marked(plain, p), p) for p in _read())
+    is_empty = any(not _without_politeness(_mark_nouns(plain, p), p) for p in _read())
     return is_empty and _find_refusal(plain) is None
 
 
 def _is_about_sources(plain: str) -> bool:
     """Return True if a plain sentence starts with the passages, in any language."""
-    return any(_ABOUT.match(_marked(plain, language)) for language in _read())
+    return any(_ABOUT.match(_mark_nouns(plain, language)) for language in _read())
 
 
-# Compiled at first use: few replies hold the cues of more than two languages.
-_compiled = functools.cache(re.compile)
+@functools.cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Return a compiled expression: few replies hold the cues of more than two languages."""
+    return re.compile(expression)
 
 
 @functools.cache
@@ -196,7 +197,7 @@ def _blocks() -> tuple[str, ...]:
 def _simple() -> dict[int, str]:
     """Return the simple character of each traditional Chinese character that expressions have."""
     pairs = _definitions(_blocks()[0])["simple"].split()
-    return {ord(traditional): simple for traditional, simple in pairs}
+    return {ord(pair[0]): pair[1] for pair in pairs}
 
 
 @functools.cache
@@ -226,18 +227,18 @@ def _language(block: str, shared: dict[str, str]) -> _Language:
             text = filled
         return text
 
-    def joined(lines: str) -> str:
+    def join(lines: str) -> str:
         unnamed = (line for line in lines.splitlines() if line and not re.match(r"\w+ = ", line))
         return full("|".join(unnamed))
 
-    others, about = block.split("about:\n")
+    general, about = block.split("about:\n")
     edge, separators = names["edge"], r"\W+(?:(?:<but>)\W+)?|<joint>|$"
     nouns = "|".join(f"(?P<{name}>{full(names[name])})" for name in _NOUNS)
     return _Language(
         cue=names["cue"],
         nouns=f"{edge}(?:{nouns}){edge}",
-        refuses=joined(others),
-        about=joined(about),
+        refuses=join(general),
+        about=join(about),
         opening=full(rf"\W*(?:<sorry>)(?:{separators})"),
         but=names["but"],
         offer=names["offer"],

@@ -13,6 +13,7 @@ from ragbench.score.text.base import metric
 
 @metric(
     "abstention.precision",
+    version=2,  # 2: the rule of refusals recognises more forms
     reads="answerable",
     equals="scikit-learn's precision_score of refusals",
     not_for="comparing systems that refuse different questions: only common refusals are paired",
@@ -32,6 +33,7 @@ def abstention_precision(refusal: bool, answerable: bool) -> float:
 
 @metric(
     "abstention.recall",
+    version=2,  # 2: the rule of refusals recognises more forms
     reads="answerable",
     equals="scikit-learn's recall_score of refusals",
     not_for="data in which every question has an answer",
@@ -51,6 +53,7 @@ def abstention_recall(refusal: bool, answerable: bool) -> float:
 
 @metric(
     "abstention.over_refusal",
+    version=2,  # 2: the rule of refusals recognises more forms
     reads="answerable",
     direction="lower",
     equals="scikit-learn's recall_score of refusals",
