@@ -133,26 +133,17 @@ def evaluate(
         by_kind = _names_by_kind(names, opened)
         of_gold, by_ids = _score_gold(collection, records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
+        scored = {**ranked.columns, **of_gold.columns}
         rankings: dict[str, ScoreColumn] = {}
-        for name, column in {**ranked.columns, **of_gold.columns}.items():
+        for name in (measure.label for measure in parse_measures(by_kind["retrieval"])):
             is_stray = bool(strays) and name not in of_gold.columns
-            rankings[name] = _with_causes(column, records, has_strays=is_stray)
-        # reasoning was cut where the table was read
-        answers = [item.answer for item in items]
-        answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
-        paired = score_pairs(
-            answers,
-            gold,
-            by_kind["generation"],
-            reasoning="keep",
-            questions=[query.text for query in collection.queries],
-            answerable=answerable,
-        )
+            rankings[name] = _with_causes(scored[name], records, has_strays=is_stray)
+        paired = _score_answers(collection, items, by_kind["generation"])
         verdicts, scores, judge_notes = JudgedItems([], {}, [])
         if opened is not None:
             advance = progress and Counted(progress, len(items))
             verdicts, scores, judge_notes = judge_items(opened, items, by_kind["judge"], advance)
-            paired = replace(paired, columns=_judged_right(paired.columns, scores, answerable))
+            paired = replace(paired, columns=_judged_right(paired.columns, scores, collection))
     parts = dict(zip(by_kind, (rankings, paired.columns, scores), strict=True))
     evaluation = replace(
         ranked,
@@ -187,10 +178,25 @@ def _default_scores(
     return [*names, *(DEFAULT_METRICS if is_answered else ())]
 
 
+def _score_answers(
+    collection: Collection, items: Sequence[JudgedItem], names: Sequence[str]
+) -> Evaluation:
+    """Return the scores of the answers by metrics; reasoning was cut where the table was read."""
+    queries = collection.queries
+    return score_pairs(
+        [item.answer for item in items],
+        [collection.answers.get(query.id, []) for query in queries],
+        names,
+        reasoning="keep",
+        questions=[query.text for query in queries],
+        answerable=answerable_questions(queries, collection.answers, collection.qrels),
+    )
+
+
 def _judged_right(
     columns: Mapping[str, ScoreColumn],
     judged: Mapping[str, ScoreColumn],
-    answerable: Sequence[bool | None],
+    collection: Collection,
 ) -> dict[str, ScoreColumn]:
     """Return the metrics, with `right` by the rubric `correctness` where a judge applies it.
 
@@ -202,6 +208,7 @@ def _judged_right(
     by_words, least = columns["right"], CauseRules().right.min
     values = np.where(correctness.values >= least, 1.0, 0.0)
     values[np.isnan(correctness.values)] = np.nan
+    answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
     has_none = np.array([has_answer is False for has_answer in answerable])
     column = replace(
         by_words,
