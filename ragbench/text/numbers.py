@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -96,7 +96,7 @@ def split_numbers(text: str) -> SplitText:
         return SplitText([text], [])
     plain = text
     if not text.isascii():
-        text = _characters().invisible.sub("", unicodedata.normalize("NFC", text))
+        text = unicodedata.normalize("NFC", text).translate(_VISIBLE)
         plain = _write_plain(text)
     between, tokens, end = list[str](), list[str](), 0
     for start, stop in _find_tokens(plain, mark):
@@ -122,25 +122,24 @@ def _find_tokens(text: str, mark: re.Pattern[str]) -> Iterator[tuple[int, int]]:
             yield token.span()
 
 
-class _Characters(NamedTuple):
-    """Patterns of the invisible characters, and of those with a plain form, beyond ASCII."""
+class _Table(dict[int, str]):
+    """Table for `str.translate` that computes the entry of a character when it is first met.
 
-    invisible: re.Pattern[str]
-    foreign: re.Pattern[str]
+    A table of all characters would take longer than the texts of a short run.
+    """
 
+    def __init__(self, write: Callable[[str], str]) -> None:
+        super().__init__()
+        self._write = write
 
-@functools.cache
-def _characters() -> _Characters:
-    # a class of characters below U+10000 alone is a bit map, and ten times as fast
-    characters = list(map(chr, range(0x80, 0x10000)))
-    invisible = [c for c in characters if not fold(ord(c))]
-    foreign = [c for c in characters if _plain(c) != c]
-    return _Characters(*(re.compile(f"[{''.join(chars)}]") for chars in (invisible, foreign)))
+    def __missing__(self, code: int) -> str:
+        self[code] = text = self._write(chr(code))
+        return text
 
 
 def _write_plain(text: str) -> str:
     """Return a text with ASCII digits, signs, blanks and separators; its length stays."""
-    return _characters().foreign.sub(lambda match: _plain(match.group()), text)
+    return text if text.isascii() else text.translate(_PLAIN_FORMS)
 
 
 def _plain(character: str) -> str:
@@ -152,6 +151,10 @@ def _plain(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character.translate(_PLAIN))
     is_plain = len(plain) == 1 and (plain.isascii() or unicodedata.category(plain) == "Sc")
     return plain if is_plain else character
+
+
+_PLAIN_FORMS = _Table(_plain)
+_VISIBLE = _Table(lambda character: character if fold(ord(character)) else "")
 
 
 class NumberToken(NamedTuple):
