@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ragbench import stats
-from ragbench.comparison.method import Method, adjust_family
+from ragbench.comparison.method import Method, adjust_family, is_shown
 from ragbench.comparison.pairs import PairedScores, pair_systems
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import ScoredSystems
@@ -206,7 +206,7 @@ def _differences(
             resamples=result.resamples,
             p=float(result.p[place]),
             p_adjusted=float(result.adjusted[place]),
-            differs=result.is_shown(place, interval, method),
+            differs=is_shown(result.adjusted[place], interval, method),
         )
 
 

@@ -161,6 +161,7 @@ def compare_sources(
         unpaired=matching.unpaired,
         # `match_sources` compared the queries themselves
         tolerated=QUERY_PARTS,
+        user_systems=[row.label for row in rows if _is_users(row, matching)],
     )
     measures = comparisons.measures
     if not matching.unpaired:
@@ -193,6 +194,12 @@ def compare_sources(
         ),
         notes=matching.notes,
     )
+
+
+def _is_users(row: ComparedRow, matching: Matching) -> bool:
+    """Return True if a row is a system of the user by the summary of its run."""
+    summary = matching.sources[row.source].summary
+    return summary is not None and row.scores.name in summary.user_systems
 
 
 def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, int]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.method import Method, adjust_family
-from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
+from ragbench.comparison.method import Method, adjust_family, is_shown
+from ragbench.comparison.pairs import PairedScores, pair_columns, pair_systems, systems_with
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
+from ragbench.records.comparison import (
+    Comparisons,
+    Difference,
+    MeasureComparison,
+    SliceDifference,
+    leaders,
+)
 from ragbench.stats.mean import finite
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray, ScoreColumn
@@ -53,6 +59,25 @@ class TestedPairs:
             )
         return self._pairs[measure]
 
+    def lead(self, measure: str, system: str, rival: str) -> Difference:
+        """Return the difference of a system from another one, by the test over all pairs.
+
+        It has no p-value of its own. Without a common query nothing is tested. KeyError if one of
+        them lacks the measure.
+        """
+        systems = systems_with(measure, self._systems)
+        clusters = None if self._clusters is None else np.asarray(self._clusters)
+        pair = pair_columns(measure, systems[system], systems[rival], clusters)
+        difference, names = describe(pair, pair.differences, self.method), list(systems)
+        # equal scores need no test
+        if not difference.n_changed:
+            return replace(difference, differs=False if difference.n else None)
+        pairs, places = self.of(measure), sorted(map(names.index, (system, rival)))
+        is_pair = (pairs.first == places[0]) & (pairs.second == places[1])
+        p = float(pairs.p_values[is_pair][0])
+        differs = is_shown(p, difference.interval, self.method)
+        return replace(difference, test="max_t", p_adjusted=finite(p), differs=differs)
+
 
 def compare_systems(
     systems: Sequence[SystemScores],
@@ -63,6 +88,7 @@ def compare_systems(
     *,
     unpaired: bool = False,
     tolerated: Collection[str] = frozenset(),
+    user_systems: Collection[str] = (),
 ) -> Comparisons:
     """Compare each system with its baseline by each measure.
 
@@ -80,6 +106,7 @@ def compare_systems(
         unpaired: True if systems and baselines have different queries: then they are independent
             samples, which are not ranked.
         tolerated: Parts of signatures that may differ, as in `unlike_parts`.
+        user_systems: Systems of the user, which lead the others.
 
     Returns:
         Comparisons by measure, in the order of the systems' measures; a measure that is summed over
@@ -119,6 +146,9 @@ def compare_systems(
                 tells_nothing=same,
                 unlike=unlike.get(name),
                 comparisons=tuple(comparisons),
+                leads=()
+                if unpaired or name in unlike
+                else tuple(_leads(name, having, comparisons, tested, user_systems)),
             )
         )
     return Comparisons(baseline=baseline, **asdict(method), measures=tuple(measures))
@@ -143,25 +173,44 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     return f"{systems} {value} on every query"
 
 
+def _leads(
+    name: str,
+    systems: Mapping[str, SystemScores],
+    comparisons: Sequence[Difference],
+    tested: TestedPairs,
+    user_systems: Collection[str],
+) -> Iterator[Difference]:
+    """Yield the differences of the leading system from the next ones, without compared pairs.
+
+    Nothing for a sum, and for fewer than two systems with a mean.
+    """
+    columns = {system: scores.columns[name] for system, scores in systems.items()}
+    first = next(iter(columns.values()))
+    means = {system: finite(column.mean) for system, column in columns.items()}
+    names = leaders(means, user_systems, first.direction) if first.aggregate != "sum" else []
+    compared = [{c.system, c.baseline} for c in comparisons]
+    for rival in names[1:]:
+        if {names[0], rival} not in compared:
+            yield tested.lead(name, names[0], rival)
+
+
 def _best(
     name: str, systems: Mapping[str, SystemScores], tested: TestedPairs
 ) -> tuple[str | None, list[str]]:
     """Return the system with the best mean, and the systems that max-T cannot tell from it.
 
     The best is None for a sum, or without finite means. A system that shares no scored query with
-    the best was not compared, and is left out. Of equal means the first system is best. The tied
+    the best was not compared, and is left out. Of equal means the first by name is best. The tied
     ones include it and keep the order of `systems`.
     """
     columns = [system.columns[name] for system in systems.values()]
     means = np.array([column.mean for column in columns])
     if columns[0].aggregate == "sum" or not np.isfinite(means).any():
         return None, []
-    higher = columns[0].direction == "higher"
-    names = list(systems)
-    # nanargmax: argmax would choose a system without scored queries, whose mean is NaN
-    best = names[int(np.nanargmax(means if higher else -means))]
+    direction, names = columns[0].direction, list(systems)
+    [best, *_] = leaders(dict(zip(names, map(finite, means), strict=True)), (), direction)
     mask = tested.of(name).tied_with_best(
-        higher_is_better=higher, alpha=1 - tested.method.confidence
+        higher_is_better=direction == "higher", alpha=1 - tested.method.confidence
     )
     scored = systems[best].columns[name].values
     return best, [
@@ -195,7 +244,7 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
                 p=finite(result.p[place]),
                 p_adjusted=finite(result.adjusted[place]),
                 # skewed differences of mean 0 have small p
-                differs=result.is_shown(place, difference.interval, method),
+                differs=is_shown(result.adjusted[place], difference.interval, method),
             )
         differences.append(difference)
     return differences

@@ -81,8 +81,7 @@ class Method(IntervalsAndTests):
 class FamilyResult:
     """Results of the tests of one family, one per comparison.
 
-    `adjust_family` makes it; arrays and list are in the order of the columns. `is_shown` is True
-    for a column whose adjusted p-value and interval both show a difference.
+    `adjust_family` makes it; arrays and list are in the order of the columns.
 
     Attributes:
         p: P-values before adjustment; NaN without paired scores.
@@ -96,15 +95,16 @@ class FamilyResult:
     tests: list[Test]
     resamples: int
 
-    def is_shown(self, place: int, interval: Ends | None, method: Method) -> bool:
-        """Return True if both the test and the interval of a comparison show a difference.
 
-        They are different methods: the test looks at the symmetry of the differences, the interval
-        at their mean. False without an interval. `place` is the column, from 0.
-        """
-        low, high = interval or (None, None)
-        excludes_0 = low is not None and high is not None and not low <= 0 <= high
-        return bool(self.adjusted[place] <= 1 - method.confidence) and excludes_0
+def is_shown(p: float, interval: Ends | None, method: Method) -> bool:
+    """Return True if both the test and the interval of a comparison show a difference.
+
+    They are different methods: the test looks at the symmetry of the differences, the interval at
+    their mean. False without an interval, and for a `p` of NaN; `p` is adjusted for its family.
+    """
+    low, high = interval or (None, None)
+    excludes_0 = low is not None and high is not None and not low <= 0 <= high
+    return bool(p <= 1 - method.confidence) and excludes_0
 
 
 def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:

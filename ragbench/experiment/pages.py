@@ -245,6 +245,9 @@ def join_summaries(
         confidence=first.confidence if same_level else 0.95,
         # a page marks the baseline by its name: names of systems have no blanks
         baseline=f"run {names[0]}",
+        user_systems=tuple(
+            label(run, name) for run, summary in runs for name in summary.user_systems
+        ),
         judges={name: judge for summary in summaries for name, judge in summary.judges.items()},
         # systems of the same name stand in neighbouring rows
         systems=tuple(

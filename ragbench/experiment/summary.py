@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.comparison.systems import baselines, summarize
-from ragbench.config.components import is_opaque
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
@@ -24,7 +24,7 @@ from ragbench.experiment.audit.audit import audit_test_set
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
-from ragbench.experiment.plan.systems import names_of
+from ragbench.experiment.plan.systems import user_systems
 from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.experiment.selection import sweep_notes
 from ragbench.gates.cheapest import CostComparison, scored_by
@@ -32,9 +32,9 @@ from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget
 from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
+from ragbench.records.causes import RIGHT, AnswerCause, Loss, counted_cause
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
-from ragbench.registry import PYTHON
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -61,7 +61,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         seed=plan.config.seed,
         confidence=plan.config.statistics.confidence,
         baseline=plan.baseline,
-        user_system=_user_system(plan),
+        user_systems=user_systems(plan),
         hits_read=plan.config.causes.read,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
         judges={
@@ -97,35 +97,6 @@ def new_run_id(started: float) -> str:
     # two runs may start in the same second: the random end keeps their names apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
     return f"{stamp}-{secrets.token_hex(2)}"
-
-
-def _user_system(plan: Plan) -> str | None:
-    """Return the name of the user's own system; None without one.
-
-    It is the first app, else the first retriever that is code or a service of the user, with its
-    first generator if it has one, else the first recorded system.
-    """
-    parts = [system for system in plan.systems if system.type in ("retriever", "pair")]
-    users = [s.retriever for s in parts if s.retriever and _is_users(plan, s.retriever)]
-    of_first = [system for system in parts if system.retriever in users[:1]]
-    # answers say more than hits
-    of_first.sort(key=lambda system: system.type != "pair")
-    names = [
-        *names_of(plan.systems, "app"),
-        *(system.name for system in of_first),
-        *names_of(plan.systems, "recorded"),
-    ]
-    return next(iter(names), None)
-
-
-def _is_users(plan: Plan, retriever: str) -> bool:
-    """Return True for a live object, `python:` code, or a class with `is_opaque`, as a service has.
-
-    True too for an unknown name.
-    """
-    component = plan.component("retriever", retriever)
-    # a live object has no entry in the config
-    return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)
 
 
 def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
@@ -330,6 +301,7 @@ def _summarize_system(
         counts=system.counts,
         causes=causes.counts(),
         right_unsupported=sum(loss.unsupported for loss in causes.losses),
+        unjudged=_unjudged(system, causes.losses),
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),
         scores_by={
@@ -350,6 +322,20 @@ def _summarize_system(
         usd=usage.usd,
         judging={name: use.summary() for name, use in uses.items()},
     )
+
+
+def _unjudged(system: SystemScores, losses: Sequence[Loss]) -> dict[AnswerCause, int]:
+    """Return cause -> number of the queries of a system without a value of `right` or `found`.
+
+    `right` counts if the system has it. Failed queries are left out; {} without both scores.
+    """
+    counts = [name for name in system.columns if counted_cause(name)]
+    if not counts:
+        return {}
+    column = system.columns[RIGHT if RIGHT in counts else counts[0]]
+    unscored = np.isnan(column.values).tolist()
+    causes = [loss.cause for loss, is_open in zip(losses, unscored, strict=True) if is_open]
+    return dict(Counter(cause for cause in causes if cause != "failed"))
 
 
 def _score_slice(

@@ -27,6 +27,21 @@ CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
 # Causes of queries that are not lost: of answers, and of retrievers alone.
 NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
 
+# Name of the metric that is 1 for each answer with the cause `right`.
+RIGHT = "right"
+
+
+def counted_cause(measure: str) -> AnswerCause | None:
+    """Return the cause of the questions that a measure counts: `right` or `found`; else None.
+
+    Example:
+        >>> counted_cause("found(need=all)@5"), counted_cause("right"), counted_cause("map")
+        ('found', 'right', None)
+    """
+    name = measure.partition("@")[0].partition("(")[0]
+    return "right" if measure == RIGHT else "found" if name == "found" else None
+
+
 # Cause -> its meaning in a sentence, the name first.
 CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "right": "right: the answer agrees with the gold answer",

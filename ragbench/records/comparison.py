@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ragbench.records.causes import AnswerCause, CauseFlow
 from ragbench.records.codec import Record
@@ -65,11 +66,61 @@ class Difference(Record):
     n_baseline: int | None = optional()
     unlike: Prose | None = optional()
 
+    def reverse(self) -> Difference:
+        """Return the difference of the baseline minus the system: the same test, other signs.
+
+        The number of queries of each side moves with it.
+        """
+        n, n_baseline = self.n, self.n_baseline
+        return replace(
+            self,
+            system=self.baseline,
+            baseline=self.system,
+            difference=None if self.difference is None else -self.difference,
+            interval=_negated(self.interval),
+            effect_size=None if self.effect_size is None else -self.effect_size,
+            effect_interval=_negated(self.effect_interval),
+            n=n if n_baseline is None else n_baseline,
+            n_baseline=None if n_baseline is None else n,
+        )
+
+
+def _negated(ends: Ends | None) -> Ends | None:
+    """Return the limits of the negated number; None without limits."""
+    if ends is None:
+        return None
+    low, high = ends
+    return (None if high is None else -high, None if low is None else -low)
+
+
+def leaders(
+    means: Mapping[str, float | None], user_systems: Collection[str], direction: Direction
+) -> list[str]:
+    """Return the systems that a report names first, of those with a mean.
+
+    They are the best two of the user's systems, then the best of the other systems; without a
+    system of the user, the best two of all. Of equal means the first by name is better: the order
+    of the systems does not matter.
+
+    Example:
+        >>> means = {"mine": 0.3, "bm25": 0.5, "dense": 0.6, "yours": None}
+        >>> leaders(means, ["mine"], "higher"), leaders(means, [], "higher")
+        (['mine', 'dense'], ['dense', 'bm25'])
+    """
+    sign = -1 if direction == "lower" else 1
+    # rounded: of equal means, the last digits may depend on the order of a sum
+    keys = {n: (-sign * round(mean, 12), n) for n, mean in means.items() if mean is not None}
+    ordered = sorted(keys, key=keys.__getitem__)
+    own = [name for name in ordered if name in user_systems]
+    others = [name for name in ordered if name not in user_systems]
+    return [*own[:2], *others[:1]] if own else others[:2]
+
 
 class MeasureComparison(Record):
     """Comparisons of all systems by one measure.
 
-    `untold` are the systems that are not shown to differ from the best one.
+    `untold` are the systems that are not shown to differ from the best one. `between` returns the
+    comparison of two systems, or None.
 
     Attributes:
         measure: Name of the measure.
@@ -81,6 +132,8 @@ class MeasureComparison(Record):
         tied_with_best: The best system, and systems that are not shown to differ from it; empty
             without a best system.
         comparisons: Differences of systems from their baselines.
+        leads: Differences of the leading system from the next ones (see `leaders`), without pairs
+            that `comparisons` have. Their p-values are adjusted for all pairs of systems.
         tells_nothing: Reason why no system can be told from another by it, such as equal values on
             every query; else None.
         unlike: Difference of the signatures of systems in words: those with other signatures are
@@ -95,6 +148,7 @@ class MeasureComparison(Record):
     best: str | None = None
     tied_with_best: tuple[str, ...] = ()
     comparisons: tuple[Difference, ...] = ()
+    leads: tuple[Difference, ...] = optional(())
     tells_nothing: Prose | None = optional()
     unlike: Prose | None = optional()
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
@@ -104,18 +158,28 @@ class MeasureComparison(Record):
         """Systems that are not shown to differ from the best one, without the best itself.
 
         For a system and its baseline their own planned test decides, which has more power; for all
-        other pairs the test over all pairs. So no pair has two answers. In the order of
-        `tied_with_best`, then of the comparisons; () without a best system.
+        other pairs the test over all pairs, with the interval for the leading systems. So no pair
+        has two answers. In the order of `tied_with_best`, then of the comparisons; () without a
+        best system.
         """
         # the system may stand on either side of the pair
         planned = {
             c.system if c.baseline == self.best else c.baseline: c.differs
-            for c in self.comparisons
+            for c in (*self.leads, *self.comparisons)
             if self.best in (c.system, c.baseline) and c.differs is not None
         }
         untold = dict.fromkeys(name for name in self.tied_with_best if name != self.best)
         untold |= dict.fromkeys(name for name, differs in planned.items() if not differs)
         return tuple(name for name in untold if not planned.get(name))
+
+    def between(self, system: str, other: str) -> Difference | None:
+        """Return the difference of a system from another one; None if they were not compared."""
+        for comparison in (*self.comparisons, *self.leads):
+            if (comparison.system, comparison.baseline) == (system, other):
+                return comparison
+            if (comparison.system, comparison.baseline) == (other, system):
+                return comparison.reverse()
+        return None
 
 
 class SliceDifference(Record):

@@ -208,6 +208,8 @@ class SystemSummary(Record):
         counts: How its run was read; None without rankings that judgements apply to.
         causes: Cause -> number of queries; they add up to all queries.
         right_unsupported: Number of right answers in which a judge found claims without support.
+        unjudged: Cause -> number of its queries, without failed ones, that have no value of
+            `right`; of a retriever alone, of `found`.
         cause_shares: Cause that occurs -> its share of the queries, with an interval.
         causes_by: Field -> slice -> cause that occurs there -> number of queries.
         scores_by: Field -> slice -> score name -> score over the queries of the slice.
@@ -228,6 +230,7 @@ class SystemSummary(Record):
     counts: RunCounts | None = optional()
     causes: Mapping[AnswerCause, int] = optional({})
     right_unsupported: int = optional(0)
+    unjudged: Mapping[AnswerCause, int] = optional({})
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
     scores_by: Mapping[str, Mapping[str, Mapping[str, SystemScore]]] = optional({})
@@ -414,9 +417,8 @@ class Summary(Record):
         seed: Seed of all random choices.
         confidence: Level of the intervals.
         baseline: Retriever that the others are compared with.
-        user_system: The user's own system, with which a report starts: the first app, else the
-            first retriever that is code or a service of the user (with its first generator), else
-            the first recorded system; None without one.
+        user_systems: Systems of the user, with which a report starts: apps, retrievers that are
+            code or a service of the user (alone and with each generator), and recorded systems.
         hits_read: Number of hits that a generator would read; among these, the gold of a question
             counts as found by a retriever alone. None if it is not known.
         cluster: Field that names the clusters of queries; None without clusters.
@@ -443,7 +445,7 @@ class Summary(Record):
     seed: int | None = None
     confidence: float = 0.95
     baseline: str | None = None
-    user_system: str | None = optional()
+    user_systems: tuple[str, ...] = optional(())
     hits_read: int | None = optional()
     cluster: str | None = optional()
     judges: Mapping[str, DeclaredJudge] = field(default_factory=dict)

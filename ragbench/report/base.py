@@ -12,7 +12,7 @@ from typing import Literal
 from ragbench.records.gate import Decision
 from ragbench.records.score import Kind, SystemScore
 
-# Best value of a measure, a value that is not shown to differ from the best, or neither.
+# Surely the best value of a measure, the best one and those not shown to be worse, or neither.
 Mark = Literal["best", "tied", ""]
 # Verdict of the comparison with the baseline; empty without a test.
 Outcome = Literal["better", "worse", "not shown", "identical", "not compared", "baseline", ""]
@@ -31,8 +31,8 @@ class ScoreCell:
     Attributes:
         value: Mean with three significant digits; `-` if nothing was scored.
         interval: `[low, high]`; empty without an interval.
-        mark: `best` for the best value of the measure, `tied` for one that is not shown to differ
-            from it, else empty.
+        mark: `best` for a value that is surely better than all others, `tied` for the best one and
+            those that are not shown to be worse, else empty.
         mean: Mean as a number; None if nothing was scored.
         ends: Ends of the interval as numbers; None without an interval.
         score: Record of the score; None if the system has no such score.
@@ -64,7 +64,8 @@ class DifferenceCell:
             system without a baseline.
         interval: `[low, high]` with signs; empty without an interval.
         p: Adjusted p-value as text; `-` if a sequential test of a judge decides, which has no
-            p-value; empty without a comparison.
+            p-value; empty without a comparison, and where the interval decides that no difference
+            is shown, whatever p is.
     """
 
     outcome: Outcome = ""
@@ -76,13 +77,15 @@ class DifferenceCell:
     def text(self) -> str:
         """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`.
 
-        Without a p it is the outcome alone, or the value without an outcome; empty without both.
+        Without p and interval it is the outcome alone, or the value without an outcome; empty
+        without both.
         """
         # without a test there is only a verdict such as "baseline", or the value
-        if not self.p:
+        if not self.p and not self.interval:
             return self.outcome or self.value
         numbers = " ".join(filter(None, [self.value, self.interval]))
-        return f"{numbers}, p {self.p}" + (f": {self.outcome}" if self.outcome else "")
+        numbers += f", p {self.p}" if self.p else ""
+        return numbers + (f": {self.outcome}" if self.outcome else "")
 
 
 @dataclass(frozen=True, slots=True)

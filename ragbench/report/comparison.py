@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records import comparison as records
-from ragbench.report import headline
+from ragbench.report import headline, legend
 from ragbench.report import text as fmt
 from ragbench.report.base import GATE_HEADS, SIGNS, Section
 from ragbench.report.ci import gate_text
@@ -107,7 +107,8 @@ def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
             change = (fmt.MISSING, "")
             if row.difference is not None:
                 change = fmt.difference(row.difference, row.interval)
-            verdict = (fmt.probability(row.p_adjusted), headline.outcome_of(row, family.direction))
+            p = headline.p_text(row, 1 - (comparison.confidence or 0.95))
+            verdict = (p, headline.outcome_of(row, family.direction))
             names = map(printable, (family.measure, row.system, row.baseline))
             unpaired = (f"{row.n}, {row.n_baseline}", fmt.MISSING)
             counts = unpaired if comparison.unpaired else (str(row.n), str(row.n_changed))
@@ -118,7 +119,7 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
     confidence = fmt.percent(comparison.confidence or 0.95)
     cells = [c for section in _sections(comparison) for m in section.measures for c in m.scores]
-    yield from headline.mark_meanings(cells)
+    yield from legend.mark_meanings(cells)
     if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "
         yield _LETTERS, f"{text}(max-T test over all pairs, {confidence})"
@@ -130,10 +131,10 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
         if cluster := comparison.cluster:
             text += f"; queries with the same {printable(cluster)} are one unit"
         yield "difference", text
-        yield "p", headline.p_meaning(comparison)
-        yield headline.NOT_SHOWN
+        yield "p", legend.p_meaning(comparison)
+        yield legend.NOT_SHOWN
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
-        yield headline.NOT_COMPARED
+        yield legend.NOT_COMPARED
 
 
 def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
@@ -223,8 +224,8 @@ def render_markdown(comparison: records.ComparedRuns) -> str:
             blocks += folded(grid.caption, [table_lines(grid.heads, grid.rows)])
     if causes := _nested(moved_causes(comparison)):
         blocks += folded("causes that changed", [causes])
-    legend = _legend(comparison)
-    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in legend])
+    signs = _legend(comparison)
+    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in signs])
     blocks.append([f"- note: {escape(printable(note))}" for note in comparison.notes])
     return join_blocks(blocks)
 
@@ -238,8 +239,8 @@ def _nested(lines: Sequence[str]) -> list[str]:
 def render_latex(comparison: records.ComparedRuns) -> str:
     """Return the scores as LaTeX tables with booktabs rules, of at most 3 measures each.
 
-    Superscript letters are the systems that a value is significantly better than; the best value of
-    a measure is bold. Without tables it is the comment on booktabs alone, without a line end.
+    Superscript letters are the systems that a value is significantly better than; a value that is
+    surely better than all others is bold. Without tables it is the comment on booktabs alone, without a line end.
     """
     caption = [f"{describe_subject(comparison)}."]
     signs = (SIGNS["tied"], _LETTERS)

@@ -1,29 +1,17 @@
-"""Results in words: the best system, its difference and the verdict; and the legend of signs."""
+"""Results in words: the systems that lead, their difference and its verdict, and lost questions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from ragbench.records.causes import CAUSES
-from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
+from ragbench.records.causes import CAUSES, RIGHT, counted_cause
+from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, leaders
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
 from ragbench.report import text as fmt
-from ragbench.report.base import SIGNS, Mark, Outcome, ScoreCell, Section
+from ragbench.report.base import Outcome
 from ragbench.types.display import printable
-
-# names of options -> names that readers know
-_CORRECTIONS = {
-    "holm": "Holm",
-    "benjamini_hochberg": "Benjamini-Hochberg",
-    "max_t": "studentized max-T",
-}
-_TESTS = {
-    "t": "paired t test",
-    "unpaired": "inverted two-sample interval",
-    "wilcoxon": "Wilcoxon signed-rank test",
-    "mcnemar": "McNemar test of hits and misses, randomization test of other scores",
-}
 
 
 def outcome_of(comparison: Difference, direction: str) -> Outcome:
@@ -45,52 +33,311 @@ def outcome_of(comparison: Difference, direction: str) -> Outcome:
     return "better" if (change > 0) == (direction != "lower") else "worse"
 
 
-def headline(
-    measure: str,
-    scores: Mapping[str, SystemScore],
-    family: MeasureComparison | None,
-    baselines: Mapping[str, str | None],
-    comparisons: Comparisons,
-) -> str:
-    """Return a sentence on the best system by a measure, and on its difference from its baseline.
+def p_text(comparison: Difference, level: float) -> str:
+    """Return the adjusted p-value as text; '' if it is small and no difference is shown.
 
-    The sentence has mean, difference, interval and p, and no full stop. It says so if the systems
-    were not compared, or if no system has a mean.
+    Then the interval decides, which has 0 in it; `level` is the error rate of the tests.
+    """
+    p = comparison.p_adjusted
+    is_contrary = comparison.differs is False and p is not None and p <= level
+    return "" if is_contrary else fmt.probability(p)
+
+
+def lead(summary: Summary, comparisons: Comparisons) -> str:
+    """Return the first sentence of a report: `headline` by `lead_measure`, with lost questions.
+
+    Empty if nothing was scored.
+    """
+    measure = lead_measure(summary, comparisons)
+    return "" if measure is None else headline(measure, summary, comparisons, with_losses=True)
+
+
+def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
+    """Return the measure of the first sentence: `right`, else `found@k`, else the first measure.
+
+    The user's systems decide, or all systems if none of these has a score. A measure that tells
+    nothing comes after others, unless it counts questions. None if nothing was scored.
+    """
+    systems = [system for system in summary.systems if system.role != "control"]
+    own = [system for system in systems if system.name in summary.user_systems]
+    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
+    for rivals in (own, systems):
+        scores = [item for system in rivals for item in system.scores.items()]
+        names = list(dict.fromkeys(name for name, score in scores if score.mean is not None))
+        names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
+        if names:
+            return names[0]
+    return None
+
+
+def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
+    """Return the systems that a report names first by a measure, as `leaders` orders them.
+
+    Controls do not compete. [] if no system has a mean.
+    """
+    systems = {
+        system.name: system
+        for system in summary.systems
+        if system.role != "control" and measure in system.scores
+    }
+    scores = {name: system.scores[measure] for name, system in systems.items()}
+    means = {name: score.mean for name, score in scores.items()}
+    # all scores of a measure share the direction
+    directions = [score.direction for score in scores.values()]
+    names = leaders(means, summary.user_systems, directions[0]) if directions else []
+    return [systems[name] for name in names]
+
+
+def headline(
+    measure: str, summary: Summary, comparisons: Comparisons, *, with_losses: bool = False
+) -> str:
+    """Return a sentence on the systems that lead by a measure, and on their difference.
+
+    The best two of the user's systems come first, then the best other system; without a system of
+    the user, the best two of all. `right` and `found@k` are numbers of questions. All formats of a
+    report have this sentence. It has no full stop.
 
     Args:
         measure: Name of the measure.
-        scores: System -> score; a system without a mean is left out.
-        family: Comparisons by the measure; None without a test.
-        baselines: System -> its baseline; None for a system that is a baseline.
-        comparisons: Confidence of the intervals, and the correction of p.
+        summary: The run.
+        comparisons: Comparisons of its systems.
+        with_losses: Add where the first system lost the other questions.
+
+    Example:
+        size500 answers 18 of 60 questions, size200 7: surely better (+11, from +4 to +17); size500
+        lost: 30 not retrieved, 12 not used
     """
-    confidence = comparisons.confidence or 0.95
-    corrected = comparisons.correction != "none"
-    measured = {name: score for name, score in scores.items() if score.mean is not None}
-    name = printable(measure)
-    if not measured:
-        return f"no system has a value of {name}: nothing was scored"
-    best = None if family is None else family.best
-    if family is None or best is None or len(measured) == 1 or best not in measured:
-        some = family is not None and any(c.difference is not None for c in family.comparisons)
-        return _without_comparison(name, measured, confidence, some=some)
-    tied = [system for system in family.untold if system in measured]
-    against = baselines.get(best)
-    # a system may be compared with several others; only its baseline counts here
-    pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
-    comparison = next(pairs, None)
-    if against is None or comparison is None or comparison.difference is None:
-        # without `baselines`, comparisons tell whether others were compared with it
-        role = " (the baseline)" if any(c.baseline == best for c in family.comparisons) else ""
-        value = fmt.with_interval(measured[best].mean, measured[best].interval)
-        text = f"{name}: {printable(best)}{role} is best, {value}"
+    systems = leading_systems(measure, summary)
+    if not systems:
+        return f"no system has a value of {printable(measure)}: nothing was scored"
+    first, *rivals = systems
+    if first.scores[measure].aggregate == "sum":
+        n = sum(measure in system.scores for system in summary.systems)
+        return f"{fmt.counted(n, 'systems')} with {printable(measure)}, which are not compared"
+    family = comparisons.measure(measure) or MeasureComparison(measure=measure)
+    level = 1 - (comparisons.confidence or 0.95)
+    place = _Standing.of(first, measure, family)
+    own = first.name in summary.user_systems
+    peers = [s for s in rivals if (s.name in summary.user_systems) == own]
+    parts = [place.statement if peers else place.alone]
+    for peer in peers:
+        difference = family.between(first.name, peer.name)
+        parts[0] += f", {place.against(_Standing.of(peer, measure, family), difference, level)}"
+    if with_losses:
+        parts += _losses(first, place, f"{printable(first.name)} lost" if peers else "lost")
+    for rival in rivals[len(peers) :]:
+        other, difference = (
+            _Standing.of(rival, measure, family),
+            family.between(rival.name, first.name),
+        )
+        parts.append(other.compared_with(place, difference, level))
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Result of a system by one measure, as a sentence states it.
+
+    Attributes:
+        name: Name of the system, after the word `baseline` if others are compared with it.
+        measure: Name of the measure.
+        score: Its score.
+        n_judged: Number of questions that count: those with a score, and failed ones.
+        n_unsupported: Number of right answers in which a judge found claims without support.
+    """
+
+    name: str
+    measure: str
+    score: SystemScore
+    n_judged: int
+    n_unsupported: int
+
+    @classmethod
+    def of(cls, system: SystemSummary, measure: str, family: MeasureComparison) -> _Standing:
+        """Return the standing of a system that has a mean of the measure."""
+        score, name = system.scores[measure], printable(system.name)
+        if any(comparison.baseline == system.name for comparison in family.comparisons):
+            name = f"baseline {name}"
+        # an answer that a judge failed to check is not a failed answer
+        n_failed = system.causes.get("failed", 0) if measure == RIGHT else score.n_failed
+        n_unsupported = system.right_unsupported if measure == RIGHT else 0
+        return cls(name, measure, score, score.n + n_failed, n_unsupported)
+
+    @property
+    def is_count(self) -> bool:
+        """True for `right` and `found`, which count questions."""
+        return counted_cause(self.measure) is not None
+
+    @property
+    def n(self) -> int:
+        """Number of questions that are right, or whose gold is found."""
+        return round((self.score.mean or 0.0) * self.score.n)
+
+    @property
+    def n_unjudged(self) -> int:
+        """Number of questions that do not count."""
+        score = self.score
+        return score.n + score.n_failed + score.not_applicable - self.n_judged
+
+    @property
+    def statement(self) -> str:
+        """Beginning of the sentence: `bm25/gpt answers 18 of 60 questions`."""
+        if not self.is_count:
+            return f"{printable(self.measure)}: {self.name} has {fmt.significant(self.score.mean)}"
+        questions = f"{self.n} of {self.n_judged} questions"
+        if self.measure == RIGHT:
+            return f"{self.name} answers {questions}{self._unsupported}"
+        gold = "all gold" if "need=all" in self.measure else "the gold"
+        k = self.measure.rpartition("@")[2]
+        depth = f" in its first {fmt.counted(int(k), 'hits')}" if k.isdecimal() else ""
+        return f"{self.name} finds {gold} of {questions}{depth}"
+
+    @property
+    def alone(self) -> str:
+        """Beginning of the sentence on a single system; a mean has its interval."""
+        if not self.is_count:
+            return f"{self.statement} {fmt.interval(self.score.interval)}".rstrip()
+        if not self.n_unsupported:
+            return self.statement
+        text = f", {self.n_unsupported} of them with unsupported claims"
+        return self.statement.replace(self._unsupported, text)
+
+    @property
+    def _unsupported(self) -> str:
+        """Number of right answers with unsupported claims, in brackets; empty without any."""
+        n = self.n_unsupported
+        return f" ({n} with unsupported claims)" if n else ""
+
+    def value(self, other: _Standing) -> str:
+        """Return the result in figures: `18`, or `18 of 55` if the other one has not 55."""
+        if not self.is_count:
+            return fmt.significant(self.score.mean)
+        of = "" if self.n_judged == other.n_judged else f" of {self.n_judged}"
+        return f"{self.n}{of}{self._unsupported}"
+
+    def against(self, other: _Standing, difference: Difference | None, level: float) -> str:
+        """Return the other system with its result, and the verdict on the difference from it."""
+        is_same = difference is not None and outcome_of(difference, "higher") == "identical"
+        if is_same and self.is_count and self.n and not self._scope(other, difference):
+            return f"{other.name} the same ones"
+        return f"{other.name} {other.value(self)}: {self._verdict(other, difference, level)}"
+
+    def compared_with(self, other: _Standing, difference: Difference | None, level: float) -> str:
+        """Return this system with its result, and the verdict on its difference from another."""
+        verb = "finds" if self.is_count else "has"
+        verb = "answers" if self.measure == RIGHT else verb
+        return f"{self.name} {verb} {self.value(other)}: {self._verdict(other, difference, level)}"
+
+    def _scope(self, other: _Standing, difference: Difference | None) -> str:
+        """Return the questions of both systems in words; '' if neither has further ones."""
+        if difference is None or difference.n_baseline is not None:
+            return ""  # samples of different questions have no common ones
+        if self.n_judged == other.n_judged == difference.n:
+            return ""
+        return f"the {fmt.counted(difference.n, self._unit)} of both"
+
+    @property
+    def _unit(self) -> str:
+        """Plural of what the measure has a value for."""
+        return "questions" if self.is_count else "queries"
+
+    def _verdict(self, other: _Standing, difference: Difference | None, level: float) -> str:
+        """Return the verdict on a difference from another system, with its numbers in brackets.
+
+        `level` is the error rate of the tests.
+        """
+        if difference is None:
+            return "not compared"
+        if difference.difference is None:
+            return f"not compared, none of the {self._unit} has a score of both"
+        outcome, scope = (
+            outcome_of(difference, self.score.direction),
+            self._scope(other, difference),
+        )
+        if outcome == "identical":
+            return f"the same on {scope or f'all {self._unit}'}"
+        is_paired = difference.n_baseline is None
+        numbers = _with_ends(difference, difference.n if self.is_count and is_paired else None)
+        numbers += f", over {scope}" if scope else ""
+        reason = _reason(difference, level) if outcome == "not shown" else ""
+        return f"{_VERDICTS[outcome]} ({numbers}{reason})"
+
+
+_VERDICTS: Mapping[Outcome, str] = {
+    "better": "surely better",
+    "worse": "surely worse",
+    "not shown": "no difference shown",
+    "": "not tested",
+}
+
+
+def _with_ends(difference: Difference, scale: int | None) -> str:
+    """Return a difference with its interval as `+11, from +4 to +17`; without one, it is alone.
+
+    With a `scale` it is a number of questions: means times the scale.
+    """
+    change, ends = difference.difference or 0.0, fmt.ends_of(difference.interval)
+    if scale is None:
+        text, between = fmt.difference(change, ends)
+        limits = between.strip("[]").split(", ")
     else:
-        text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
-        # the sentence names the baseline already
-        tied = [system for system in tied if system != against]
-    verb = "is" if len(tied) == 1 else "are"
-    names = fmt.listed([*map(printable, tied)])
-    return f"{text}; {names} {verb} not shown to be worse" if tied else text
+        text, limits = _questions(change * scale), [_questions(end * scale) for end in ends or ()]
+    return f"{text}, from {' to '.join(limits)}" if ends else text
+
+
+def _questions(number: float) -> str:
+    """Return a number of questions with its sign, in whole ones; below one with one digit.
+
+    An interval that excludes 0 so never seems to end at it.
+
+    Example:
+        >>> [_questions(number) for number in (11.2, -0.04, 0.0)]
+        ['+11', '-0.04', '0']
+    """
+    if abs(number) < _ROUNDING:
+        return "0"
+    return f"{number:+.0f}" if abs(number) >= 0.95 else f"{number:+.1g}"
+
+
+# Rounding errors of a mean times its number of questions.
+_ROUNDING = 1e-9
+
+
+def _reason(difference: Difference, level: float) -> str:
+    """Return the reason why a difference is not shown although its interval excludes 0, or ''."""
+    ends = fmt.ends_of(difference.interval)
+    if ends is None or ends[0] <= 0 <= ends[1]:
+        return ""  # the interval is the reason
+    if difference.p is not None and difference.p > level:
+        return f"; p {fmt.probability(difference.p)} in the paired test"
+    p = fmt.probability(difference.p_adjusted)
+    return f"; p {p} after the correction for several comparisons"
+
+
+def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterator[str]:
+    """Yield where a system lost questions, as parts of a sentence; nothing without lost ones.
+
+    Questions that cannot be judged come last. `subject` begins the list of the causes. The causes
+    of a system that answers say nothing of its hits.
+    """
+    cause, causes = counted_cause(standing.measure), system.causes
+    if cause is None:
+        return
+    if causes.get(cause, 0) == standing.n:
+        judged = {c: causes.get(c, 0) - system.unjudged.get(c, 0) for c in CAUSES}
+        losses = [c for c in CAUSES if judged[c] > 0 and c not in (cause, "unknown")]
+        losses.sort(key=lambda loss: -judged[loss])
+        if losses:
+            counts = (f"{judged[loss]} {fmt.cause_words(loss)}" for loss in losses)
+            yield f"{subject}: {', '.join(counts)}"
+        n_unknown = standing.n_judged - standing.n - sum(judged[loss] for loss in losses)
+        word = "wrong" if cause == "right" else "not found"
+        if n_unknown > 0 and losses:
+            yield f"{n_unknown} more {word}, nothing tells where"
+        elif n_unknown > 0:
+            yield f"{n_unknown} {word}, no passages tell where they were lost"
+    if standing.n_unjudged:
+        yield f"{standing.n_unjudged} not judged"
 
 
 def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:
@@ -108,57 +355,6 @@ def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore
     return f"cheapest within {margin} of the best: {printable(cheapest.system)} ({text})"
 
 
-def lead(summary: Summary, families: Iterable[MeasureComparison] = ()) -> str:
-    """Return the first sentence of a report: questions that a system answers, and lost ones.
-
-    Counts are those of the causes. A system without any answer finds the gold instead. Lost
-    questions are sorted by their number; those of an unknown cause count separately. If none is
-    right and some are unknown, it is the list of all causes. '' if the system has no causes, or if
-    it is never right and a measure tells nothing: then the reason is the first sentence.
-
-    Example: 'mychain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used'.
-    """
-    system = leading_system(summary)
-    if system is None or not system.causes:
-        return ""
-    name, n_right = printable(system.name), system.causes.get("right", 0)
-    n_unknown = system.causes.get("unknown", 0)
-    if not n_right and nothing_told(families):
-        return ""
-    if n_unknown and not n_right:  # it may be that no answer could be checked
-        return f"{name}: {fmt.cause_sentence(system.causes)}"
-    questions = fmt.counted(sum(system.causes.values()) - n_unknown, "questions")
-    text = f"{name} answers {n_right} of {questions}"
-    if not _answers(system):
-        text = f"{name} finds the gold of {n_right} of {questions}"
-        text += (
-            f" in its first {fmt.counted(summary.hits_read, 'hits')}" if summary.hits_read else ""
-        )
-    losses = [c for c in CAUSES if c not in ("right", "unknown") and system.causes.get(c)]
-    losses.sort(key=lambda cause: -system.causes[cause])
-    lost = ", ".join(f"{system.causes[cause]} {fmt.cause_words(cause)}" for cause in losses)
-    text += f"; lost: {lost}" if lost else ""
-    return f"{text}; unknown: {n_unknown}" if n_unknown else text
-
-
-def leading_system(summary: Summary) -> SystemSummary | None:
-    """Return the system with which a report starts: the user's own, else the best one.
-
-    The best one has the most right answers, or finds the gold of most questions if no system
-    answers; of equal ones the first. Controls, and systems without causes, do not compete. None if
-    no system is the user's own and none competes.
-    """
-    users = None if summary.user_system is None else summary.system(summary.user_system)
-    rivals = [s for s in summary.systems if s.causes and s.role != "control"]
-    rivals = [s for s in rivals if _answers(s)] or rivals
-    return users or max(rivals, key=lambda s: s.causes.get("right", 0), default=None)
-
-
-def _answers(system: SystemSummary) -> bool:
-    """Return True if answers of a system were scored; hits alone have scores of retrieval."""
-    return any(score.kind != "retrieval" for score in system.scores.values())
-
-
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
     """Return a sentence for each reason why measures cannot distinguish the systems.
 
@@ -173,135 +369,3 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
         f"{fmt.listed(names)} tell{'s' * (len(names) == 1)} nothing here: {printable(why)}"
         for (why, _), names in by_reason.items()
     ]
-
-
-def _without_comparison(
-    name: str, measured: Mapping[str, SystemScore], confidence: float, *, some: bool
-) -> str:
-    """Return the sentence on values without a best one, as not all systems were compared.
-
-    A single one stands there with its interval; of several only the number of systems. `measured`
-    has at least one system (ValueError), each with a mean. `some` is True if some were compared.
-    """
-    if len(measured) > 1:
-        compared = "not all of them were compared" if some else "they were not compared"
-        return f"{len(measured)} systems have {name}; {compared}"
-    [(system, score)] = measured.items()
-    value = f"{fmt.with_interval(score.mean, score.interval)} ({fmt.percent(confidence)} interval)"
-    return f"{printable(system)} has {name} {value}; there is nothing to compare it with"
-
-
-def _best_against_baseline(
-    name: str, score: SystemScore, comparison: Difference, confidence: float, corrected: bool
-) -> str:
-    """Return the sentence on a best system that was compared with its baseline.
-
-    `score` is that of the best system; `corrected` is True if p is adjusted. The sentence ends with
-    the detectable difference if none was shown.
-    """
-    best, against = printable(comparison.system), printable(comparison.baseline)
-    change = " ".join(fmt.difference(comparison.difference or 0.0, comparison.interval)).rstrip()
-    outcome, value = outcome_of(comparison, score.direction), fmt.significant(score.mean)
-    p = fmt.probability(comparison.p_adjusted)
-    certainty = f"{fmt.percent(confidence)} confidence, "
-    certainty += f"adjusted p {p}" if corrected else f"p {p}, not corrected"
-    if outcome == "identical":
-        return f"{best} and {against} have the same {name} on every query, {value}"
-    verdicts: Mapping[Outcome, str] = {
-        "better": "surely better than",
-        # the means are over different queries, the difference is not
-        "worse": "but, on the queries that both have, surely worse than",
-        "not shown": "but not shown to be better than",
-    }
-    verdict = verdicts.get(outcome, "not tested against")
-    text = f"{name}: {best} is best, {value}, {verdict} {against}: {change} ({certainty})"
-    detectable = comparison.minimum_detectable
-    if outcome != "not shown" or detectable is None:
-        return text
-    n = fmt.counted(comparison.n, "queries")
-    return f"{text}; {n} would show a difference of {fmt.significant(detectable)} in 4 of 5 cases"
-
-
-NOT_COMPARED = (
-    "not compared",
-    "no query has a score of both systems, or their scores are made in different ways",
-)
-NOT_SHOWN = (
-    "not shown",
-    # one alone may show a difference: p looks at the queries that changed, the interval at all
-    "no difference was shown, which does not mean equal; a verdict needs a small p, which tests "
-    "whether gains and losses are symmetric, and an interval of the mean without 0",
-)
-_VERDICTS: Mapping[Outcome, tuple[str, str]] = {
-    "not shown": NOT_SHOWN,
-    "identical": ("identical", "the same score as its baseline on every query"),
-    "not compared": NOT_COMPARED,
-}
-
-
-def legend(
-    sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
-) -> list[tuple[str, str]]:
-    """Return sign and meaning of the signs that occur in the sections.
-
-    `several_answers` is True if a query has several answers, which the intervals then cover. In a
-    fixed order: scores, differences, verdicts, then `-`; [] without signs.
-    """
-    confidence = fmt.percent(comparisons.confidence or 0.95)
-    cells = [cell for s in sections for m in s.measures for cell in m.scores]
-    differences = [cell for s in sections for m in s.measures for cell in m.differences]
-    outcomes = {cell.outcome for cell in differences}
-    explained = []
-    if any(cell.interval for cell in cells):
-        text = f"{confidence} interval of the mean for other samples of such queries"
-        text += " and of answers to them" if several_answers else ""
-        text += ", not for another corpus, model or judge"
-        explained.append(("[low, high]", text))
-    explained += mark_meanings(cells)
-    explained += _of_differences(sections, comparisons)
-    if outcomes & {"better", "worse"}:
-        text = f"surely better or worse than its baseline ({confidence} confidence)"
-        explained.append(("better, worse", text))
-    explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
-    if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
-        explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
-    return explained
-
-
-def mark_meanings(cells: Iterable[ScoreCell]) -> list[tuple[str, str]]:
-    """Return sign and meaning of the marks that occur in cells of scores; [] without marks."""
-    meanings: dict[Mark, str] = {"best": "best", "tied": "not shown to be worse than the best"}
-    marks = {cell.mark for cell in cells}
-    return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
-
-
-def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
-    """Return the legend of the columns of differences; empty without them."""
-    # the same baseline has the same head in all sections
-    heads = list(dict.fromkeys(s.against for s in sections if s.against))
-    if not heads:
-        return []
-    text = "difference over the queries that both have"
-    if any(s.against and s.kind != "retrieval" for s in sections):
-        text += ", between pairs with the same generator"
-    if cluster := comparisons.cluster:
-        text += f"; queries with the same {printable(cluster)} are one unit"
-    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
-
-
-def p_meaning(comparisons: Comparisons) -> str:
-    """Return the name of the test, the correction and the comparisons that it corrects for.
-
-    Of a test with resamples, their number and seed follow.
-    """
-    test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
-    correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
-    scope = "all measures" if comparisons.family == "all" else "one measure"
-    # without a correction the family does not matter
-    if comparisons.correction == "none":
-        p = f"{test}, not corrected for the number of comparisons"
-    else:
-        p = f"{test}, {correction} over the comparisons of {scope}"
-    if resamples := comparisons.resamples:
-        p += f"; {resamples} resamples, seed {comparisons.seed}"
-    return p

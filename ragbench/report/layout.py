@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import product
 
 from ragbench.records import summary as records
+from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import SystemScore
@@ -16,9 +17,16 @@ from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
 from ragbench.report.base import Chapter, Grid, Layout, ScoreCell, Section
 from ragbench.report.ci import why_of
-from ragbench.report.headline import cheapest_sentence, headline, lead, legend, nothing_told
+from ragbench.report.headline import (
+    cheapest_sentence,
+    headline,
+    lead,
+    lead_measure,
+    nothing_told,
+)
+from ragbench.report.legend import legend
 from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
+from ragbench.report.sections import Group, Scores, build_section, lay_out_preference
 from ragbench.types.display import printable
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
@@ -62,11 +70,12 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     is_explained = any("incomplete" in warning for warning in summary.warnings)
     incomplete = () if summary.complete or is_explained else ("the run is incomplete",)
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
+    runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+    of_lead = lead_measure(summary, comparisons) if runs is None else None
     results = [
-        *_headlines(summary, groups, sections, comparisons),
+        *_headlines(summary, groups, sections, comparisons, of_lead),
         *(line for preference in preferences for line in preference.headlines),
     ]
-    runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     several_answers = any(
         s.answers is not None and s.answers.per_query > 1 for s in summary.systems
     )
@@ -74,11 +83,11 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
-        lead=lead(summary, comparisons.measures) if runs is None else "",
+        lead=lead(summary, comparisons) if runs is None else "",
         headlines=(
             *([f"gates: {', '.join(verdicts)}"] if verdicts else ()),
             *(() if runs is None else runs.headlines),
-            *(results or ["nothing was scored"]),
+            *(results or ([] if of_lead else ["nothing was scored"])),
         ),
         gates=tuple(map(_gate, gates)),
         sections=tuple(sections),
@@ -119,41 +128,55 @@ def _headlines(
     groups: Mapping[Group, Scores],
     sections: Sequence[Section],
     comparisons: Comparisons,
+    first: str | None,
 ) -> list[str]:
     """Return a sentence per section, on its first measure with a mean that tells something.
 
     The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. The
-    labels of a section follow its sentence, such as its judge. A section without such a measure has
-    no sentence if one of its measures tells nothing, else a sentence that nothing was scored. Where
-    costs are known, a sentence on the cheapest system that is surely not much worse comes next.
+    labels of a section follow its sentence, such as its judge. A section with the measure `first`,
+    which the first sentence of the report is about, has its labels alone, and so has one with
+    `right`: other metrics compare words. A section without a telling measure has no sentence if one
+    of its measures tells nothing, else a sentence that nothing was scored. Where costs are known, a
+    sentence on the cheapest system that is surely not much worse comes next.
     """
-    families = {family.measure: family for family in comparisons.measures}
+    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     sentences = nothing_told(comparisons.measures)
     for scores, section in zip(groups.values(), sections, strict=True):
-        names = dict.fromkeys(name for of_system in scores.values() for name in of_system)
-        columns = {
-            name: {system: of[name] for system, of in scores.items() if name in of}
-            for name in names
-        }
-        # such as hit_rate@10 of 1.0 for all systems
-        silent = {n for n in columns if n in families and families[n].tells_nothing}
-        telling = [
-            name
-            for name, column in columns.items()
-            if name not in silent and any(score.mean is not None for score in column.values())
-        ]
-        if silent and not telling:
+        # those of controls come last: they may lack a measure
+        columns: dict[str, dict[str, SystemScore]] = {}
+        for system, of_system in scores.items():
+            for name, score in of_system.items():
+                columns.setdefault(name, {})[system] = score
+        measure = _telling_measure(columns, silent)
+        if measure is None:
             continue
-        first = next(iter(telling or columns))
-        baselines = baselines_of(summary, scores)
-        text = headline(first, columns[first], families.get(first), baselines, comparisons)
-        sentences.append("; ".join([text, *section.labels]))
+        text = [] if measure == first else [headline(measure, summary, comparisons)]
+        sentences += filter(None, ["; ".join([*text, *section.labels])])
         sentences += [
-            cheapest_sentence(cheapest, columns[first])
+            cheapest_sentence(cheapest, columns[measure])
             for cheapest in summary.timing.cheapest
-            if cheapest.measure == first
+            if cheapest.measure == measure
         ]
     return sentences
+
+
+def _telling_measure(
+    columns: Mapping[str, Mapping[str, SystemScore]], silent: Set[str]
+) -> str | None:
+    """Return the measure of the sentence on a section: `right`, else the first one that tells.
+
+    `silent` are the measures that tell nothing. The first measure of all if none has a mean; None
+    if those with a mean are silent.
+    """
+    scored = [
+        n for n, column in columns.items() if any(s.mean is not None for s in column.values())
+    ]
+    if RIGHT in scored:
+        return RIGHT
+    telling = [name for name in scored if name not in silent]
+    if telling or silent.isdisjoint(columns):
+        return next(iter(telling or columns))
+    return None
 
 
 def _subject(summary: Summary) -> str:

@@ -197,7 +197,7 @@ def _grid(grid: base.Grid) -> list[list[str]]:
 
 
 def _score(cell: base.ScoreCell) -> str:
-    """Return a cell as `Markdown` text, with interval; the best value is bold, letters raised."""
+    """Return a cell as `Markdown` text, with interval; a sure best is bold, letters raised."""
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
     value += f"<sup>{cell.letters}</sup>" if cell.letters else ""
     remark = " ".join(filter(None, (base.SIGNS[cell.mark], cell.interval)))

@@ -54,7 +54,7 @@ def render_latex(summary: Summary, comparisons: Comparisons) -> str:
     """Return the scores as LaTeX tables with booktabs rules, for each kind and judge.
 
     A table has at most 3 measures, which fit the page of the class `article` beside the systems.
-    The best value of a measure is bold; intervals are small. Without scores it is the comment on
+    A value that is surely better than all others is bold; intervals are small. Without scores it is the comment on
     booktabs alone.
     """
     page = _lay_out(summary, comparisons)

@@ -12,7 +12,7 @@ from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, DifferenceCell, Grid, MeasureColumn, ScoreCell, Section
-from ragbench.report.headline import outcome_of
+from ragbench.report.headline import outcome_of, p_text
 from ragbench.types.display import printable
 
 # System -> measure -> its score.
@@ -49,7 +49,8 @@ def build_section(
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
     # judged answers may have other baselines than rankings
     baselines = baselines_of(summary, scores)
-    measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
+    level = 1 - summary.confidence
+    measures = tuple(_measure(name, scores, families.get(name), baselines, level) for name in names)
     is_compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
     # a generator on the baseline is named after it: `bm25/gpt`
     # None: systems without a baseline do not matter
@@ -88,10 +89,11 @@ def _measure(
     scores: Scores,
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
+    level: float,
 ) -> MeasureColumn:
     """Return the column of a measure with the differences from the baselines.
 
-    IndexError if no system has the score.
+    `level` is the error rate of the tests. IndexError if no system has the score.
     """
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
     column, differences = score_column(name, scores, family), []
@@ -100,7 +102,7 @@ def _measure(
             comparison = comparisons.get((system, baseline))
             # all scores of a measure share the direction
             direction = next(s[name].direction for s in scores.values() if name in s)
-            differences.append(_difference_cell(comparison, direction))
+            differences.append(_difference_cell(comparison, direction, level))
         else:
             is_baseline = name in by_measure and comparisons
             differences.append(DifferenceCell("baseline" if is_baseline else ""))
@@ -131,13 +133,16 @@ def score_column(name: str, scores: Scores, family: MeasureComparison | None) ->
 def score_cell(
     system: str, score: SystemScore | None, family: MeasureComparison | None
 ) -> ScoreCell:
-    """Return the cell of a score, marked as best or tied with the best in its family.
+    """Return the cell of a score with its mark in a family of comparisons.
 
-    `-` without a score or mean; no mark without a family.
+    The best one is marked as `best` if it is surely better than all others, else `tied`, like those
+    that are not shown to be worse. `-` without a score or mean; no mark without a family.
     """
     if score is None or score.mean is None:
         return ScoreCell(fmt.MISSING, score=score)
     best, tied = (None, ()) if family is None else (family.best, family.untold)
+    if tied:  # the best mean alone shows nothing
+        best, tied = None, (best, *tied)
     return ScoreCell(
         value=fmt.significant(score.mean),
         interval=fmt.interval(score.interval),
@@ -148,7 +153,7 @@ def score_cell(
     )
 
 
-def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
+def _difference_cell(comparison: Difference | None, direction: str, level: float) -> DifferenceCell:
     """Return the cell of a comparison; its value is `-` without one or without a difference."""
     if comparison is None:
         return DifferenceCell(value=fmt.MISSING)
@@ -156,7 +161,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
     if comparison.difference is None:
         return DifferenceCell(outcome, fmt.MISSING)
     value, ends = fmt.difference(comparison.difference, comparison.interval)
-    return DifferenceCell(outcome, value, ends, fmt.probability(comparison.p_adjusted))
+    return DifferenceCell(outcome, value, ends, p_text(comparison, level))
 
 
 def _fill_label(fill: FillCounts) -> str:

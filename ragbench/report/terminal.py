@@ -15,7 +15,6 @@ from ragbench.types.display import printable
 _STYLES = {
     "title": "\x1b[1m",
     "best": "\x1b[1;32m",
-    "tied": "\x1b[32m",
     "better": "\x1b[32m",
     "worse": "\x1b[31m",
     "pass": "\x1b[32m",

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.comparison.systems import baseline_of
+from ragbench.config.components import is_opaque
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
-from ragbench.experiment.plan.records import PlanInputs, System
+from ragbench.experiment.plan.records import Plan, PlanInputs, System
 from ragbench.generate.base import Generator
 from ragbench.records.summary import SystemType
-from ragbench.registry import check_allowed
+from ragbench.registry import PYTHON, check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Query
@@ -45,6 +46,28 @@ def sample(
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
     """Return the names of the systems of these types, in order; [] if there are none."""
     return [system.name for system in systems if system.type in types]
+
+
+def user_systems(plan: Plan) -> tuple[str, ...]:
+    """Return the names of the user's systems, in the order of the tables.
+
+    They are apps, retrievers that are code or a service of the user, alone and with each generator,
+    and recorded systems; () without any.
+    """
+    retrievers = {name for name in plan.scored_retrievers if _is_users(plan, name)}
+    of_users = set(names_of(plan.systems, "app", "recorded"))
+    of_users |= {s.name for s in plan.systems if s.type != "control" and s.retriever in retrievers}
+    return tuple(system.name for system in plan.systems if system.name in of_users)
+
+
+def _is_users(plan: Plan, retriever: str) -> bool:
+    """Return True for a live object, `python:` code, or a class with `is_opaque`, as a service has.
+
+    True too for an unknown name.
+    """
+    component = plan.component("retriever", retriever)
+    # a live object has no entry in the config
+    return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)
 
 
 def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:

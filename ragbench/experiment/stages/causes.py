@@ -31,16 +31,13 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.model_judgements import JudgePassages
-from ragbench.records.causes import Loss
+from ragbench.records.causes import RIGHT, Loss
 from ragbench.score.text.columns import gold_print, shared_signature
 from ragbench.score.text.notation import parse_metric
 from ragbench.score.text.right import judged_signature
 from ragbench.signature import Signature, fingerprint
 from ragbench.text.refusals import refuses
 from ragbench.types import Cause, Document, Prediction, ScoreColumn
-
-# Name of the metric that tells whether an answer is right.
-RIGHT = "right"
 
 # True, False or None where it is unknown; and the reason, empty where it is unknown.
 Decision = tuple[bool | None, str]

@@ -20,7 +20,7 @@ from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.plan.systems import n_distractors
+from ragbench.experiment.plan.systems import n_distractors, user_systems
 from ragbench.experiment.records import Results, mean_over_samples, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.controls import CANARY, canary_columns
@@ -82,6 +82,8 @@ def with_reasons(
                 reason = "no passage up to the cut-off holds a character of a gold span"
             elif _all_zero(columns):
                 reason = _no_hit_reason(plan, results)
+                if parse_measure(name).spec.reads == "gold" and reason in (None, _IRRELEVANT):
+                    reason = _no_gold_reason(results)
         if reason is not None:
             family = replace(family, tells_nothing=reason, best=None, tied_with_best=())
         families.append(family)
@@ -129,6 +131,19 @@ def _no_answer_reason(plan: Plan, columns: Sequence[ScoreColumn]) -> str | None:
     return f"{reason}: {_ADVICE}"
 
 
+# Hits beyond the cut-off of a measure may be relevant.
+_IRRELEVANT = "no hit that it reads is relevant to its query"
+
+
+def _no_gold_reason(results: Results) -> str:
+    """Return the reason why no hit has the gold; a hit may be another passage of its document."""
+    losses = (loss for causes in results.causes.values() for loss in causes.losses)
+    reason = "no hit that it reads has the gold"
+    if any(loss.cause == "wrong_passage" for loss in losses):
+        reason += "; the right document is there, with another passage"
+    return reason
+
+
 def _no_hit_reason(plan: Plan, results: Results) -> str | None:
     """Return the reason why no hit is relevant; None without qrels.
 
@@ -144,7 +159,7 @@ def _no_hit_reason(plan: Plan, results: Results) -> str | None:
     if hit_id is None:
         return "no system found anything"
     if any(name in judged for name in chain([hit_id], hits)):
-        return "no hit of any system is relevant to its query"
+        return _IRRELEVANT
     n_hits = sum(len(ranked.run) for ranked in results.rankings.values())
     return (
         f"none of the {n_hits} hits of all systems is a judged document (hits such as "
@@ -235,7 +250,7 @@ class Compare(StoredStage):
         plan = self.plan
         parts = [code_in("ragbench.comparison", "ragbench.stats"), repr(method_of(plan.config))]
         # all that changes an interval or a test, beside the scores
-        parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
+        parts += map(repr, (plan.baseline, plan.clusters, plan.slicings, user_systems(plan)))
         for system in self._systems:
             columns = system.columns.items()
             scores = [f"{name} {_fingerprint(column)}" for name, column in columns]
@@ -245,7 +260,9 @@ class Compare(StoredStage):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Compare the systems over all queries and over each slice."""
         plan, method, systems = self.plan, method_of(self.plan.config), self._systems
-        comparisons = compare_systems(systems, plan.baseline, method, plan.clusters)
+        comparisons = compare_systems(
+            systems, plan.baseline, method, plan.clusters, user_systems=user_systems(plan)
+        )
         slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
         keep(0, to_json(replace(comparisons, slices=slices)))
         advance(1)

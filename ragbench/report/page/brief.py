@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.base import Layout
-from ragbench.report.headline import leading_system
+from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.layout import lay_out
 from ragbench.report.text import counted
 
@@ -58,8 +58,10 @@ def _cut(sentences: Sequence[str]) -> tuple[str, ...]:
 def _choose_systems(summary: Summary, comparisons: Comparisons) -> list[SystemSummary]:
     """Return at most 6 systems in the order of the tables: the important ones, then the first."""
     by_name = {system.name: system for system in summary.systems}
-    first, bests = leading_system(summary), [family.best for family in comparisons.measures]
-    important = [None if first is None else first.name, *bests, summary.baseline]
+    measure = lead_measure(summary, comparisons)
+    firsts = [] if measure is None else leading_systems(measure, summary)
+    bests = [family.best for family in comparisons.measures]
+    important = [*(system.name for system in firsts), *bests, summary.baseline]
     important += [by_name[name].baseline for name in important if name in by_name]
     names = [name for name in dict.fromkeys([*important, *by_name]) if name in by_name]
     return [system for system in summary.systems if system.name in names[:_SYSTEMS]]

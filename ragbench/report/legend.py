@@ -1,0 +1,110 @@
+"""Legend of a report: the meaning of signs, verdicts and p-values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragbench.records.comparison import Comparisons
+from ragbench.report import text as fmt
+from ragbench.report.base import SIGNS, Mark, Outcome, ScoreCell, Section
+from ragbench.types.display import printable
+
+# names of options -> names that readers know
+_CORRECTIONS = {
+    "holm": "Holm",
+    "benjamini_hochberg": "Benjamini-Hochberg",
+    "max_t": "studentized max-T",
+}
+_TESTS = {
+    "t": "paired t test",
+    "unpaired": "inverted two-sample interval",
+    "wilcoxon": "Wilcoxon signed-rank test",
+    "mcnemar": "McNemar test of hits and misses, randomization test of other scores",
+}
+
+
+NOT_COMPARED = ("not compared", "no query has a score of both systems")
+NOT_SHOWN = (
+    "not shown",
+    # one alone may show a difference: p looks at the queries that changed, the interval at all
+    "no difference was shown, which does not mean equal; a verdict needs a small p, which tests "
+    "whether gains and losses are symmetric, and an interval of the mean without 0: if only the "
+    "interval has 0, p is left out",
+)
+_VERDICTS: Mapping[Outcome, tuple[str, str]] = {
+    "not shown": NOT_SHOWN,
+    "identical": ("identical", "the same score as its baseline on every query"),
+    "not compared": NOT_COMPARED,
+}
+
+
+def legend(
+    sections: Sequence[Section], comparisons: Comparisons, several_answers: bool = False
+) -> list[tuple[str, str]]:
+    """Return sign and meaning of the signs that occur in the sections.
+
+    `several_answers` is True if a query has several answers, which the intervals then cover. In a
+    fixed order: scores, differences, verdicts, then `-`; [] without signs.
+    """
+    confidence = fmt.percent(comparisons.confidence or 0.95)
+    cells = [cell for s in sections for m in s.measures for cell in m.scores]
+    differences = [cell for s in sections for m in s.measures for cell in m.differences]
+    outcomes = {cell.outcome for cell in differences}
+    explained = []
+    if any(cell.interval for cell in cells):
+        text = f"{confidence} interval of the mean for other samples of such queries"
+        text += " and of answers to them" if several_answers else ""
+        text += ", not for another corpus, model or judge"
+        explained.append(("[low, high]", text))
+    explained += mark_meanings(cells)
+    explained += _of_differences(sections, comparisons)
+    if outcomes & {"better", "worse"}:
+        text = f"surely better or worse than its baseline ({confidence} confidence)"
+        explained.append(("better, worse", text))
+    explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
+    if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
+        explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
+    return explained
+
+
+def mark_meanings(cells: Iterable[ScoreCell]) -> list[tuple[str, str]]:
+    """Return sign and meaning of the marks that occur in cells of scores; [] without marks."""
+    meanings: dict[Mark, str] = {
+        "best": "surely better than all others",
+        "tied": "the best mean, and those not shown to be worse",
+    }
+    marks = {cell.mark for cell in cells}
+    return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
+
+
+def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
+    """Return the legend of the columns of differences; empty without them."""
+    # the same baseline has the same head in all sections
+    heads = list(dict.fromkeys(s.against for s in sections if s.against))
+    if not heads:
+        return []
+    text = "difference over the queries that both have, with its "
+    text += f"{fmt.percent(comparisons.confidence or 0.95)} interval, as in the first sentences"
+    if any(s.against and s.kind != "retrieval" for s in sections):
+        text += ", between pairs with the same generator"
+    if cluster := comparisons.cluster:
+        text += f"; queries with the same {printable(cluster)} are one unit"
+    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
+
+
+def p_meaning(comparisons: Comparisons) -> str:
+    """Return the name of the test, the correction and the comparisons that it corrects for.
+
+    Of a test with resamples, their number and seed follow.
+    """
+    test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
+    correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
+    scope = "all measures" if comparisons.family == "all" else "one measure"
+    # without a correction the family does not matter
+    if comparisons.correction == "none":
+        p = f"{test}, not corrected for the number of comparisons"
+    else:
+        p = f"{test}, {correction} over the comparisons of {scope}"
+    if resamples := comparisons.resamples:
+        p += f"; {resamples} resamples, seed {comparisons.seed}"
+    return p
