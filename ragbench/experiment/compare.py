@@ -29,7 +29,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import describe_subject, render_table
-from ragbench.report.headline import outcome_of
+from ragbench.report.headline import outcome_of, p_text
 from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.types import Qrels
 from ragbench.types.display import printable
@@ -133,7 +133,7 @@ class Comparison:
                 difference.system,
                 difference.baseline,
                 _signed(difference.difference, difference.interval),
-                number(difference.p_adjusted),
+                p_text(difference, 1 - (self.record.confidence or 0.95)),
                 outcome_of(difference, family.direction),
             ]
             for family in self.record.measures

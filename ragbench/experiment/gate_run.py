@@ -26,6 +26,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.gates.base import Gate, decide_gates
 from ragbench.gates.drop import Change, NotWorse
+from ragbench.records.causes import gated_score
 from ragbench.records.manifest import Choices
 from ragbench.report.gate import ChangedScore, GateReview, question_line
 from ragbench.report.progress import Progress
@@ -39,8 +40,9 @@ def run_gate(
     """Run the head, compare it with the base on the common, unchanged questions, and decide.
 
     Gates against a baseline file are decided against the base. Without gates, the default decision
-    is taken on the first measure of rankings and the first score of answers of every system. Gates
-    on judges that were skipped are left out. Other errors are those of `run_experiment`.
+    is taken on the first measure of rankings, besides `found`, and on `right` or else the first
+    score of answers of every system. Gates on judges that were skipped are left out. Other errors
+    are those of `run_experiment`.
 
     Args:
         config: Config of the head.
@@ -82,8 +84,8 @@ def run_gate(
         problem = "no system and score in common with this checkout"
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
-    # the worst first: sure losses, then all others by their mean
-    rows.sort(key=lambda row: (row[0].decision.verdict != "fail", row[0].gain))
+    # the worst first: losses that fail, then sure changes, right answers, and others by their mean
+    rows.sort(key=lambda row: row[0].order)
     gains = np.nan_to_num(rows[0][0].gains)
     order = np.argsort(gains, kind="stable").tolist()
     _, system, baseline, pairs = rows[0]
@@ -150,11 +152,11 @@ def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
 
 
 def _first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
-    """Return the first score of rankings and the first score of answers; [] without any."""
+    """Return the deciding score of rankings and that of answers; [] without any."""
     kinds = {name: kind for system in head.systems.values() for name, kind in system.kinds.items()}
     of_rankings = [name for name in comparable if kinds[name] == "retrieval"]
     of_answers = [name for name in comparable if kinds[name] != "retrieval"]
-    return [*of_rankings[:1], *of_answers[:1]]
+    return [name for name in map(gated_score, (of_rankings, of_answers)) if name]
 
 
 def _against_base(gate: Gate) -> Gate:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,16 +16,16 @@ from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.errors import OptionError
 from ragbench.pictures.svg import Picture
-from ragbench.records.causes import AnswerCause, CauseRow
+from ragbench.records.causes import CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report import pictures
+from ragbench.report.headline import lead
 from ragbench.report.terminal import render_terminal
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, number
 
-_RIGHT: AnswerCause = "right"
 # Numbers of systems, and of scores of each, in the one-line repr.
 _SYSTEMS_IN_REPR = 6
 _SCORES_IN_REPR = 3
@@ -213,7 +214,8 @@ class Experiment:
         name = f"{self.record.name} {self.record.run_id}".rstrip()
         kinds = {"rankings": True, "answers": False}
         tables = [self._table(f"{name}: {kind}", is_ranking) for kind, is_ranking in kinds.items()]
-        return "".join(filter(None, [causes.image() if causes else "", *tables]))
+        sentence = f"<p>{escape(lead(self.record, self.compared))}</p>"
+        return "".join([sentence, causes.image() if causes else "", *filter(None, tables)])
 
     def _table(self, caption: str, is_ranking: bool) -> str | None:
         """Return an HTML table of the means of rankings, or of answers; None if there are none."""
@@ -225,7 +227,6 @@ class Experiment:
         rows = []
         for system, scores in zip(self.record.systems, scores_of, strict=True):
             if scores:
-                right = str(system.causes[_RIGHT]) if system.causes else ""
                 cells = (
                     ""
                     if (score := scores.get(name)) is None
@@ -235,8 +236,8 @@ class Experiment:
                     .replace(", ", ",\N{NO-BREAK SPACE}")
                     for name in names
                 )
-                rows.append([system.name, right, *cells])
-        return html_table(caption, ["system", "right", *names], rows) if rows else None
+                rows.append([system.name, *cells])
+        return html_table(caption, ["system", *names], rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json` as a new dict; null is None."""

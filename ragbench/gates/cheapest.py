@@ -16,6 +16,7 @@ from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.gates import base
 from ragbench.gates.drop import Drop, few_clusters
+from ragbench.records.causes import gated_score
 from ragbench.records.gate import Decision, Facts
 from ragbench.records.summary import CheapestSystem, QueryCost, cost_text
 from ragbench.registry import Option
@@ -195,7 +196,8 @@ class Cheapest(base.SystemGate):
 
     Attributes:
         cheapest_within: Largest loss against the best system; needs `system`.
-        measure: Name of a score; None takes the first score of the system that is no sum.
+        measure: Name of a score; None takes `right` or else the first one of the system, of those
+            that are no sum; `found` only without others.
     """
 
     subject = "cheapest_within"
@@ -232,7 +234,7 @@ class Cheapest(base.SystemGate):
         """
         run, system, margin = candidate.run, candidate.system, self.cheapest_within
         means = [name for name, column in system.columns.items() if column.aggregate != "sum"]
-        score = candidate.score or next(iter(means), "")
+        score = candidate.score or gated_score(means)
         systems = scored_by(score, candidate.having.values())
         if system.name not in systems:
             by = score or "any measure"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from ragbench.records.codec import Record
@@ -40,6 +40,16 @@ def counted_cause(measure: str) -> AnswerCause | None:
     """
     name = measure.partition("@")[0].partition("(")[0]
     return "right" if measure == RIGHT else "found" if name == "found" else None
+
+
+def gated_score(scores: Sequence[str]) -> str:
+    """Return the score that decides where a gate names none; '' without scores.
+
+    It is `right`, else the first one. `found@k` decides only without others: a graded measure shows
+    a loss with fewer queries.
+    """
+    graded = [score for score in scores if counted_cause(score) != "found"]
+    return RIGHT if RIGHT in scores else next(iter(graded or scores), "")
 
 
 # Cause -> its meaning in a sentence, the name first.

@@ -240,7 +240,8 @@ def render_latex(comparison: records.ComparedRuns) -> str:
     """Return the scores as LaTeX tables with booktabs rules, of at most 3 measures each.
 
     Superscript letters are the systems that a value is significantly better than; a value that is
-    surely better than all others is bold. Without tables it is the comment on booktabs alone, without a line end.
+    surely better than all others is bold. Without tables it is the comment on booktabs alone,
+    without a line end.
     """
     caption = [f"{describe_subject(comparison)}."]
     signs = (SIGNS["tied"], _LETTERS)

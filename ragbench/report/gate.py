@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.comparison.matching import QueryChanges, list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
+from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
@@ -50,9 +51,27 @@ class ChangedScore:
         return float(scored.mean()) if len(scored) else 0.0
 
     @property
+    def is_sure(self) -> bool:
+        """True if the interval of the mean change excludes 0."""
+        ends = ends_of(self.decision.facts.interval)
+        return ends is not None and ends[0] * ends[1] > 0
+
+    @property
+    def order(self) -> tuple[bool, bool, bool, float]:
+        """Key that sorts failed scores first, then sure changes, `right`, and the lowest gain."""
+        has_passed = self.decision.verdict != "fail"
+        return has_passed, not self.is_sure, self.measure != RIGHT, self.gain
+
+    @property
     def counts(self) -> str:
-        """Numbers of questions as text: `1 worse, 2 better, 7 same of 10`."""
+        """Numbers of questions as text: `1 worse, 2 better, 7 same of 10`.
+
+        Of `right`, `2 became right, 1 no longer right, 7 same of 10`.
+        """
         signs = Counter(np.sign(self.gains[~np.isnan(self.gains)]).tolist())
+        if self.measure == RIGHT:
+            changed = f"{signs[1]} became right, {signs[-1]} no longer right"
+            return f"{changed}, {signs[0]} same of {signs.total()}"
         return f"{signs[-1]} worse, {signs[1]} better, {signs[0]} same of {signs.total()}"
 
     @property
@@ -66,12 +85,10 @@ class ChangedScore:
             return f"{name} is undecided: {self.measure}: {self.decision.why}"
         if not np.nan_to_num(self.gains).any():
             return f"{name} is unchanged: {self.measure} {significant(means[0])}"
-        ends = ends_of(facts.interval)
-        is_sure = ends is not None and ends[0] * ends[1] > 0
         word = "did not surely change"
         if self.decision.verdict == "fail":
-            word = "got WORSE" if is_sure else "got WORSE, though not surely"
-        elif self.gain > 0 and is_sure:
+            word = "got WORSE" if self.is_sure else "got WORSE, though not surely"
+        elif self.gain > 0 and self.is_sure:
             word = "got BETTER"
         return f"{name} {word}: {_change_text(self.measure, means, facts)}"
 

@@ -53,8 +53,8 @@ def latex_table(heads: Sequence[str], rows: Iterable[Iterable[str]], caption: st
 def section_tables(section: Section, caption: str) -> Iterator[str]:
     """Yield the tables of the scores of a section, of at most 3 measures each.
 
-    A value that is surely better than all others is bold, a tied one has its sign; letters are raised, and intervals
-    are small.
+    A value that is surely better than all others is bold, a tied one has its sign; letters are
+    raised, and intervals are small.
     """
     for start in range(0, len(section.measures), LATEX_COLUMNS):
         measures = section.measures[start : start + LATEX_COLUMNS]

@@ -77,7 +77,9 @@ def _measures(summary: Summary) -> list[str]:
 
 def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:
     """Return measure -> picture of the means of the systems; measures without means are absent."""
-    best_of = {family.measure: family.best for family in comparisons.measures}
+    # the best mean alone shows nothing
+    families = [family for family in comparisons.measures if not family.untold]
+    best_of = {family.measure: family.best for family in families}
     pictures = {}
     # the number keeps file names distinct: `slug` may map two names to one
     for number, measure in enumerate(_measures(summary)):
@@ -88,7 +90,7 @@ def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.P
                 name,
                 score.mean,
                 ends_of(score.interval),
-                _BETTER if name == best else 0,
+                _BETTER if name == best and len(scores) > 1 else 0,
                 f"{name} {significant(score.mean)}",
             )
             for name, score in scores
@@ -96,8 +98,8 @@ def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.P
         ]
         if whiskers:
             lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
-            has_best = any(whisker.name == best for whisker in whiskers)
-            head = measure + ("; triangle: the best" if has_best else "")
+            has_best = len(whiskers) > 1 and any(w.name == best for w in whiskers)
+            head = measure + ("; triangle: surely the best" if has_best else "")
             file = f"intervals-{number:02}-{svg.slug(measure)}"
             pictures[measure] = interval_picture(file, f"{measure}{lower}", head, whiskers)
     return pictures

@@ -11,6 +11,7 @@ from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.run_list import RunEntry
+from ragbench.records.causes import counted_cause
 from ragbench.records.comparison import (
     ComparedRuns,
     Difference,
@@ -165,12 +166,9 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
     groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
     for row in family.comparisons:
         if row.system in systems:
-            outcome, means = (
-                outcome_of(row, family.direction),
-                _means(compared, family.measure, row),
-            )
+            outcome = outcome_of(row, family.direction)
             # identical scores have equal means, which say nothing
-            text = "" if outcome == "identical" else f" ({' -> '.join(means)})"
+            text = "" if outcome == "identical" else f" ({_change(compared, family.measure, row)})"
             groups[outcome].append(name_of[row.system] + text)
     parts = []
     for outcome, names in groups.items():
@@ -178,6 +176,21 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
         word = "not shown to differ" if outcome == "not shown" else outcome
         parts += [f"{subject} {word}".rstrip()] if names else []
     return ", ".join(parts)
+
+
+def _change(compared: ComparedRuns, measure: str, row: Difference) -> str:
+    """Return the result of a comparison's baseline and system: `0.3 -> 0.4`.
+
+    `right` and `found` count questions: `18 -> 21 of 30`.
+    """
+    if counted_cause(measure) is None:
+        return " -> ".join(_means(compared, measure, row))
+    systems = {system.name: system.scores for system in compared.systems}
+    scores = [systems[name][measure] for name in (row.baseline, row.system)]
+    counts = [f"{round((score.mean or 0.0) * score.n)} of {score.n}" for score in scores]
+    if scores[0].n == scores[1].n:
+        counts[0] = counts[0].partition(" of ")[0]
+    return " -> ".join(counts)
 
 
 def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:

@@ -54,8 +54,8 @@ def render_latex(summary: Summary, comparisons: Comparisons) -> str:
     """Return the scores as LaTeX tables with booktabs rules, for each kind and judge.
 
     A table has at most 3 measures, which fit the page of the class `article` beside the systems.
-    A value that is surely better than all others is bold; intervals are small. Without scores it is the comment on
-    booktabs alone.
+    A value that is surely better than all others is bold; intervals are small. Without scores it is
+    the comment on booktabs alone.
     """
     page = _lay_out(summary, comparisons)
     legend = [f"{sign}: {text}." for sign, text in page.legend if sign != SIGNS["best"]]

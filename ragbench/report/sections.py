@@ -11,7 +11,15 @@ from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, DifferenceCell, Grid, MeasureColumn, ScoreCell, Section
+from ragbench.report.base import (
+    Chapter,
+    DifferenceCell,
+    Grid,
+    Mark,
+    MeasureColumn,
+    ScoreCell,
+    Section,
+)
 from ragbench.report.headline import outcome_of, p_text
 from ragbench.types.display import printable
 
@@ -141,12 +149,13 @@ def score_cell(
     if score is None or score.mean is None:
         return ScoreCell(fmt.MISSING, score=score)
     best, tied = (None, ()) if family is None else (family.best, family.untold)
-    if tied:  # the best mean alone shows nothing
-        best, tied = None, (best, *tied)
+    mark: Mark = "best" if system == best else "tied" if system in tied else ""
+    if mark == "best" and tied:  # the best mean alone shows nothing
+        mark = "tied"
     return ScoreCell(
         value=fmt.significant(score.mean),
         interval=fmt.interval(score.interval),
-        mark="best" if system == best else "tied" if system in tied else "",
+        mark=mark,
         mean=score.mean,
         ends=fmt.ends_of(score.interval),
         score=score,

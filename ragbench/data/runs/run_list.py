@@ -13,6 +13,8 @@ from ragbench.data.runs.run_folder import LATEST, check_links, read_manifest, re
 from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
+from ragbench.records.causes import RIGHT
+from ragbench.records.comparison import leaders
 from ragbench.records.manifest import Manifest
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
@@ -35,8 +37,8 @@ class RunEntry:
         queries: Number of queries; None if the manifest lacks it.
         complete: False if too many items failed.
         system: The best system by `score`; None without a value.
-        score: Name of the score that was asked for, or the first score of the first system that
-            has one; None without scores.
+        score: Name of the score that was asked for, else `right`, or without it the first score of
+            the first system that has one; None without scores.
         scores: System -> its score, in the order of the tables; without controls.
         value: Score of the best system; None like `system`.
         commit: Commit of the repository of the config; None without a repository.
@@ -168,22 +170,20 @@ def read_facts(folder: Path) -> RunFacts:
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
     """Return a run as an entry, without `changed`; the best system is the best by `score`.
 
-    Without `score` the first score of the first system that has one counts. Of equal means the
-    first system is the best; without a mean `system` and `value` are None. Controls are left out.
+    Without `score`, `right` or else the first score of the first system that has one counts. Of
+    equal means the first by name is the best; without a mean `system` and `value` are None.
+    Controls are left out.
     """
-    first = score or next((name for system in summary.systems for name in system.scores), None)
+    names = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    first = score or next(iter(sorted(names, key=lambda name: name != RIGHT)), None)
     scored = {
         system.name: system.scores[first]
         for system in summary.systems
         if first is not None and first in system.scores and system.role != "control"
     }
-    # negated means where lower is better: the largest value is the best one
-    values = {
-        name: score.mean if score.direction == "higher" else -score.mean
-        for name, score in scored.items()
-        if score.mean is not None
-    }
-    best = max(values, key=values.__getitem__, default=None)
+    means = {name: of_system.mean for name, of_system in scored.items()}
+    directions = [of_system.direction for of_system in scored.values()]
+    best = next(iter(leaders(means, (), directions[0]) if directions else ()), None)
     return RunEntry(
         path=path,
         name=summary.name,
