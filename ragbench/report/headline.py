@@ -323,7 +323,7 @@ def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterato
     cause, causes = counted_cause(standing.measure), system.causes
     if cause is None:
         return
-    if causes.get(cause, 0) == standing.n:
+    if causes and causes.get(cause, 0) == standing.n:
         judged = {c: causes.get(c, 0) - system.unjudged.get(c, 0) for c in CAUSES}
         losses = [c for c in CAUSES if judged[c] > 0 and c not in (cause, "unknown")]
         losses.sort(key=lambda loss: -judged[loss])
@@ -336,7 +336,7 @@ def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterato
             yield f"{n_unknown} more {word}, nothing tells where"
         elif n_unknown > 0:
             yield f"{n_unknown} {word}, no passages tell where they were lost"
-    if standing.n_unjudged:
+    if standing.n_unjudged > 0:
         yield f"{standing.n_unjudged} not judged"
 
 

@@ -132,13 +132,13 @@ def _no_answer_reason(plan: Plan, columns: Sequence[ScoreColumn]) -> str | None:
 
 
 # Hits beyond the cut-off of a measure may be relevant.
-_IRRELEVANT = "no hit that it reads is relevant to its query"
+_IRRELEVANT = "no hit that counts is relevant to its query"
 
 
 def _no_gold_reason(results: Results) -> str:
     """Return the reason why no hit has the gold; a hit may be another passage of its document."""
     losses = (loss for causes in results.causes.values() for loss in causes.losses)
-    reason = "no hit that it reads has the gold"
+    reason = "no hit that counts has the gold"
     if any(loss.cause == "wrong_passage" for loss in losses):
         reason += "; the right document is there, with another passage"
     return reason
