@@ -8,11 +8,11 @@ from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from ragbench.records.codec import Record, from_json
-from ragbench.records.comparison import Comparisons, MeasureComparison, no_comparisons
+from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report import ci, headline, layout, markdown, sections, terminal
+from ragbench.report import ci, layout, markdown, sections, terminal
 from ragbench.report.page import html
 
 
@@ -154,13 +154,6 @@ def render_junit(summary: Any) -> str:
 
 def annotate(summary: Any, file: str | None) -> list[str]:
     return ci.annotate([read(Decision, gate) for gate in summary["gates"]], file)
-
-
-def write_headline(measure: str, scores: Any, family: Any, baselines: Any) -> str:
-    read_scores = {name: read(SystemScore, score) for name, score in scores.items()}
-    found = read(MeasureComparison, family) if family else None
-    comparisons = replace(no_comparisons(), correction="holm")
-    return headline.headline(measure, read_scores, found, baselines, comparisons)
 
 
 def count_lines(scores: Any, measures: Any) -> list[str]:

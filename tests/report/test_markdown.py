@@ -44,8 +44,8 @@ def test_the_first_line_is_the_result_in_words(example):
     without_gates = render_markdown({**summary, "gates": []}, comparisons)
 
     assert without_gates.splitlines()[0] == (
-        "ragbench: quickstart: hybrid/gpt answers 41 of 60 questions; "
-        "lost: 12 not used, 7 not retrieved; unknown: 6"
+        "ragbench: quickstart: hybrid/gpt answers 41 of 60 questions, baseline bm25/gpt 34: surely "
+        "better (+7, from +1 to +13); hybrid/gpt lost: 12 not used, 7 not retrieved; 6 not judged"
     )
 
 
@@ -54,7 +54,7 @@ def test_verdicts_stand_before_the_result(example):
 
     assert lines[0] == "ragbench: quickstart: gates: 1 undecided, 1 passed"
     assert lines[2].startswith("hybrid/gpt answers 41 of 60 questions")
-    assert lines[4].startswith("ndcg@10: hybrid is best")
+    assert lines[4].startswith("ndcg@10: hybrid has 0.446, baseline bm25 0.402: surely better")
 
 
 def test_tables_are_tables(example):
@@ -67,7 +67,7 @@ def test_tables_are_tables(example):
     tables = [t for t in parser.parse(render_markdown(*example)) if t.type == "table_open"]
     assert (len(tables), len(rows)) == (
         1 + 3 * 3 + 1 + 2,
-        3 + (4 + 5 + 5) * 3 + 2 + 8 + 6,
+        3 + (4 + 5 + 5) * 3 + 2 + 8 + 7,
     )
 
 

@@ -82,9 +82,9 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
     page = visit(tables, viewport={"width": 1280, "height": 900})
 
     first = page.locator("#results").inner_text()
-    assert first.startswith("hybrid/gpt answers 41 of 60 questions; lost: 12 not used, ")
+    assert first.startswith("hybrid/gpt answers 41 of 60 questions, baseline bm25/gpt 34: ")
     assert "\ngates: 1 undecided, 1 passed" in first
-    assert "ndcg@10: hybrid is best, 0.446" in first
+    assert "ndcg@10: hybrid has 0.446, baseline bm25 0.402: surely better" in first
     assert "0.400 ms a query (median)" in first
     doubts = page.get_by_label("doubtful numbers").inner_text()
     assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts
@@ -206,7 +206,7 @@ def crowd(n):
     summary = replace(
         summary, systems=(*summary.systems, *apps), warnings=lines, gates=summary.gates * 9
     )
-    return replace(summary, user_system="000-an-app-with-a-long-name"), comparisons
+    return replace(summary, user_systems=tuple(app.name for app in apps)), comparisons
 
 
 @pytest.mark.parametrize("n", [0, 200])
@@ -222,7 +222,7 @@ def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
     (sheet,) = pypdf.PdfReader(tmp_path / "brief.pdf").pages
     text = sheet.extract_text()
     first = (
-        "000-an-app-with-a-long-name answers 6" if n else "hybrid/gpt answers 41 of 60 questions"
+        "000-an-app-with-a-long-name answers 34" if n else "hybrid/gpt answers 41 of 60 questions"
     )
     assert text.index(first) < text.index("ndcg@10") < text.index("created by ragbench")
     words = " ".join(text.split())

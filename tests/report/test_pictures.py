@@ -74,7 +74,7 @@ def test_an_interval_and_a_difference_are_where_they_should_be():
     assert "ter (lower is better)" in found
     root = parsed(found["ndcg@10"])
     texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"bm25", "dense", "hybrid", "ndcg@10; triangle: the best"} <= set(texts)
+    assert {"bm25", "dense", "hybrid", "ndcg@10; triangle: surely the best"} <= set(texts)
     by_title = {
         path.find(f"{SVG}title").text: path for path in root.iter(f"{SVG}path") if len(path)
     }

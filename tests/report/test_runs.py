@@ -102,8 +102,7 @@ def test_a_trend_is_a_line_for_each_system_with_a_gap_where_a_run_lacks_it():
 
 
 def test_other_judgements_break_a_trend(several, tmp_path):
-    entries = list_runs(several[0].parent)
-    (trends,) = trends_of(entries)
+    (trends,) = trends_of(list_runs(several[0].parent, "ndcg@10"))
     assert (trends.breaks, set(trends.systems)) == ((), {"bm25", "exact"})
     assert [each is None for each in trends.systems["exact"]] == [False, False, True]
 
@@ -111,7 +110,7 @@ def test_other_judgements_break_a_trend(several, tmp_path):
     changed = text.replace("no_relevant:skip", "no_relevant:zero")
     assert changed != text
     (several[2] / "summary.json").write_text(changed)
-    (trends,) = trends_of(list_runs(several[0].parent))
+    (trends,) = trends_of(list_runs(several[0].parent, "ndcg@10"))
     assert trends.breaks == (trends.runs[2],)
     assert "the two are not comparable" in trends.notes[0]
 
