@@ -26,10 +26,9 @@ _TESTS = {
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
 NOT_SHOWN = (
     "not shown",
-    # one alone may show a difference: p looks at the queries that changed, the interval at all
-    "no difference was shown, which does not mean equal; a verdict needs a small p, which tests "
-    "whether gains and losses are symmetric, and an interval of the mean without 0: if only the "
-    "interval has 0, p is left out",
+    # p tests whether gains and losses are symmetric, the interval is that of the mean
+    "no difference was shown, which does not mean equal: p is not small, or the interval has 0 "
+    "(a small p is then left out)",
 )
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
@@ -84,7 +83,7 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
     if not heads:
         return []
     text = "difference over the queries that both have, with its "
-    text += f"{fmt.percent(comparisons.confidence or 0.95)} interval, as in the first sentences"
+    text += f"{fmt.percent(comparisons.confidence or 0.95)} interval"
     if any(s.against and s.kind != "retrieval" for s in sections):
         text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:

@@ -14,14 +14,14 @@ from ragbench.report.text import counted
 
 # What one sheet holds: systems, tables, measures of a table, sentences of a list, gates, and
 # characters of a sentence
-_SYSTEMS, _TABLES, _MEASURES, _SENTENCES, _GATES, _LONGEST = 6, 3, 2, 3, 4, 300
+_SYSTEMS, _TABLES, _MEASURES, _SENTENCES, _GATES, _LONGEST = 5, 3, 2, 3, 4, 300
 
 
 def lay_out_brief(summary: Summary, comparisons: Comparisons) -> tuple[Layout, Summary]:
     """Return the content of a page that fits on one sheet, and the run with its systems only.
 
     The sheet has the first sentences, doubts and gates, of which passed ones are the last, and the
-    first two measures of three tables for six systems: that of the first sentence, the best ones
+    first two measures of three tables for five systems: that of the first sentence, the best ones
     and their baselines before the others. Lists that are cut say how much is left out.
     """
     page, systems = lay_out(summary, comparisons), _choose_systems(summary, comparisons)
@@ -56,7 +56,7 @@ def _cut(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def _choose_systems(summary: Summary, comparisons: Comparisons) -> list[SystemSummary]:
-    """Return at most 6 systems in the order of the tables: the important ones, then the first."""
+    """Return at most 5 systems in the order of the tables: the important ones, then the first."""
     by_name = {system.name: system for system in summary.systems}
     measure = lead_measure(summary, comparisons)
     firsts = [] if measure is None else leading_systems(measure, summary)
