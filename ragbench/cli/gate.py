@@ -44,8 +44,9 @@ def command(
     the base, the command prints "nothing changed" and exits with 0, or with 3 if the run is
     incomplete. Gates against baseline files are decided against the base. Without gates, a system
     fails that is surely worse (the whole interval of the difference is below 0), or lower by more
-    than 0.02 of the range, by the first measure of rankings or the first score of answers. Judges
-    whose key or package is missing are skipped with their gates.
+    than 0.02 of the range, by the first measure of rankings (`found` alone if there is no other) or
+    by `right`, else the first score of answers. Judges whose key or package is missing are skipped
+    with their gates.
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
