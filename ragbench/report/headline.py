@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragbench.records.causes import CAUSES, RIGHT, counted_cause
@@ -46,7 +46,7 @@ def p_text(comparison: Difference, level: float) -> str:
 def lead(summary: Summary, comparisons: Comparisons) -> str:
     """Return the first sentence of a report: `headline` by `lead_measure`, with lost questions.
 
-    Empty if nothing was scored.
+    Empty without such a measure.
     """
     measure = lead_measure(summary, comparisons)
     return "" if measure is None else headline(measure, summary, comparisons, with_losses=True)
@@ -56,7 +56,8 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     """Return the measure of the first sentence: `right`, else `found@k`, else the first measure.
 
     The user's systems decide, or all systems if none of these has a score. A measure that tells
-    nothing comes after others, unless it counts questions. None if nothing was scored.
+    nothing comes after others, unless it counts questions. None if nothing was scored, and if the
+    reason why measures tell nothing says more: where all gold of all retrievers is not retrieved.
     """
     systems = [system for system in summary.systems if system.role != "control"]
     own = [system for system in systems if system.name in summary.user_systems]
@@ -66,8 +67,22 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
         names = list(dict.fromkeys(name for name, score in scores if score.mean is not None))
         names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
         if names:
-            return names[0]
+            return None if _is_mute(names[0], rivals, silent) else names[0]
     return None
+
+
+def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[str]) -> bool:
+    """Return True if a measure is the count of hits, of which none has any gold.
+
+    Only if `silent`, the measures that tell nothing, has it. A lost question with another cause
+    than `not_retrieved` tells more.
+    """
+    if counted_cause(measure) != "found" or measure not in silent:
+        return False
+    rivals = [system for system in systems if measure in system.scores]
+    causes = {cause for system in rivals for cause, n in system.causes.items() if n}
+    has_found = any(system.scores[measure].mean for system in rivals)
+    return not has_found and causes <= {"not_retrieved", "unknown"}
 
 
 def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:

@@ -271,12 +271,14 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     assert re.fullmatch(r"\S+ of moons over 2 runs, oldest first", lines[6])
     assert lines[7].split() == ["system", "trend", "first", "last", "best", "in"]
     trend = {line.split()[0]: line for line in lines[8:11]}
-    assert set(trend) == {"bm25", "exact", "third"}
-    assert re.search(r" [▁█]{2}  | ▄▄ ", trend["exact"])
-    assert re.match(r"third +[▁-█]  ", trend["third"]), "the first run lacks it"
+    assert set(trend) == {"bm25/extractive", "exact/extractive", "third/extractive"}
+    assert re.search(r" [▁█]{2}  | ▄▄ ", trend["exact/extractive"])
+    assert re.match(r"third/extractive +[▁-█]  ", trend["third/extractive"]), (
+        "the first run lacks it"
+    )
     entries = list_runs(tmp_path / "runs" / "moons")
     assert [entry.problem is None for entry in entries] == [True, True, False, False]
-    best = max(["bm25", "exact", "third"], key=lambda s: mean_of(second, s))
+    best = max(trend, key=lambda s: mean_of(second, s))
     assert mean_of(second, entries[1].system) == mean_of(second, best)
     found = json.loads(printed("runs", "runs/moons", "--format", "json"))
     assert [each["path"] for each in found["runs"]][:2] == [first.name, second.name]

@@ -73,8 +73,8 @@ def test_a_brief_page_of_one_run(runs, tmp_path):
 
     assert printed == "report: boss.html\n"
     page = (tmp_path / "boss.html").read_text("utf-8")
-    # the first live retriever; its gold is at rank 4 of the 5 that would be read
-    first = "<p>ours finds the gold of 12 of 12 questions in its first 5 hits</p>"
+    # the gold of `ours` is at rank 4 of the 5 that would be read
+    first = "<p>new finds the gold of 12 of 12 questions in its first 5 hits, baseline ours the same"
     whole = (runs / "now" / "latest" / "report.html").read_text("utf-8")
     assert page.index(first) < page.index("mrr@10")
     assert first in whole
@@ -198,18 +198,18 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
     assert written == "report: both.md"
     page = (runs.parent / "both.md").read_text()
     assert page.startswith("ragbench: old and now: now against old (")
-    assert "\nmrr@10: ours (old) (the baseline) is best" in page
+    assert "\nmrr@10: baseline ours (old) has 1.00, new 0.500: " in page
     _, tables = page.split("### retrieval")
     table = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
-    values = {row[0]: row[1].split(" ")[0] for row in rows[2:6]}
+    values = {row[0]: row[2].split(" ")[0] for row in rows[2:6]}
     assert values == {
         "ours (old)": "**1.00**",
         "ours (now)": "0.250",
         "theirs": "0.500",
         "new": "0.500",
     }
-    against = {row[0]: row[1] for row in rows[8:12]}
+    against = {row[0]: row[2] for row in rows[8:12]}
     assert against["ours (now)"].startswith("-0.750 [")
     assert against["ours (now)"].endswith("worse")
     assert "ours (now): -" not in against["new"], "nothing in the first run is its base"
@@ -235,7 +235,8 @@ def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
 
     assert out.startswith("not compared: queries: 6 of 12 in runs/old are not in runs/less")
     page = (tmp_path / "both.md").read_text()
-    assert "3 systems have mrr@10; they were not compared" in page
+    assert "ours (less) finds the gold of 6 of 6 questions in its first 5 hits, " in page
+    assert " 12 of 12: not compared" in page
     assert "warning: not compared: queries: 6 of 12 in runs/old are not in runs/less" in page
     assert "worse" not in page
     assert "**" not in page
@@ -268,18 +269,18 @@ def test_what_changed_what_moved_and_why(tmp_path):
     compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=tmp_path)
 
     assert out.splitlines() == [
-        "now against old (seed: 13 -> 7): mrr@10: ours (1.00 -> 0.583) worse",
+        "now against old (seed: 13 -> 7): found@5: ours (12 -> 6 of 12) worse",
         "report: side-by-side.html",
     ]
     assert "<h2>what changed, what moved</h2>" in (tmp_path / "side-by-side.html").read_text()
     page = (tmp_path / "both.md").read_text()
-    assert "| ours (now) | mrr@10 | 1.00 | 0.583 | -0.417 [" in page
+    assert "| ours (now) | found@5 | 1.00 | 0.500 | -0.500 [" in page
     assert "| worse | 0 | 6 | 6 |" in page
     named = "; ".join(f"{query}: {query}" for query in QUERIES[:5])
-    assert f"| ours (now) | 6 | right | ranked too low | {named}; and 1 more |" in page
-    assert "| q0 | 1.00 | 0.167 | -0.833 | right -&gt; ranked too low | q0 |" in page
+    assert f"| ours (now) | 6 | found | ranked too low | {named}; and 1 more |" in page
+    assert "| q0 | 1.00 | 0.00 | -1.00 | found -&gt; ranked too low | q0 |" in page
     assert "changed since runs/old\n  runs/now: seed: 13 -> 7\n" in compared
-    assert "  6 right -> ranked too low\n    q0: q0\n" in compared
+    assert "  6 found -> ranked too low\n    q0: q0\n" in compared
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,11 @@ def test_prints_the_tables_and_where_the_report_is(finished_quickstart):
     folder, done = finished_quickstart
 
     assert done.returncode == 0, done.stderr
-    assert "ndcg@10" in done.stdout
-    assert "contains" in done.stdout
+    first, second, *_ = done.stdout.splitlines()
+    assert re.match(r"\S+ answers \d+ of 78 questions, .*: no difference shown \(", first)
+    assert re.match(r"\S+ finds the gold of \d+ of 70 questions in its first 5 hits, ", second)
+    assert "\nretrieval  found@5 " in done.stdout
+    assert "\ngeneration         right " in done.stdout
     assert "\njudge" not in done.stdout, "none is named"
     (report,) = [line for line in done.stdout.splitlines() if line.startswith("report: ")]
     assert (folder / report.removeprefix("report: ")).exists()
@@ -92,7 +95,8 @@ def test_quiet_leaves_only_the_result(repository, tmp_path):
 
     assert done.returncode == 0
     assert done.stderr == ""
-    assert "ndcg@10" in done.stdout
+    assert " of 4 questions" in done.stdout.splitlines()[0]
+    assert "\nretrieval " not in done.stdout
 
 
 def test_quiet_and_verbose_exclude_each_other(tmp_path):

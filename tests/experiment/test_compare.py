@@ -144,7 +144,7 @@ def test_an_interval_without_0_beside_an_open_test_is_not_shown():
     assert made["p"] == pytest.approx(2 / 2**5)
     assert (made["differs"], made["rule"]) == (False, "score")
     assert made["interval"][1] < 0
-    assert "a verdict needs a small p" in str(found)
+    assert "p is not small, or the interval has 0" in str(found)
 
 
 def test_a_small_p_beside_an_interval_with_0_is_undecided():

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import ragbench as rb
 from ragbench.cli.run import command as run_command
 from ragbench.errors import DataError
+from ragbench.report.layout import lay_out
 from ragbench.types import ScoredDocument
 
 MEASURES = ["mrr", "answer_hit@1", "answer_hit@2"]
@@ -63,11 +64,13 @@ def test_answers_that_no_passage_can_hold(write, gold, expected):
     assert (found.best, found.tied_with_best) == (None, ())
     assert expected in found.tells_nothing
     assert "name gold documents (relevant) or gold passages" in found.tells_nothing
-    [said] = [text for text in experiment.record.warnings if text.startswith("answer_hit@5")]
-    assert re.match(r"answer_hit@5, .* tell nothing here: for 3 of 3 queries no retrieved", said)
+    [said] = [text for text in experiment.record.warnings if text.startswith("found@5, answer")]
+    assert re.match(
+        r"found@5, answer_hit@5, .* tell nothing here: for 3 of 3 queries no retrieved", said
+    )
     markdown = (experiment.path / "report.md").read_text(encoding="utf-8")
     first, *_ = markdown.splitlines()
-    assert "answer_hit@5, answer_hit@1 and answer_hit@10 tell nothing here" in first
+    assert "found@5, answer_hit@5, answer_hit@1 and answer_hit@10 tell nothing here" in first
     assert "**0.00**" not in markdown
     page = (experiment.path / "report.html").read_text(encoding="utf-8")
     assert page.count("tell nothing here: for 3 of 3") == 1, "said once, at the top"
@@ -101,7 +104,7 @@ def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path,
     done = CliRunner().invoke(run_command, ["c.yaml", *options], catch_exceptions=False)
 
     assert done.stdout.splitlines()[0].startswith(
-        "answer_hit@5, answer_hit@1 and answer_hit@10 tell"
+        "found@5, answer_hit@5, answer_hit@1 and answer_hit@10 tell"
     )
     if options:
         assert "\nretrieval " not in done.stdout
@@ -156,7 +159,26 @@ def test_hits_that_are_judged_and_wrong(write):
     )
 
     reason = families(experiment)["ndcg@10"].tells_nothing
-    assert reason == "no hit of any system is relevant to its query"
+    assert reason == "no hit that counts is relevant to its query"
+    assert families(experiment)["found@5"].tells_nothing == "no hit that counts has the gold"
+
+
+def test_gold_in_another_passage_of_its_document_has_its_own_reason(write, tmp_path):
+    """The right file is hit, by a passage without the quote: its gold is not met."""
+    text = "Pay day is the 25th.\n\nLeave is 30 days.\n"
+    facts = {"reference": "30 days", "relevant": "d0.md", "quote": "Leave is 30 days."}
+    config = write([("How many days of leave?", facts)], retrievers={})
+    (tmp_path / "docs" / "d0.md").write_text(text, "utf-8")
+    passage = rb.Document(id="1", text="Pay day is the 25th.", metadata={"source": "docs/d0.md"})
+
+    experiment = rb.run_experiment(config, retrievers={"bad": lambda question, top_k: [passage]})
+
+    assert families(experiment)["found@5"].tells_nothing == (
+        "no hit that counts has the gold; the right document is there, with another passage"
+    )
+    assert lay_out(experiment.record, experiment.compared).lead == (
+        "bad finds the gold of 0 of 1 questions in its first 5 hits; lost: 1 wrong passage"
+    )
 
 
 class Hits:

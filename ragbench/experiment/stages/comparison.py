@@ -70,25 +70,42 @@ def with_reasons(
     systems = [system for system in results.systems if system.role != "control"]
     families, doubts = [], list[str]()
     for family in comparisons.measures:
-        reason, name = None, family.measure
-        if family.kind == "retrieval":
-            columns = [system.columns[name] for system in systems if name in system.columns]
-            if parse_measure(name).spec.reads == "passages":
-                reason = _no_answer_reason(plan, columns)
-                if reason is not None and not (family.tells_nothing or _all_zero(columns)):
-                    doubts.append(f"{name}: {reason}")
-                    reason = None
-            elif _all_zero(columns) and parse_measure(name).spec.reads == "spans":
-                reason = "no passage up to the cut-off holds a character of a gold span"
-            elif _all_zero(columns):
-                reason = _no_hit_reason(plan, results)
-                if parse_measure(name).spec.reads == "gold" and reason in (None, _IRRELEVANT):
-                    reason = _no_gold_reason(results)
+        name = family.measure
+        columns = [system.columns[name] for system in systems if name in system.columns]
+        reason = _reason_of(plan, results, name, columns) if family.kind == "retrieval" else None
+        reads_answers = family.kind == "retrieval" and parse_measure(name).spec.reads == "passages"
+        if (
+            reason is not None
+            and reads_answers
+            and not (family.tells_nothing or _all_zero(columns))
+        ):
+            doubts.append(f"{name}: {reason}")
+            reason = None
         if reason is not None:
             family = replace(family, tells_nothing=reason, best=None, tied_with_best=())
         families.append(family)
     results.warnings += [*nothing_told(families), *doubts[:1]]
     return replace(comparisons, measures=tuple(families))
+
+
+def _reason_of(
+    plan: Plan, results: Results, measure: str, columns: Sequence[ScoreColumn]
+) -> str | None:
+    """Return the reason why a measure of rankings tells nothing, or a doubt about it; else None."""
+    reads = parse_measure(measure).spec.reads
+    if reads == "passages":
+        return _no_answer_reason(plan, columns)
+    if not _all_zero(columns):
+        return None
+    if reads == "spans":
+        return "no passage up to the cut-off holds a character of a gold span"
+    reason = _no_hit_reason(plan, results)
+    if reads != "gold" or reason not in (None, _IRRELEVANT):
+        return reason
+    # without judgements and spans, words of gold answers are the gold
+    if plan.qrels is None and not plan.collection.gold_spans:
+        return _no_answer_reason(plan, columns) or _no_gold_reason(results)
+    return _no_gold_reason(results)
 
 
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
