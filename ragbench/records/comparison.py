@@ -111,9 +111,9 @@ def leaders(
     # rounded: of equal means, the last digits may depend on the order of a sum
     keys = {n: (-sign * round(mean, 12), n) for n, mean in means.items() if mean is not None}
     ordered = sorted(keys, key=keys.__getitem__)
-    own = [name for name in ordered if name in user_systems]
-    others = [name for name in ordered if name not in user_systems]
-    return [*own[:2], *others[:1]] if own else others[:2]
+    users = [name for name in ordered if name in user_systems]
+    builtin = [name for name in ordered if name not in user_systems]
+    return [*users[:2], *builtin[:1]] if users else builtin[:2]
 
 
 class MeasureComparison(Record):

