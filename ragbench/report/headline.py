@@ -127,8 +127,7 @@ def headline(
         return f"no system has a value of {printable(measure)}: nothing was scored"
     first, *rivals = systems
     if first.scores[measure].aggregate == "sum":
-        n = sum(measure in system.scores for system in summary.systems)
-        return f"{fmt.counted(n, 'systems')} with {printable(measure)}, which are not compared"
+        return f"{printable(measure)} is a sum over the queries: no system is better by it"
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     level = 1 - (comparisons.confidence or 0.95)
     place = _Standing.of(first, measure, family)
@@ -141,10 +140,8 @@ def headline(
     if with_losses:
         parts += _losses(first, place, f"{printable(first.name)} lost" if peers else "lost")
     for rival in rivals[len(peers) :]:
-        other, difference = (
-            _Standing.of(rival, measure, family),
-            family.between(rival.name, first.name),
-        )
+        difference = family.between(rival.name, first.name)
+        other = _Standing.of(rival, measure, family)
         parts.append(other.compared_with(place, difference, level))
     return "; ".join(parts)
 
@@ -265,10 +262,8 @@ class _Standing:
             return "not compared"
         if difference.difference is None:
             return f"not compared, none of the {self._unit} has a score of both"
-        outcome, scope = (
-            outcome_of(difference, self.score.direction),
-            self._scope(other, difference),
-        )
+        outcome = outcome_of(difference, self.score.direction)
+        scope = self._scope(other, difference)
         if outcome == "identical":
             return f"the same on {scope or f'all {self._unit}'}"
         is_paired = difference.n_baseline is None

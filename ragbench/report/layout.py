@@ -142,7 +142,6 @@ def _headlines(
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     sentences = nothing_told(comparisons.measures)
     for scores, section in zip(groups.values(), sections, strict=True):
-        # those of controls come last: they may lack a measure
         columns: dict[str, dict[str, SystemScore]] = {}
         for system, of_system in scores.items():
             for name, score in of_system.items():

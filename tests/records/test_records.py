@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import ragbench.records
 from ragbench.errors import DataError
+from ragbench.records.causes import gated_score
 from ragbench.records.codec import Record, cleaned, from_json, kind, to_json
 from ragbench.records.fixes import LostGroup
 from ragbench.records.gate import Decision, DropFacts, Facts
@@ -277,3 +278,18 @@ def test_a_group_of_lost_questions_is_named_whatever_its_key_holds(field, phrase
     group = LostGroup(field=field, value="{x}", queries=(), **counts)
 
     assert group.phrase == phrase
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        (["found@5", "ndcg@10", "map"], "ndcg@10"),
+        (["found(need=all)@5"], "found(need=all)@5"),
+        (["found@5", "right", "rouge1"], "right"),
+        (["rouge1", "right"], "right"),
+        (["foundation", "map"], "foundation"),
+        ([], ""),
+    ],
+)
+def test_the_score_of_a_gate_that_names_none(scores, expected):
+    assert gated_score(scores) == expected

@@ -184,6 +184,25 @@ def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
     assert text.startswith(f"a {words}")
 
 
+def test_right_answers_are_counted_as_such():
+    right = replace(SCORE, measure="right", gains=np.array([1.0] * 3 + [0.0] * 56 + [-1.0]))
+
+    assert right.counts == "3 became right, 1 no longer right, 56 same of 60"
+    assert SCORE.counts == "16 worse, 6 better, 48 same of 70"
+
+
+def test_failed_then_sure_changes_then_right_answers_come_first():
+    def passed(name, interval, gain):
+        facts = Facts(difference=gain, interval=interval, n=60)
+        return ChangedScore(name, "ours", replace(DECISION, verdict="pass", facts=facts), GAINS + 1)
+
+    sure, unsure = passed("map", (0.1, 0.3), 0.2), passed("map", (-0.1, 0.1), -0.01)
+    right = passed("right", (-0.1, 0.2), 0.05)
+    shuffled = [unsure, right, SCORE, sure]
+
+    assert sorted(shuffled, key=lambda score: score.order) == [SCORE, sure, right, unsure]
+
+
 def test_a_score_that_was_not_compared_says_why():
     decision = Decision("undecided", "only 3 of 9 unchanged (6 edited)")
 

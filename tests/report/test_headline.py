@@ -123,7 +123,7 @@ def test_one_system_alone_and_none():
     assert told(scores=alone) == "ndcg@10: bm25 has 0.400 [0.360, 0.440]"
     assert told(scores={"bm25": score(None, "m")}) == ""
     many = {"bm25": {**SCORES["bm25"], "aggregate": "sum"}}
-    assert told(scores=many) == "1 system with ndcg@10, which are not compared"
+    assert told(scores=many) == "ndcg@10 is a sum over the queries: no system is better by it"
 
 
 # (right answers, judged, not judged) of the systems of a case

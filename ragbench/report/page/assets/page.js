@@ -230,7 +230,7 @@
   function viewOf(fragment) {
     const parameters = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
     const view = { ...parameters };
-    if (!scoreOf(view.score)) view.score = index.scores.length ? index.scores[0].name : "";
+    if (!scoreOf(view.score)) view.score = (scoreOf("right") || index.scores[0] || { name: "" }).name;
     const answering = index.systems.filter((system) => system.answers);
     const candidates = (answering.length ? answering : index.systems).filter(
       (system) => system.role !== "control",
