@@ -29,19 +29,19 @@ SCORES = {
 }
 
 
-def told(*made, measure="ndcg@10", scores=SCORES, users=(), confidence=0.95, **family):
+def sentence_of(*pair, measure="ndcg@10", scores=SCORES, users=(), confidence=0.95, **family):
     """Return the first sentence of a run with these scores by one measure."""
     systems = [{"name": n, "scores": {measure: s}} for n, s in scores.items()]
     run = {"name": "run", "systems": systems, "user_systems": list(users)}
-    families = [{"measure": measure, "comparisons": list(made), **family}]
+    families = [{"measure": measure, "comparisons": list(pair), **family}]
     compared = {"measures": families, "confidence": confidence}
     return lead(read(Summary, run), read(Comparisons, compared))
 
 
 def test_a_real_difference_of_means():
-    made = comparison("hybrid", "dense", (0.04, 0.02, 0.06), 0.002, True)
+    pair = comparison("hybrid", "dense", (0.04, 0.02, 0.06), 0.002, True)
 
-    assert told(made) == (
+    assert sentence_of(pair) == (
         "ndcg@10: hybrid has 0.450, baseline dense 0.410: surely better "
         "(+0.040, from +0.020 to +0.060)"
     )
@@ -65,9 +65,9 @@ def test_a_real_difference_of_means():
     ],
 )
 def test_where_no_difference_is_shown_a_p_value_has_its_reason(facts, end):
-    made = {**comparison("hybrid", "dense", (0.04, -0.02, 0.1), 0.2, False), **facts}
+    pair = {**comparison("hybrid", "dense", (0.04, -0.02, 0.1), 0.2, False), **facts}
 
-    sentence = told(made)
+    sentence = sentence_of(pair)
 
     assert ": no difference shown (+0.040" in sentence
     assert sentence.endswith(end)
@@ -76,54 +76,56 @@ def test_where_no_difference_is_shown_a_p_value_has_its_reason(facts, end):
 
 def test_a_lower_score_is_better_where_the_measure_says_so():
     lower = {name: {**entry, "direction": "lower"} for name, entry in SCORES.items()}
-    made = comparison("bm25", "dense", (-0.01, -0.02, -0.005), 0.002, True)
+    pair = comparison("bm25", "dense", (-0.01, -0.02, -0.005), 0.002, True)
 
-    assert told(made, scores=lower, direction="lower") == (
+    assert sentence_of(pair, scores=lower, direction="lower") == (
         "ndcg@10: bm25 has 0.400, baseline dense 0.410: surely better "
         "(-0.010, from -0.020 to -0.005)"
     )
 
 
 def test_a_best_mean_over_other_queries_is_not_called_better():
-    made = comparison("hybrid", "dense", (-0.05, -0.08, -0.02), 0.002, True)
+    pair = comparison("hybrid", "dense", (-0.05, -0.08, -0.02), 0.002, True)
 
-    assert "surely worse (-0.050, from -0.080 to -0.020" in told({**made, "n": 40})
-    assert "over the 40 queries of both)" in told({**made, "n": 40})
+    assert "surely worse (-0.050, from -0.080 to -0.020" in sentence_of({**pair, "n": 40})
+    assert "over the 40 queries of both)" in sentence_of({**pair, "n": 40})
 
 
 def test_systems_without_a_comparison_or_a_common_query():
     apart = {"system": "hybrid", "baseline": "dense", "n": 0, "n_changed": 0}
 
-    assert told().endswith("hybrid has 0.450, dense 0.410: not compared")
-    assert told(apart).endswith(
+    assert sentence_of().endswith("hybrid has 0.450, dense 0.410: not compared")
+    assert sentence_of(apart).endswith(
         "dense 0.410: not compared, none of the queries has a score of both"
     )
     untested = {**comparison("hybrid", "dense", (0.04, 0.0, 0.1), 0.2, None), "differs": None}
-    assert ": not tested (+0.040" in told(untested)
+    assert ": not tested (+0.040" in sentence_of(untested)
 
 
 def test_a_baseline_that_is_best_leads_with_its_interval():
     """The comparison is turned: that of the baseline minus the other system."""
-    made = comparison("dense", "hybrid", (-0.04, -0.06, -0.02), 0.002, True)
+    pair = comparison("dense", "hybrid", (-0.04, -0.06, -0.02), 0.002, True)
 
-    assert told(made) == (
+    assert sentence_of(pair) == (
         "ndcg@10: baseline hybrid has 0.450, dense 0.410: surely better "
         "(+0.040, from +0.020 to +0.060)"
     )
 
 
 def test_the_same_value_on_every_query():
-    made = {**comparison("hybrid", "dense", (0.0, -0.1, 0.1), 1.0, False), "n_changed": 0}
+    pair = {**comparison("hybrid", "dense", (0.0, -0.1, 0.1), 1.0, False), "n_changed": 0}
 
-    assert told(made).endswith(": the same on all queries")
+    assert sentence_of(pair).endswith(": the same on all queries")
 
 
 def test_one_system_alone_and_none():
     alone = {"bm25": SCORES["bm25"]}
-    assert told(scores=alone) == "ndcg@10: bm25 has 0.400 [0.360, 0.440]"
-    assert told(scores={"bm25": score(None, "m")}) == ""
+    assert sentence_of(scores=alone) == "ndcg@10: bm25 has 0.400 [0.360, 0.440]"
+    assert sentence_of(scores={"bm25": score(None, "m")}) == ""
     many = {"bm25": {**SCORES["bm25"], "aggregate": "sum"}}
-    assert told(scores=many) == "ndcg@10 is a sum over the queries: no system is better by it"
+    assert (
+        sentence_of(scores=many) == "ndcg@10 is a sum over the queries: no system is better by it"
+    )
 
 
 # (right answers, judged, not judged) of the systems of a case
@@ -133,14 +135,14 @@ def answers(n, of, left_out=0, name="right", **facts):
     return {"scores": {name: {**entry, "not_applicable": left_out}}, **facts}
 
 
-def found(n, of, left_out=0, name="found@5", **facts):
+def hits(n, of, left_out=0, name="found@5", **facts):
     return answers(n, of, left_out, name, **facts)
 
 
-def lead_of(systems, *made, measure="right", users=(), baseline=None, **facts):
+def lead_of(systems, *pair, measure="right", users=(), baseline=None, **facts):
     entries = [{"name": name, **entry} for name, entry in systems.items()]
     run = {"name": "run", "systems": entries, "user_systems": list(users), **facts}
-    compared = {"measures": [{"measure": measure, "comparisons": list(made)}], "confidence": 0.95}
+    compared = {"measures": [{"measure": measure, "comparisons": list(pair)}], "confidence": 0.95}
     return lead(read(Summary, run), read(Comparisons, compared))
 
 
@@ -155,7 +157,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
 
 
 @pytest.mark.parametrize(
-    ("systems", "users", "made", "expected"),
+    ("systems", "users", "pair", "expected"),
     [
         pytest.param(
             {"chain": CHAIN},
@@ -262,7 +264,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             {
                 "gold_context/x": answers(9, 9, role="control"),
                 "a/x": answers(3, 9, causes={"right": 3, "refused": 6}),
-                "a": found(9, 9),
+                "a": hits(9, 9),
             },
             [],
             [],
@@ -271,31 +273,31 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
         ),
     ],
 )
-def test_the_first_line_says_how_many_are_right(systems, users, made, expected):
-    assert lead_of(systems, *made, users=users) == expected
+def test_the_first_line_says_how_many_are_right(systems, users, pair, expected):
+    assert lead_of(systems, *pair, users=users) == expected
 
 
 def test_retrievers_find_gold():
     causes = {"found": 57, "not_retrieved": 7, "ranked_too_low": 6, "unknown": 8}
     systems = {
-        "dense": found(50, 70, 8),
-        "bm25": found(57, 70, 8, causes=causes, unjudged={"unknown": 8}),
+        "dense": hits(50, 70, 8),
+        "bm25": hits(57, 70, 8, causes=causes, unjudged={"unknown": 8}),
     }
-    made = questions("dense", "bm25", 70, (-7, -12, -1), True)
+    pair = questions("dense", "bm25", 70, (-7, -12, -1), True)
 
-    assert lead_of(systems, made, measure="found@5") == (
+    assert lead_of(systems, pair, measure="found@5") == (
         "baseline bm25 finds the gold of 57 of 70 questions in its first 5 hits, dense 50: "
         "surely better (+7, from +1 to +12); bm25 lost: 7 not retrieved, 6 ranked too low; "
         "8 not judged"
     )
-    [need_all] = [found(20, 70, name="found(need=all)@5")]
+    need_all = hits(20, 70, name="found(need=all)@5")
     assert lead_of({"bm25": need_all}, measure="found(need=all)@5") == (
         "bm25 finds all gold of 20 of 70 questions in its first 5 hits"
     )
 
 
 def test_causes_of_answers_are_not_those_of_hits():
-    app = found(20, 60, causes={"not_retrieved": 40, "unknown": 20})
+    app = hits(20, 60, causes={"not_retrieved": 40, "unknown": 20})
 
     assert lead_of({"app": app}, measure="found@5") == (
         "app finds the gold of 20 of 60 questions in its first 5 hits"
@@ -306,7 +308,7 @@ def test_a_reason_why_a_measure_tells_nothing_follows_the_first_sentence():
     causes = {"wrong_passage": 1}
     systems = [
         {"name": "chain", **answers(0, 1, causes=causes)},
-        {"name": "chain2", **found(0, 1)},
+        {"name": "chain2", **hits(0, 1)},
     ]
     families = [
         {"measure": "found@5", "kind": "retrieval", "tells_nothing": "no hit has the gold"},
@@ -387,26 +389,26 @@ def test_a_pair_that_is_not_planned_is_tested_over_all_pairs():
 
     summary, compared = run_of(columns, [], sorted(columns))
     (family,) = compared.measures
-    (made,) = family.leads
+    (pair,) = family.leads
 
-    assert (made.system, made.baseline, made.differs) == ("a/x", "c/x", True)
-    assert made.difference == pytest.approx(0.5)
+    assert (pair.system, pair.baseline, pair.differs) == ("a/x", "c/x", True)
+    assert pair.difference == pytest.approx(0.5)
     assert lead(summary, compared).startswith(
         "a/x answers 80 of 80 questions, c/x 40: surely better (+40, from +31 to +49)"
     )
-    assert family.between("c/x", "a/x") == made.reverse()
+    assert family.between("c/x", "a/x") == pair.reverse()
     assert family.between("c/x", "b/x") in family.comparisons
     assert family.between("a/x", "nobody") is None
 
 
 def test_reversing_a_difference_twice_gives_it_back():
-    made = read(Difference, comparison("a", "b", (0.2, -0.1, 0.5), 0.1, False))
-    made = replace(made, effect_size=0.3, effect_interval=(0.1, None), n_baseline=12)
+    pair = read(Difference, comparison("a", "b", (0.2, -0.1, 0.5), 0.1, False))
+    pair = replace(pair, effect_size=0.3, effect_interval=(0.1, None), n_baseline=12)
 
-    assert made.reverse().interval == (-0.5, 0.1)
-    assert made.reverse().effect_interval == (None, -0.1)
-    assert (made.reverse().n, made.reverse().n_baseline) == (12, made.n)
-    assert made.reverse().reverse() == made
+    assert pair.reverse().interval == (-0.5, 0.1)
+    assert pair.reverse().effect_interval == (None, -0.1)
+    assert (pair.reverse().n, pair.reverse().n_baseline) == (12, pair.n)
+    assert pair.reverse().reverse() == pair
 
 
 def cheapest(system, cost="usd", **costs):
@@ -431,8 +433,8 @@ def test_the_cheapest_that_is_not_much_worse():
     )
 
 
-def marks(*made, tied):
-    family = {"measure": "m", "best": "hybrid", "tied_with_best": tied, "comparisons": list(made)}
+def marks(*pair, tied):
+    family = {"measure": "m", "best": "hybrid", "tied_with_best": tied, "comparisons": list(pair)}
     record = read(MeasureComparison, family)
     return [
         score_cell(name, read(SystemScore, SCORES[name]), record).mark
@@ -468,6 +470,6 @@ def test_only_a_sure_best_has_a_star():
     ],
 )
 def test_the_verdict_obeys_the_direction(change, direction, differs, word):
-    made = Difference(system="a", baseline="b", difference=change, differs=differs)
+    pair = Difference(system="a", baseline="b", difference=change, differs=differs)
 
-    assert outcome_of(made, direction) == word
+    assert outcome_of(pair, direction) == word
