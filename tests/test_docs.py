@@ -245,7 +245,10 @@ def test_the_page_on_comparing_runs(
 
     assert printed[2].startswith(shown)
     assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[-1]
-    assert "right of quickstart over 2 runs, oldest first\nsystem             trend  first" in printed[3]
+    assert (
+        "right of quickstart over 2 runs, oldest first\nsystem             trend  first"
+        in printed[3]
+    )
     found = names["found"]
     assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
 

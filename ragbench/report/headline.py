@@ -46,10 +46,18 @@ def p_text(comparison: Difference, level: float) -> str:
 def lead(summary: Summary, comparisons: Comparisons) -> str:
     """Return the first sentence of a report: `headline` by `lead_measure`, with lost questions.
 
-    Empty without such a measure.
+    Without a score it counts the causes of a system, preferably one of the user. Empty if the
+    reason why nothing can be told comes first.
     """
     measure = lead_measure(summary, comparisons)
-    return "" if measure is None else headline(measure, summary, comparisons, with_losses=True)
+    if measure is not None:
+        return headline(measure, summary, comparisons, with_losses=True)
+    systems = [system for system in summary.systems if system.role != "control"]
+    if any(score.mean is not None for system in systems for score in system.scores.values()):
+        return ""
+    systems.sort(key=lambda system: system.name not in summary.user_systems)
+    causes = ((system.name, system.causes) for system in systems if any(system.causes.values()))
+    return next((f"{printable(name)}: {fmt.cause_sentence(c)}" for name, c in causes), "")
 
 
 def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
@@ -260,6 +268,8 @@ class _Standing:
         """
         if difference is None:
             return "not compared"
+        if difference.unlike is not None:
+            return f"not compared, {printable(difference.unlike)}"
         if difference.difference is None:
             return f"not compared, none of the {self._unit} has a score of both"
         outcome = outcome_of(difference, self.score.direction)

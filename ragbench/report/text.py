@@ -354,9 +354,9 @@ def flow_lines(flow: CauseFlow) -> list[str]:
     # of a retriever alone, the gold is found
     retrieves = any("found" in (move.before, move.after) for move in flow.moves)
     good = "found" if retrieves else "right"
-    head = f"{printable(flow.baseline)} -> {printable(flow.system)}: "
-    head += f"{gained} became {good}, {lost} no longer {good}; {moved} moved, {flow.same} did not"
-    lines = [head]
+    changed = f"{gained} became {good}, {lost} no longer {good}; " if gained or lost else ""
+    head = f"{printable(flow.baseline)} -> {printable(flow.system)}: {changed}"
+    lines = [f"{head}{moved} moved, {flow.same} did not"]
     for move in flow.moves:
         names = [printable(query) for query in move.queries[:_LISTED_MOVES]]
         more = len(move.queries) - len(names)

@@ -11,7 +11,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from ragbench.errors import DataError, OptionError
@@ -79,10 +79,15 @@ def fold(code: int) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
-class _Table(dict[int, str]):
-    """Table for `str.translate`: code point -> replacement, computed on first use.
+class CharacterTable(dict[int, str]):
+    """Table for `str.translate` that computes the entry of a character when it is first met.
 
-    A character that folds to nothing visible becomes a space if it separates words, else nothing.
+    A table of all characters would take longer than the texts of a short run. `write` returns the
+    text that replaces a character.
+
+    Example:
+        >>> "tokyo".translate(CharacterTable(str.upper))
+        'TOKYO'
     """
 
     def __init__(self, write: Callable[[str], str]) -> None:
@@ -90,12 +95,8 @@ class _Table(dict[int, str]):
         self._write = write
 
     def __missing__(self, code: int) -> str:
-        self[code] = "".join(map(self._write, fold(code)))
-        # width is that of the original character: folding makes wide ones narrow
-        is_wide = unicodedata.east_asian_width(chr(code)) in "WF"
-        if self[code] == "" and fold(code) and (is_wide or chr(code) in _SEPARATORS):
-            self[code] = " "
-        return self[code]
+        self[code] = text = self._write(chr(code))
+        return text
 
 
 @cache
@@ -117,8 +118,20 @@ def _keep_words(character: str) -> str:
     return character if category[0] in "LNM" or is_picture else " "
 
 
-_WITHOUT_PUNCTUATION = _Table(drop_punctuation)
-_WORDS_ALONE = _Table(_keep_words)
+def _folded(character: str, write: Callable[[str], str]) -> str:
+    """Return a folded character, of which each part is written by `write`.
+
+    One of which nothing visible is left becomes a space if it separates words, else nothing.
+    """
+    folded = fold(ord(character))
+    text = "".join(map(write, folded))
+    # width is that of the original character: folding makes wide ones narrow
+    is_wide = unicodedata.east_asian_width(character) in "WF"
+    return " " if not text and folded and (is_wide or character in _SEPARATORS) else text
+
+
+_WITHOUT_PUNCTUATION = CharacterTable(partial(_folded, write=drop_punctuation))
+_WORDS_ALONE = CharacterTable(partial(_folded, write=_keep_words))
 
 
 def fold_answer(text: str) -> str:

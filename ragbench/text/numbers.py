@@ -15,11 +15,11 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from ragbench.text.languages import UNSPACED, fold
+from ragbench.text.languages import UNSPACED, CharacterTable, fold
 
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 _ALNUM = rf"[^\W_{UNSPACED}]"
@@ -122,21 +122,6 @@ def _find_tokens(text: str, mark: re.Pattern[str]) -> Iterator[tuple[int, int]]:
             yield token.span()
 
 
-class _Table(dict[int, str]):
-    """Table for `str.translate` that computes the entry of a character when it is first met.
-
-    A table of all characters would take longer than the texts of a short run.
-    """
-
-    def __init__(self, write: Callable[[str], str]) -> None:
-        super().__init__()
-        self._write = write
-
-    def __missing__(self, code: int) -> str:
-        self[code] = text = self._write(chr(code))
-        return text
-
-
 def _write_plain(text: str) -> str:
     """Return a text with ASCII digits, signs, blanks and separators; its length stays."""
     return text if text.isascii() else text.translate(_PLAIN_FORMS)
@@ -153,8 +138,8 @@ def _plain(character: str) -> str:
     return plain if is_plain else character
 
 
-_PLAIN_FORMS = _Table(_plain)
-_VISIBLE = _Table(lambda character: character if fold(ord(character)) else "")
+_PLAIN_FORMS = CharacterTable(_plain)
+_VISIBLE = CharacterTable(lambda character: character if fold(ord(character)) else "")
 
 
 class NumberToken(NamedTuple):

@@ -51,7 +51,7 @@ def test_explain_counts_then_lists_the_queries(run):
     lines = text.splitlines()
     assert lines[0] == "moons: where answers are lost"
     assert lines[2].split()[0] == "bm25"
-    assert "of 5 queries: 4 right, 1 unknown" in lines[2]
+    assert "of 5 queries: 4 found, 1 unknown" in lines[2]
     assert "bm25 -> exact: " in text
     assert "q5  How old is the moon of Pluto?  the question has no answer, and a" in text
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
@@ -83,7 +83,7 @@ def test_one_system_is_explained_without_comparisons(config, tmp_path):  # noqa:
     run = rb.run_experiment(config).path
     (run / "comparisons.json").unlink()
 
-    assert "of 5 queries: 4 right" in printed("explain", run)
+    assert "of 5 queries: 4 found" in printed("explain", run)
     assert "report.html" in printed("report", run)
 
 
@@ -100,7 +100,7 @@ def test_several_systems_need_their_comparisons(run):
 
 @pytest.mark.costly
 def test_explain_one_system_and_cause(run):
-    text = printed("explain", run, "--system", "bm25", "--cause", "right")
+    text = printed("explain", run, "--system", "bm25", "--cause", "found")
 
     assert [line.split()[0] for line in text.splitlines() if " at rank " in line] == [
         "q1",
@@ -123,7 +123,7 @@ def test_explain_as_json_and_markdown(run):
         for cause, count in system["causes"].items():
             assert sum(row["cause"] == cause for row in rows) == count
     assert {row["question"] for row in found["queries"]} == set(QUERIES.values())
-    assert "| bm25 | 4, 0.800 " in printed("explain", run, "--format", "markdown")
+    assert "| bm25 | 0 | 4, 0.800 " in printed("explain", run, "--format", "markdown")
 
 
 @pytest.mark.costly
@@ -168,7 +168,7 @@ def test_show_has_everything_of_a_query(run):
         "q3: Which moon has a thick atmosphere?",
         "answer: Titan",
         "d3 (grade 3) Titan: Titan has a thick atmosphere",
-        "bm25: right",
+        "bm25: found",
         "why: gold d3 at rank 1",
         "rank  score  grade  document",
         "ranking: as bm25",

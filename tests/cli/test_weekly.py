@@ -86,7 +86,7 @@ def test_the_weeks_of_an_export_are_slices(tmp_path, monkeypatch):
     block = out.split("\n\nby week(metadata.time)\n")[1].split("\n\n")[0]
     # Wilson's intervals of 36, 34 and 20 of 40, as scipy's proportion_ci(method="wilson") has them
     assert [re.split(r"  +", line) for line in block.splitlines()] == [
-        ["slice", "system", "contains", "where answers are lost"],
+        ["slice", "system", "right", "where answers are lost"],
         *(
             [week, "given", share, f"of 40 queries: {right} right, {40 - right} not retrieved"]
             for week, share, right in (
@@ -98,7 +98,7 @@ def test_the_weeks_of_an_export_are_slices(tmp_path, monkeypatch):
     ]
     (summary,) = Path("runs").glob("ragbench/2*/summary.json")
     (given,) = json.loads(summary.read_text())["systems"]
-    score = given["scores_by"]["week(metadata.time)"]["2025-W44"]["contains"]
+    score = given["scores_by"]["week(metadata.time)"]["2025-W44"]["right"]
     assert (score["mean"], score["n"]) == (0.5, 40)
     for page in ("report.html", "report.md"):
         text = summary.with_name(page).read_text()
@@ -119,14 +119,14 @@ def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
 
     out = ragbench("runs", "runs/app")
 
-    assert "contains of app over 3 runs, oldest first" in out
+    assert "right of app over 3 runs, oldest first" in out
     assert "not comparable" not in out
     systems = (summary_of(run)["systems"][0] for run in weeks)
     signatures = {system["scores"]["contains"]["signature"] for system in systems}
     assert len(signatures) == 3, "the gold answers differ, which alone is no warning"
 
     table = ragbench("compare", weeks[0], weeks[2], "--unpaired")
-    (line,) = (line for line in table.splitlines() if line.startswith("contains  given"))
+    (line,) = (line for line in table.splitlines() if line.startswith("right  "))
     # Newcombe: -.4 - sqrt((.5 - .3520)^2 + (.9604 - .9)^2), -.4 + sqrt((.6480 - .5)^2 + ...)
     assert "-0.400" in line
     assert "[-0.560, -0.203]" in line
@@ -138,14 +138,12 @@ def test_a_run_for_each_week_is_followed_and_compared(tmp_path, monkeypatch):
     ]
 
     table = ragbench("compare", weeks[0], weeks[1], "--unpaired")
-    assert "not shown" in next(
-        line for line in table.splitlines() if line.startswith("contains  g")
-    )
+    assert "not shown" in next(line for line in table.splitlines() if line.startswith("right  "))
 
     # other options still break the trend
     ragbench("run", "app.yaml", "--set", "dataset.path=week42.jsonl", "--quiet")
     summary = list_runs("runs/app")[-1].path / "summary.json"
-    summary.write_text(summary.read_text().replace("|v:2", "|v:3"))
+    summary.write_text(re.sub(r"\bright\|(.*?)v:\d", r"right|\1v:99", summary.read_text()))
     assert "the two are not comparable" in ragbench("runs", "runs/app")
 
 

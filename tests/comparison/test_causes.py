@@ -258,6 +258,7 @@ founds = st.builds(
     ranks=st.sampled_from([(), ((1, "b"),), ((7, "b"),), ((2, "b"), (8, "c"))]),
     retrieved=st.integers(0, 10),
     answer_rank=st.sampled_from([None, 0, 3, 9]),
+    ambiguous=st.sampled_from([(), (), ("a", "b")]),
     # never empty, or the reason would lack its subject
     answer_how=st.just("the gold answer stands"),
 )

@@ -115,10 +115,24 @@ def test_the_other_pairs_keep_their_verdicts_and_no_system_is_best():
     assert worse.difference == pytest.approx(-11 / 12)
     assert (apart.n, apart.difference, apart.p, apart.differs) == (0, None, None, None)
     assert (family.best, family.tied_with_best, family.signature) == (None, (), None)
-    scores = {s.name: summarize(s.columns["coherence"]) for s in (a, b, c)}
-    text = headline("coherence", scores, family, {}, Comparisons(confidence=0.95, resamples=1,
-                                                                  seed=1))  # fmt: skip
-    assert text == "3 systems have coherence; not all of them were compared"
+    systems = tuple(
+        SystemSummary(
+            name=s.name,
+            type="generator",
+            retriever=None,
+            generator=s.name,
+            ranking_of=None,
+            scores={"coherence": summarize(s.columns["coherence"])},
+        )
+        for s in (a, b, c)
+    )
+    comparisons = Comparisons(confidence=0.95, resamples=1, seed=1, measures=(family,))
+    first_two, apart = (
+        headline("coherence", Summary(name="judged", systems=pair), comparisons)
+        for pair in (systems, systems[::2])
+    )
+    assert first_two.startswith("coherence: baseline a has 1.00, b 0.0833: surely better (+0.917,")
+    assert apart.endswith("c 0.0833: not compared, model is x of a and y of c")
 
 
 def test_a_system_without_a_value_forbids_nothing():

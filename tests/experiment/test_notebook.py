@@ -34,8 +34,8 @@ def test_an_experiment_is_short_and_has_scores(moons_run):
     assert repr(of_others).isprintable(), "a summary.json may hold any name"
 
     assert len(repr(moons_run)) < 500
-    mean = moons_run.summary["systems"][0]["scores"]["ndcg@10"]["mean"]
-    assert f"bm25: ndcg@10 {mean:#.3g}" in repr(moons_run)
+    mean = moons_run.summary["systems"][0]["scores"]["found@5"]["mean"]
+    assert f"bm25: found@5 {mean:#.3g}" in repr(moons_run)
     html = moons_run._repr_html_()
     assert "<td>bm25/extractive</td>" in html
     [rankings, answers] = re.findall("<table><caption>.*?: (.*?)</caption>(.*?)</table>", html)
@@ -64,7 +64,7 @@ def test_the_texts_and_pictures_of_an_experiment(moons_run):
     pytest.importorskip("pandas")
     frame = moons_run.to_pandas(texts=True)
 
-    assert [*frame.columns][:5] == ["question", "answer", "reference", "cause", "ndcg@10"]
+    assert [*frame.columns][:5] == ["question", "answer", "reference", "cause", "found@5"]
     row = frame.loc[("bm25/extractive", "q2")]
     assert row["question"] == "Where is an ocean beneath the ice?"
     assert row["answer"].startswith("Europa hides an ocean")
