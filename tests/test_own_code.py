@@ -431,7 +431,8 @@ def verdict(answer):
         # a process each: this one would keep the functions of the first
         assert warm.run(PROGRAM, "run", "own.yaml", "--quiet", cwd=tmp_path)[0] == 0
         systems = rb.load_experiment(tmp_path / "runs" / "own").record.systems
-        means.append({score.mean for system in systems for score in system.scores.values()})
+        scores = (item for system in systems for item in system.scores.items())
+        means.append({score.mean for name, score in scores if name not in ("found@5", "right")})
 
     assert means == [{0.25}, {0.5}, {0.5}]
 

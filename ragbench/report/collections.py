@@ -74,9 +74,11 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
         if measure.unlike is not None:
             yield f"{measure.measure}: systems are not compared, {printable(measure.unlike)}"
         elif means:
-            best = (max if measure.direction == "higher" else min)(means, key=lambda n: means[n])
-            mean = fmt.significant(means[best])
-            yield f"{measure.measure}: {printable(best)} has the best macro mean, {mean}"
+            best = (max if measure.direction == "higher" else min)(means.values())
+            names = [printable(name) for name, mean in means.items() if mean == best]
+            has = "has" if len(names) == 1 else "have"
+            mean = fmt.significant(best)
+            yield f"{measure.measure}: {fmt.listed(names)} {has} the best macro mean, {mean}"
 
 
 def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:

@@ -78,9 +78,9 @@ def test_a_run_is_identical_with_its_own_baseline(runs):
     found = json.loads(out)
     assert found["schema"] == "ragbench.comparison/1"
     assert {gate["verdict"] for gate in found["gates"]} == {"pass"}
-    assert len(found["measures"]) == 15
+    assert len(found["measures"]) == 17
     made = [each for family in found["measures"] for each in family["comparisons"]]
-    assert len(made) == 9 * 3 + 6 * 3
+    assert len(made) == 10 * 3 + 7 * 3
     assert {each["n_changed"] for each in made} == {0}
     assert all(each["interval"][0] < 0 < each["interval"][1] for each in made)
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import ragbench as rb
 from tests.commands import run_command
+from tests.experiment.moons import write_jsonl
 
 pytestmark = pytest.mark.slow
 FULL = "RAGBENCH_TEST_KILLS" in os.environ
@@ -23,7 +25,7 @@ FILES = (
     "summary.json", "manifest.json", "config.yaml", "comparisons.json", "causes.csv",
     "per_query.csv", "fingerprints.csv", "costs.csv", "questions.jsonl", "unscored.jsonl",
     "texts.jsonl", "queries.jsonl",
-    "rankings/bm25.trec", "hits/bm25.jsonl",
+    "rankings/bm25.trec",
     "predictions/bm25--extractive.jsonl", "judgements/bm25--extractive.jsonl",
 )  # fmt: skip
 
@@ -120,6 +122,40 @@ def test_a_damaged_file_is_one_sentence(whole, read_by, tmp_path, name, damage):
         if done.returncode == 2 and command[0] != "reproduce":  # it lists all errors of a config
             # `calibrate` counts the errors of a config in its last line
             assert ": " in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="module")
+def with_hits(tmp_path_factory):
+    """A run whose gold is a part of a document, so that it stores hits."""
+    folder = tmp_path_factory.mktemp("hits")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "d1.md").write_text("Io has volcanoes. Titan has lakes.")
+    quote = {"document": "d1.md", "quote": "Titan has lakes."}
+    write_jsonl(
+        folder / "qa.jsonl", [{"id": "q04", "question": "Lakes?", "reference_spans": [quote]}]
+    )
+    paths = {"path": str(folder / "qa.jsonl"), "corpus": str(folder / "docs")}
+    config = {
+        "dataset": {"type": "records", **paths},
+        "retrievers": {"bm25": {"type": "bm25", "chunk": {"by": "words", "size": 3}}},
+        "output": str(folder / "runs"),
+    }
+    return rb.run_experiment(config).path
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_hits_are_one_sentence(with_hits, tmp_path, damage):
+    run = shutil.copytree(with_hits, tmp_path / "damaged")
+    path = run / "hits" / "bm25.jsonl"
+    content = None if DAMAGES[damage] is None else DAMAGES[damage](path)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    for words in (["show", run, "q04"], ["explain", run]):
+        done = run_command(*words, cwd=tmp_path)
+        assert done.returncode in (0, 2), (words, done.stderr)
+        assert done.returncode == 0 or ": " in done.stderr
 
 
 def test_every_file_is_here(whole):

@@ -70,7 +70,7 @@ def test_answers_of_a_file(config, tmp_path, match):
     experiment = rb.run_experiment(config)
 
     assert causes_of(experiment, "bm25/saved") == {
-        "q1": "found",
+        "q1": "right",
         "q2": "not_used",
         "q3": "refused",
         "q4": "failed",

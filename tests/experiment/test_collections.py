@@ -118,7 +118,8 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     done = CliRunner().invoke(run, [str(config)], catch_exceptions=False)
 
     assert done.exit_code == 0
-    assert "system  many   few" in done.stdout
+    assert done.stdout.startswith("found@5: bm25 and weak have the best macro mean, 1.00\n")
+    assert "\nsystem  many  few " in done.stdout
     folder = tmp_path / "runs" / "both"
     assert {"many", "few", "latest"} <= {path.name for path in folder.iterdir()}
     html = (folder / "latest" / "report.html").read_text()
@@ -130,13 +131,13 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path):
     table = CliRunner().invoke(report, [str(folder), "--format", "csv"], catch_exceptions=False)
     rows = list(csv.DictReader(io.StringIO(table.stdout)))
     macro = [row for row in rows if row["measure"] == "mrr@10" and not row["collection"]]
-    stored = json.loads((folder / "latest" / "collections.json").read_text())["measures"][0]
+    stored = json.loads((folder / "latest" / "collections.json").read_text())["measures"][1]
     assert [float(row["mean"]) for row in macro] == [row["mean"] for row in stored["systems"]]
     assert float(macro[1]["p"]) == stored["comparisons"][0]["p"]
     latex = CliRunner().invoke(report, [str(folder), "--format", "latex"], catch_exceptions=False)
     assert r"system & many & few & macro mean \\" in latex.stdout
-    assert latex.stdout.count(r"system & vs bm25 & p & verdict \\") == 2
-    assert latex.stdout.count(r"\begin{table}") == 4
+    assert latex.stdout.count(r"system & vs bm25 & p & verdict \\") == 3
+    assert latex.stdout.count(r"\begin{table}") == 6
     table = CliRunner().invoke(
         report, [str(folder), "--format", "markdown"], catch_exceptions=False
     )
