@@ -6,8 +6,10 @@ apps, stored answers, failures and refusals. What a hit meets is decided here by
 
 from __future__ import annotations
 
+import html
 import json
 import random
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.experiment.fix import RunReader, list_fixes
+from ragbench.report.headline import lead, lead_measure
+from tests.commands import run_command
 
 WORDS = [f"w{number}" for number in range(60)]
 TOP_K = 8
@@ -186,6 +190,32 @@ def test_all_counts_are_those_of_one_notion_of_gold(seed):
                 check_ranking(world, system.name, scores[found], causes)
                 fixes = list_fixes(RunReader(experiment.path, system.name))
                 assert fixes.found == counts["found"]
+        check_sentences(experiment)
+
+
+def check_sentences(experiment):
+    """Hold the first line, `explain` and the pages against the causes of each question."""
+    causes = experiment.causes
+    line = lead(experiment.record, experiment.compared)
+    said = r"(?:baseline )?(\S+) (answers|finds) (?:the gold of |all gold of )?(\d+) of (\d+) questions"
+    match = re.match(said, line)
+    assert match, line
+    name, verb, n, total = match.groups()
+    counts = Counter(loss.cause for loss in causes[name].values())
+    assert int(n) == counts["right" if verb == "answers" else "found"], line
+    measure = lead_measure(experiment.record, experiment.compared)
+    scores = experiment.per_query[name][measure].values()
+    n_failed = experiment.record.system(name).causes.get("failed", 0)
+    n_judged = sum(value == value for value in scores)
+    assert int(total) == n_judged + (n_failed if verb == "answers" else 0), line
+    for page in ("report.md", "report.html"):
+        text = html.unescape((experiment.path / page).read_text(encoding="utf-8"))
+        assert f"{name} {verb} " in text
+        assert f"{n} of {total} questions" in text
+    explained = run_command("explain", experiment.path, "--format", "json").stdout
+    for system in json.loads(explained)["systems"]:
+        counts = Counter(loss.cause for loss in causes[system["name"]].values())
+        assert {cause: n for cause, n in system["causes"].items() if n} == counts
 
 
 def check_ranking(world, name, values, causes):
