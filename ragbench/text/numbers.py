@@ -2,6 +2,7 @@
 
     1,500 = 1 500 = 1'500 = $1,500    group separators count in groups of three alone
     1.234 = 1,234 = 1234              a number with two readings (1234 and 1.234) equals both
+    100,000 is not 100                a comma before three zeros is always that of a group
     .5 = 0.5 = 0,50; +5 = 5           zeros at the ends of a decimal and a plus change nothing
     25°C = 25 °C; 5km = 5 km          a unit is a word of its own
     1.5 is not 15, -5 not 5, 5 % not 5, 1/2 not 12, 2.1.0 not 210
@@ -250,9 +251,12 @@ def _split_body(body: str) -> list[str]:
 def _readings(part: str) -> frozenset[str]:
     """Return the readings of a part as plain decimals, or the part itself if it is no number."""
     readings = set()
-    if decimal := _DECIMAL.fullmatch(part):
+    grouped = _GROUPED.fullmatch(part)
+    # nobody writes 100 as 100,000: no decimal has a comma and three zeros
+    is_decimal = not (grouped and part.endswith(",000"))
+    if is_decimal and (decimal := _DECIMAL.fullmatch(part)):
         readings.add(_plain_decimal(decimal[1], decimal[2], decimal[3]))
-    if grouped := _GROUPED.fullmatch(part):
+    if grouped:
         whole = re.sub("[^0-9]", "", grouped[1])
         readings.add(_plain_decimal(whole, grouped[3], grouped[4]))
     return frozenset(readings or {_VERSION.sub("", part)})

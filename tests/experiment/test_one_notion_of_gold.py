@@ -197,7 +197,8 @@ def check_sentences(experiment):
     """Hold the first line, `explain` and the pages against the causes of each question."""
     causes = experiment.causes
     line = lead(experiment.record, experiment.compared)
-    said = r"(?:baseline )?(\S+) (answers|finds) (?:the gold of |all gold of )?(\d+) of (\d+) questions"
+    verb = r"(answers|finds) (?:the gold of |all gold of )?"
+    said = rf"(?:baseline )?(\S+) {verb}(\d+) of (\d+) questions"
     match = re.match(said, line)
     assert match, line
     name, verb, n, total = match.groups()

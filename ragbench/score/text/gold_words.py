@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -23,7 +24,12 @@ SHORT = 4
 _SHORT_SHARE = 2 / 3
 _WORDS = answer_words("contains")
 # Gold answers that hardly any text lacks: they count only as the first word of an answer.
-_YES_OR_NO = [_WORDS(word) for word in ("yes", "no", "true", "false")]
+_YES_OR_NO = {word: _WORDS(word) for word in ("yes", "no", "true", "false")}
+_CONTRARY = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+# Beginning of "No information is given", a reply that declines.
+_NO_AND_NOUN = re.compile(r"\W*no\s+\w", re.IGNORECASE)
+# A month that is a stop word, too.
+_MAY = re.compile(r"(?<=[\w.,] )May\b|\bMay(?= [0-9])")
 
 
 class GoldAnswers:
@@ -124,6 +130,8 @@ class Share(NamedTuple):
         n_text: Number of content words of the text.
         is_short: True if the gold answer has at most `SHORT` content words.
         lacks_number: True if a short gold answer has a number that the text lacks.
+        contradicts: True if the text begins with the contrary of a gold answer, as no and yes; or
+            if it has the numbers of a short one with other words: 5 April 2020 for 5 March 2020.
     """
 
     n_shared: int
@@ -132,15 +140,16 @@ class Share(NamedTuple):
     n_text: int = 0
     is_short: bool = False
     lacks_number: bool = False
+    contradicts: bool = False
 
     def reaches(self, least: float) -> bool:
         """Return True if the text has a gold answer word by word, or at least a share of its words.
 
         `least` is the share. A short gold answer needs two thirds of its words (or `least`, if that
         is more), or an F1 of two thirds; and all its numbers. False if no word is shared and no
-        gold answer stands in the text.
+        gold answer stands in the text, or if the text contradicts it.
         """
-        if self.whole or not self.n_shared:
+        if self.whole or self.contradicts or not self.n_shared:
             return self.whole
         if not self.is_short:
             return self.n_shared >= least * self.n_gold
@@ -152,11 +161,13 @@ class Share(NamedTuple):
     def says(self) -> str:
         """Share in words: `has 2 of 3 words of the gold answer`.
 
-        `, lacks a number` may follow; a whole gold answer gives `has a gold answer word by word`.
+        `, lacks a number` or `, contradicts it` may follow; a whole gold answer gives `has a gold
+        answer word by word`.
         """
         if self.whole:
             return "has a gold answer word by word"
-        return f"has {self.words}{', lacks a number' if self.lacks_number else ''}"
+        doubt = ", lacks a number" if self.lacks_number else ""
+        return f"has {self.words}{doubt}{', contradicts it' if self.contradicts else ''}"
 
     @property
     def words(self) -> str:
@@ -236,26 +247,38 @@ class GoldWords:
         True if any gold answer stands in the text. ValueError without gold answers.
         """
         content, words = content_of(text), _WORDS(text)
-        shares = [self._share_of(answer, content, words) for answer in self._by_words]
+        # the first word of "No information is given" is no answer
+        declines = bool(_NO_AND_NOUN.match(text)) and is_refusal(text)
+        shares = [self._share_of(answer, content, words, declines) for answer in self._by_words]
         best = max(
-            shares, key=lambda s: (s.whole, not s.lacks_number, s.n_shared / max(s.n_gold, 1))
-        )
-        return best._replace(whole=any(gold.is_in(words) for gold in self._gold))
+            shares,
+            key=lambda s: (
+                s.whole, not s.contradicts, not s.lacks_number, s.n_shared / max(s.n_gold, 1),
+            ),
+        )  # fmt: skip
+        return best._replace(whole=any(gold.is_in(words, declines) for gold in self._gold))
 
-    def _share_of(self, gold: _GoldAnswer, content: ContentTerms, words: AnswerWords) -> Share:
+    def _share_of(
+        self, gold: _GoldAnswer, content: ContentTerms, words: AnswerWords, declines: bool
+    ) -> Share:
         """Return the share of one gold answer, by the content and all words of a text.
 
-        Yes or no counts as one word, shared only if it is the first word of the text.
+        Yes or no counts as one word, shared only if it is the first word of the text, which does
+        not say `No information is given`: then it `declines`.
         """
-        whole = gold.is_in(words)
+        whole, contrary = gold.is_in(words, declines), _CONTRARY.get(gold.says)
+        contradicts = contrary is not None and words.starts_with(_YES_OR_NO[contrary])
         if gold.is_yes_or_no:
-            return Share(int(whole), 1, whole)
+            return Share(int(whole), 1, whole, contradicts=contradicts)
         shared = gold.content & content
         is_short = gold.content.size <= SHORT
         lacks_number = is_short and len(shared.numbers) < len(gold.content.numbers)
         # words of the question do not count, unless the gold answer has no others
-        n_text = (content - self._question).size + (shared & self._question).size
-        return Share(shared.size, gold.content.size, whole, n_text, is_short, lacks_number)
+        counted = content if gold.is_of_question else content - self._question
+        if is_short and shared.numbers and gold.content.stems and not shared.stems:
+            contradicts |= bool(counted.stems)
+        sizes = shared.size, gold.content.size
+        return Share(*sizes, whole, counted.size, is_short, lacks_number, contradicts)
 
 
 class ContentTerms(NamedTuple):
@@ -286,26 +309,41 @@ class ContentTerms(NamedTuple):
 
 
 class _GoldAnswer(NamedTuple):
-    """Gold answer: its content without that of the question, and all its words."""
+    """Gold answer: its content without that of the question, and all its words.
+
+    `is_of_question` is True if it has no content beyond the question, and so keeps all of it.
+    """
 
     content: ContentTerms
     words: AnswerWords
+    is_of_question: bool
 
     @classmethod
     def of(cls, answer: str, question: ContentTerms) -> _GoldAnswer:
         """Return a gold answer; without content beyond the question it keeps all its content."""
         content = content_of(answer)
         new_content = content - question
-        return cls(new_content if new_content.size else content, _WORDS(answer))
+        is_of_question = not new_content.size
+        return cls(content if is_of_question else new_content, _WORDS(answer), is_of_question)
+
+    @property
+    def says(self) -> str:
+        """First word, if it is yes, no, true or false; else empty."""
+        return next((t for t, word in _YES_OR_NO.items() if self.words.starts_with(word)), "")
 
     @property
     def is_yes_or_no(self) -> bool:
         """True for one word that hardly any text lacks."""
-        return any(self.words.is_equal(word) for word in _YES_OR_NO)
+        return any(self.words.is_equal(word) for word in _YES_OR_NO.values())
 
-    def is_in(self, words: AnswerWords) -> bool:
-        """Return True if a text has the answer word by word; yes or no has to be its first word."""
-        return words.starts_with(self.words) if self.is_yes_or_no else words.holds(self.words)
+    def is_in(self, words: AnswerWords, declines: bool) -> bool:
+        """Return True if a text has the answer word by word.
+
+        Yes or no has to be its first word, and not that of a text that `declines`.
+        """
+        if self.is_yes_or_no:
+            return not declines and words.starts_with(self.words)
+        return words.holds(self.words)
 
 
 # on first use: its stemmer and stop words are slow to load
@@ -324,6 +362,8 @@ def content_of(text: str) -> ContentTerms:
     between, numbers = split_numbers(text)
     # interned: the stems of cached texts repeat, and take most of their memory
     stems = frozenset(map(sys.intern, _analyzer()(" ".join(between))))
+    if _MAY.search(text):
+        stems |= {"may"}
     return ContentTerms(stems, tuple(dict.fromkeys(map(read_token, numbers))))
 
 
