@@ -148,9 +148,8 @@ def headline(
     if with_losses:
         parts += _losses(first, place, f"{printable(first.name)} lost" if peers else "lost")
     for rival in rivals[len(peers) :]:
-        difference = family.between(rival.name, first.name)
-        other = _Standing.of(rival, measure, family)
-        parts.append(other.compared_with(place, difference, level))
+        difference = family.between(first.name, rival.name)
+        parts.append(place.aside(_Standing.of(rival, measure, family), difference, level))
     return "; ".join(parts)
 
 
@@ -242,11 +241,13 @@ class _Standing:
             return f"{other.name} the same ones"
         return f"{other.name} {other.value(self)}: {self._verdict(other, difference, level)}"
 
-    def compared_with(self, other: _Standing, difference: Difference | None, level: float) -> str:
-        """Return this system with its result, and the verdict on its difference from another."""
-        verb = "finds" if self.is_count else "has"
-        verb = "answers" if self.measure == RIGHT else verb
-        return f"{self.name} {verb} {self.value(other)}: {self._verdict(other, difference, level)}"
+    def aside(self, other: _Standing, difference: Difference | None, level: float) -> str:
+        """Return a system of another kind, and the verdict on the difference of this one from it.
+
+        Example: against baseline bm25 with 57: surely worse (-30, from -38 to -22)
+        """
+        verdict = self._verdict(other, difference, level)
+        return f"against {other.name} with {other.value(self)}: {verdict}"
 
     def _scope(self, other: _Standing, difference: Difference | None) -> str:
         """Return the questions of both systems in words; '' if neither has further ones."""

@@ -232,8 +232,8 @@ def test_one_known_hit_is_enough(write):
     )
 
     assert experiment.record.warnings == (
-        "mine: 9 of 12 hits have ids that no document of the corpus has, and count as unjudged; "
-        "make the ids equal, or set id_field",
+        "mine: 9 of 12 hits have ids that no document of the corpus has; measures of ids count "
+        "them as unjudged; make the ids equal, or set id_field",
     )
 
 

@@ -73,7 +73,7 @@ def test_the_users_systems_are_known_and_come_first(
     assert name in (expected or {"bm25/extractive"})
     assert line.startswith(f"{name} {'answers' if apps or generators else 'finds the gold of'} ")
     others = {"bm25", "bm25/extractive"} - {name}
-    assert not expected or any(f"; baseline {other} " in line for other in others)
+    assert not expected or any(f"; against baseline {other} with " in line for other in others)
 
 
 @pytest.fixture(scope="module")

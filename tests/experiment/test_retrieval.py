@@ -134,8 +134,8 @@ def test_the_order_counts_where_scores_do_not_fall():
         "mine: 2 rankings have scores that are absent, tied or out of order; the order of the hits "
         "was used",
     ]
-    unknown = "hits have ids that no document of the corpus has, and count as unjudged; make the "
-    unknown += "ids equal, or set id_field"
+    unknown = "hits have ids that no document of the corpus has; measures of ids count them as "
+    unknown += "unjudged; make the ids equal, or set id_field"
     assert found.warnings == [f"mine: 2 of 4 {unknown}"]
     elsewhere = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
     assert elsewhere.warnings == [f"mine: 4 of 4 {unknown}"]

@@ -227,7 +227,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             ],
             "size500 answers 18 of 60 questions, baseline size200 7: "
             "surely better (+11, from +4 to +17); size500 lost: 30 not retrieved, 12 not used; "
-            "baseline bm25/x answers 40: surely better (+22, from +14 to +30)",
+            "against baseline bm25/x with 40: surely worse (-22, from -30 to -14)",
             id="the user's own first, then the best other one",
         ),
         pytest.param(
@@ -235,7 +235,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             ["chain"],
             [questions("chain", "bm25/x", 30, (16, 10, 21), True)],
             "chain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used; "
-            "baseline bm25/x answers 5: surely worse (-16, from -21 to -10)",
+            "against baseline bm25/x with 5: surely better (+16, from +10 to +21)",
             id="one of the user's own",
         ),
         pytest.param(

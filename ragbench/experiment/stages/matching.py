@@ -194,8 +194,8 @@ def rank_outcomes(
         warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
     # passages without an id of their own cannot be documents of the corpus
     if n_unknown and any(map(_has_own_id, all_hits())):
-        remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has, and "
-        remark += "count as unjudged; make the ids equal, or set id_field"
+        remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has; "
+        remark += "measures of ids count them as unjudged; make the ids equal, or set id_field"
         # a few may be documents that were removed; more mean the wrong corpus, or other ids
         (warnings if n_unknown > len(run) / 10 else notes).append(remark)
     return RetrieverRun(
@@ -324,6 +324,8 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
         ids = f"ids of the judgements, such as '{example}', or of documents: '{documents[0].id}'"
         metadata = ", ".join(keys) or "the hits have no metadata"
         allowed = f"{ids}; id_field names a metadata key with the id ({metadata})"
+        if any(hit.text for hit in hits):
+            allowed += "; metrics.retrieval.match: {level: text} compares the texts of the hits"
         raise UnknownIds(problem, record=ranking.name, allowed=allowed)
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
