@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from ragbench.comparison.compare_runs import add_changes, compare_sources, paired_rows
-from ragbench.comparison.matching import match_sources
+from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.pairs import scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import file_name, read_manifest
 from ragbench.data.runs.run_lines import Lines, read_answers
-from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
@@ -27,7 +25,7 @@ from ragbench.experiment.selection import choose_combinations
 from ragbench.gates.base import Gate, decide_gates
 from ragbench.gates.drop import Change, NotWorse
 from ragbench.records.causes import gated_score
-from ragbench.records.manifest import Choices
+from ragbench.records.manifest import Choices, FailedPrediction
 from ragbench.report.gate import ChangedScore, GateReview, question_line
 from ragbench.report.progress import Progress
 
@@ -58,7 +56,7 @@ def run_gate(
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
-    base_run, base = base, _with_choices_of(base, head)
+    base = _with_choices_of(base, head)
     comparable = list(_comparable(base, head))
     gates = [_against_base(gate) for gate in config.gates]
     skipped_judges = experiment.record.skipped_judges
@@ -110,7 +108,7 @@ def run_gate(
         skipped=[gate.text for gate in skipped],
         skipped_judges=skipped_judges,
         summary=experiment.record,
-        is_same=_is_same(base_run, head, matching.sources[0].query_ids),
+        is_same=_is_same(matching, comparable),
     )
 
 
@@ -176,36 +174,52 @@ def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
     return gate.of == "judge" or not has_score
 
 
-def _is_same(base: ScoredSystems, head: ScoredSystems, query_ids: Sequence[str]) -> bool:
-    """Return True if all systems have the same rankings of and answers to these queries.
+def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
+    """Return True if all systems have the passages, answers and scores of the base.
 
-    False if a system is new or removed, or if the base has no run folder. Controls do not count.
+    On the common queries. False if a system is new or removed, or if the base has no run folder.
+    Controls do not count, and of `measures` not those of judges: they may vary by themselves.
     """
-    systems = {name for name, system in base.systems.items() if system.role != "control"}
-    return (
-        base.folder is not None
-        and systems == head.systems.keys()
+    base, head = matching.sources
+    # the names in the files: the choice of a sweep has that of the head
+    names = {system.name for system in base.systems.values() if system.role != "control"}
+    if base.folder is None or head.folder is None or names != head.systems.keys():
+        return False
+    views = QueryViews(base.folder), QueryViews(head.folder)
+    return all(
+        _has_scores_of(base.systems[name], system, measures)
         and all(
-            _results(base, name, query_ids) == _results(head, name, query_ids)
-            for name in head.systems
+            old == new
+            for old, new in zip(*(_results(v, name, base.query_ids) for v in views), strict=True)
         )
+        for name, system in head.systems.items()
     )
 
 
-def _results(
-    source: ScoredSystems, system: str, query_ids: Sequence[str]
-) -> list[tuple[list[str], list[str | None]]]:
-    """Return (documents, answers) of each query: documents best first, an answer per sample.
+def _has_scores_of(base: SystemScores, head: SystemScores, measures: Sequence[str]) -> bool:
+    """Return True if both have equal values of the measures that both have, except by judges."""
+    return all(
+        np.array_equal(base.columns[name].values, column.values, equal_nan=True)
+        for name, column in head.columns.items()
+        if name in measures and name in base.columns and head.kinds[name] != "judge"
+    )
 
-    Both lists are empty for a system without them; an answer is None if it failed.
+
+def _results(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:
+    """Yield the ranked passages and the answers of a system to each query, without their scores.
+
+    Passages are their ids, with documents, places and gold as far as the run folder has them; None
+    without a ranking. An answer has the passages and tool calls that it was made from; it is None
+    if it failed. Prompts, costs and times are left out: no score reads them.
     """
-    file = source.rankings.get(system)
-    run = None if file is None else read_run(file)
-    lines = Lines(Path(source.folder or "") / "predictions" / f"{file_name(system)}.jsonl")
-    return [
-        (
-            [] if run is None else [document for document, _ in run.ranking(query)],
-            [view.answer for view in read_answers(lines, query)],
-        )
-        for query in query_ids
-    ]
+    lines = Lines(views.folder / "predictions" / f"{file_name(system)}.jsonl")
+    for query in query_ids:
+        ranking = views.ranking(system, query)
+        passages = None if ranking is None else (list(ranking.ids), ranking.row)
+        answers = [
+            None
+            if isinstance(answer, FailedPrediction)
+            else (answer.answer, answer.contexts, answer.tool_calls)
+            for answer in read_answers(lines, query)
+        ]
+        yield passages, answers

@@ -306,7 +306,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> I
 
 
 def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Iterator[str]:
-    """Yield a phrase for each difference of signatures, scores and rankings of two run folders.
+    """Yield a phrase for each difference of signatures, scores, rankings and hits of two runs.
 
     Files that only the new run has are not compared; equal runs yield nothing. Raises DataError for
     a damaged `per_query.csv`.
@@ -314,7 +314,8 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
-    for path in [*sorted(old.glob("rankings/*")), *sorted(old.glob("passages/*"))]:
+    folders = ("rankings", "passages", "hits")
+    for path in [path for name in folders for path in sorted(old.glob(f"{name}/*"))]:
         again = new / path.relative_to(old)
         if not again.is_file() or again.read_bytes() != path.read_bytes():
             yield f"{path.relative_to(old)} differs"

@@ -210,7 +210,7 @@ class GateReview:
         skipped: Texts of the gates whose judge was skipped.
         skipped_judges: Name -> reason why the judge was not asked.
         summary: Summary of the head.
-        is_same: True if all rankings and answers are those of the base.
+        is_same: True if all passages, answers and scores, except by judges, are those of the base.
     """
 
     scores: Sequence[ChangedScore]

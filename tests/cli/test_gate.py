@@ -169,6 +169,52 @@ def test_a_typo_changes_nothing(repository):
     assert lines[1:] == ["20 questions; corpus unchanged"]
 
 
+def test_passages_that_lose_the_gold_span_fail_though_the_documents_stay(repository):
+    """The ranking is the same single document; none of its first sentences is the gold one."""
+    quote = "The last line has the gold."
+    text = "".join(f"Rivers and bridges, part {n}.\n" for n in range(40)) + quote
+    (repository / "data/corpus.jsonl").write_text(rows([{"_id": "d", "text": text}]))
+    span = {"document": "d", "quote": quote}
+    parts = [{**question(n), "question": f"rivers, part {n}", "relevant": ["d"]} for n in range(N)]
+    (repository / "qa.jsonl").write_text(rows({**q, "reference_spans": [span]} for q in parts))
+    edit(repository / "search.yaml", '  ours: {type: "python:search:Search"}\n', "")
+    with (repository / "search.yaml").open("a") as stream:
+        stream.write("gates:\n  - {measure: found@5, max_drop: 0.1}\n")
+    git(repository, "commit", "-qam", "one document")
+    edit(
+        repository / "search.yaml", "{type: bm25}", "{type: bm25, chunk: {by: sentences, size: 1}}"
+    )
+
+    code, lines, err = gate(repository, "HEAD")
+
+    assert code == 1, err
+    assert lines[0].startswith("bm25 got WORSE: found@5 1.00 -> 0.00")
+    assert "gates: 1 fail" in lines
+    # moved places that change no score are no `nothing changed`, and pass
+    edit(repository / "search.yaml", "{by: sentences, size: 1}", "{by: sentences, size: 2}")
+    git(repository, "commit", "-qam", "pairs of sentences")
+    edit(repository / "search.yaml", "{by: sentences, size: 2}", "{by: sentences, size: 3}")
+
+    code, lines, err = gate(repository, "HEAD")
+
+    assert (code, lines[0]) == (0, "bm25 is unchanged: found@5 0.00"), err
+
+
+def test_an_equal_answer_from_other_passages_is_a_change(repository):
+    """Scores of answers by judges read the passages of the prompt too."""
+    generator = "generators: {first: {type: extractive, sentences: 1, passages: 2}}\nstatistics:"
+    edit(repository / "search.yaml", "statistics:", generator)
+    answered = [{**question(n), "reference": f"word{n}"} for n in range(N)]
+    (repository / "qa.jsonl").write_text(rows(answered))
+    git(repository, "commit", "-qam", "answers")
+    edit(repository / "search.yaml", "passages: 2", "passages: 1")
+
+    code, lines, err = gate(repository, "HEAD")
+
+    assert code == 0, err
+    assert " is unchanged: " in lines[0]
+
+
 def test_an_output_outside_of_the_repository_changes_nothing(repository, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs")
     edit(repository / "search.yaml", "# search of", f"output: {output}  #")
