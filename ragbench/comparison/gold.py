@@ -12,6 +12,7 @@ from ragbench.comparison.cause_rules import RankingFacts
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Span
+from ragbench.types.spans import name_alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def gold_pieces(
     """Return the pieces of evidence of a query: its spans, and relevant documents without a span.
 
     Spans of documents that are not relevant are left out. Spans with one quote are alternatives, as
-    where two relevant documents hold a sentence.
+    where two relevant documents hold a sentence; their name has all of them, or the first two.
 
     Args:
         grades: Grade of each judged document.
@@ -56,13 +57,17 @@ def gold_pieces(
         >>> [(piece.document, piece.need) for piece in pieces]
         [('a', 'a 0-9'), ('b', 'b')]
     """
-    pieces, names = list[GoldPiece](), dict[str, str]()
+    pieces, firsts = list[GoldPiece](), dict[str, str]()
+    alternatives = dict[str, list[Span]]()
     for span in spans:
         if grades.get(span.document, relevant - 1) >= relevant:
             # white space may differ between two documents that hold a quote
             quote = " ".join(span.quote.split()) or span.label
-            need = names.setdefault(quote, span.label)
-            pieces.append(GoldPiece(span.document, grades[span.document], span, need))
+            first = firsts.setdefault(quote, span.label)
+            alternatives.setdefault(first, []).append(span)
+    for group in alternatives.values():
+        need = name_alternatives(group)
+        pieces += (GoldPiece(span.document, grades[span.document], span, need) for span in group)
     with_span = {piece.document for piece in pieces}
     for document, grade in grades.items():
         if grade >= relevant and document not in with_span:

@@ -46,6 +46,34 @@ class Span:
         return self.document == other.document and start < end
 
 
+def name_alternatives(spans: Iterable[Span]) -> str:
+    """Return a name for spans of which one is as good as another: their labels, or the first two.
+
+    Equal spans count once. The name begins with the label of the first span. Without spans it is
+    empty.
+
+    Example:
+        >>> name_alternatives([Span("a", 0, 9), Span("b", 4, 13)])
+        'a 0-9 or b 4-13'
+        >>> name_alternatives([Span(name, 0, 9) for name in "abcd"])
+        'a 0-9, b 0-9 or 2 more'
+    """
+    labels = list(dict.fromkeys(span.label for span in spans))
+    if len(labels) > 2:
+        labels = [", ".join(labels[:2]), f"{len(labels) - 2} more"]
+    return " or ".join(labels)
+
+
+def is_named_first(span: Span, name: str) -> bool:
+    """Return True if a name of `name_alternatives` begins with a span, or is its label.
+
+    Example:
+        >>> is_named_first(Span("a", 0, 9), "a 0-9 or b 4-13"), is_named_first(Span("a", 0, 9), "a")
+        (True, False)
+    """
+    return name.startswith((f"{span.label} or ", f"{span.label}, ")) or name == span.label
+
+
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
     r"""Return start and end of the first place of a quote in a text; None if it stands nowhere.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from ragbench.data.runs.run_lines import Texts
 from ragbench.records.manifest import ANSWER, HitsRow, Passage, StoredHit, TextRow
 from ragbench.types import Span
+from ragbench.types.spans import is_named_first
 
 # Number of characters of one text that a run folder stores.
 LONGEST_TEXT = 8_000
@@ -38,8 +40,8 @@ class Hit(NamedTuple):
         start: Position of its first character in the document; None for a whole document, and if
             the place is not known.
         end: Position after the last character.
-        gold: Names of the gold that it meets: a document, a span as `Span.label` writes it, or
-            `answer` for the words of a gold answer.
+        gold: Names of the gold that it meets: a document, a span with its alternatives as
+            `name_alternatives` writes them, or `answer` for the words of a gold answer.
         is_beside: True for a passage of a gold document that does not meet the gold span in it, or
             whose place is not known.
     """
@@ -141,9 +143,12 @@ def gold_names(
     """
     rows = (ranking.row for ranking in rankings if ranking.row is not None)
     needs = next((row.needs for row in rows if row.needs and row.needs != (ANSWER,)), None)
-    grades = {**judged, **{span.label: judged.get(span.document, 0) for span in spans}}
     if needs is None:
         needs = tuple(sorted(name for name, grade in judged.items() if grade > 0))
+    grades = dict(judged)
+    for name, span in product(needs, spans):
+        if is_named_first(span, name):
+            grades[name] = judged.get(span.document, 0)
     return {name: grades.get(name, 0) for name in sorted(needs, key=lambda n: -grades.get(n, 0))}
 
 
