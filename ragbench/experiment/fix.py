@@ -197,11 +197,11 @@ class RunReader:
     @cached_property
     def gold(self) -> StoredGold:
         """Gold of the questions of which any ranking tells whether it is met."""
-        gold = StoredGold(self._answerable, self.hits, self.causes, self.rules)
-        has_gold = np.zeros(len(self._answerable), bool)
+        gold = StoredGold(self.rows, self.hits, self.causes, self.rules)
+        has_gold = np.zeros(len(self.rows), bool)
         for name in self.rankings:
             has_gold |= gold.doubts(name) > 0
-        questions = [self._answerable[row] for row in np.flatnonzero(has_gold).tolist()]
+        questions = [self.rows[row] for row in np.flatnonzero(has_gold).tolist()]
         return replace(gold, questions=questions)
 
     @property
@@ -304,9 +304,12 @@ class RunReader:
         for name in (s.name for s in self.summary.systems if s.type == "retriever"):
             if name not in rankings.runs:
                 continue
-            causes = [row.cause for row in self.causes.get(name, {}).values()]
-            n_found = sum(cause in NOT_LOST for cause in causes)
-            n_known = sum(cause != "unknown" for cause in causes)
+            causes = {query: row.cause for query, row in self.causes.get(name, {}).items()}
+            n_found = sum(cause in NOT_LOST for cause in causes.values())
+            n_known = sum(
+                cause != "unknown" and (cause != "not_in_corpus" or query not in self._fruitless)
+                for query, cause in causes.items()
+            )
             n_met = int((rankings.depths(name) <= self.rules.read).sum())
             n_questions = int(rankings.is_known(name, self.rules.read).sum())
             if (n_met, n_questions) != (n_found, n_known):
@@ -314,6 +317,13 @@ class RunReader:
                 problem = f"'{name}' finds {n_found} of {n_known}, and {hits}"
                 path, allowed = self.folder / run_lines.CAUSES_FILE, "the files of one whole run"
                 raise DataError(problem, file=path, allowed=allowed)
+
+    @cached_property
+    def _fruitless(self) -> set[str]:
+        """Judged questions without a relevant document, which no ranking can find."""
+        least = self.rules.relevant
+        judged = {row.query_id: row.judged.values() for row in self.rows if row.judged}
+        return {query for query, grades in judged.items() if max(grades) < least}
 
     def fusion_obstacles(self, rankings: StoredRankings) -> dict[str, str]:
         """Return ranking -> the reason why no fusion with it is counted; "" where fusions are."""
@@ -418,6 +428,10 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
     """Return the fix list of rankings with a question that counts."""
     changes, best = price_changes(priced)
     generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
+    causes = reader.causes.get(reader.system or priced.base, {})
+    if reader.system in (None, priced.base):
+        counted = {*priced.counted_ids}
+        causes = {query: row for query, row in causes.items() if query in counted}
     more_changes, more_notes = _changes_of_code(reader, priced)
     # The contract of the generator, which is about gold in whole passages, says nothing about
     # changes that alter the passages themselves, or decline questions.
@@ -436,7 +450,7 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         groups=find_lost_groups(
             reader.rows,
             reader.metadata,
-            reader.causes.get(reader.system or priced.base, {}),
+            causes,
             relevant=reader.rules.relevant,
             alpha=1 - priced.confidence,
             seed=priced.seed,
@@ -503,7 +517,7 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     """Yield the limits of the counts, a sentence each."""
     n = len(reader.rows) - int(run.counts.sum())
     if n > 0:
-        yield f"questions whose gold is not known, or that have no answer, do not count: {n}"
+        yield f"questions whose gold is not known, or that have none, do not count: {n}"
     if reader.gold.has_answers and run.deepest == reader.rules.searched:
         yield f"gold answers are looked for in {run.deepest} hits: no change that reads more counts"
     if run.rankings.perfect(run.base, run.deepest, run.read) is None:

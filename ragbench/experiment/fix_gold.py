@@ -21,14 +21,14 @@ class StoredGold:
     """Questions of a run folder with their gold, and the hits that meet it.
 
     Attributes:
-        questions: Questions, with True if one has an answer, False if not, None if nothing tells.
+        questions: The questions.
         hits: Ranking -> query -> its stored hits; rankings of documents whose gold is documents
             have none.
         causes: System -> query -> row of `causes.csv`.
         rules: Rules by which the run counts gold as found.
     """
 
-    questions: Sequence[tuple[QuestionRow, bool | None]]
+    questions: Sequence[QuestionRow]
     hits: Mapping[str, Mapping[str, HitsRow]]
     causes: Mapping[str, Mapping[str, CauseRow]]
     rules: CauseRules
@@ -41,7 +41,7 @@ class StoredGold:
                 row.query_id: {
                     name: 1 for name, grade in row.judged.items() if grade >= self.rules.relevant
                 }
-                for row, _ in self.questions
+                for row in self.questions
             }
         )
 
@@ -53,27 +53,25 @@ class StoredGold:
         """
         causes, hits = self.causes.get(name, {}), self.hits.get(name)
         doubts = np.full(len(self.questions), NEVER)
-        for place, (row, answerable) in enumerate(self.questions):
+        for place, row in enumerate(self.questions):
             cause = causes[row.query_id].cause if row.query_id in causes else "unknown"
             stored = None if hits is None else hits.get(row.query_id, _NO_HITS)
-            doubts[place] = self._first_doubt(row, answerable, stored, cause)
+            doubts[place] = self._first_doubt(row, stored, cause)
         return doubts
 
-    def _first_doubt(
-        self,
-        row: QuestionRow,
-        answerable: bool | None,
-        stored: HitsRow | None,
-        cause: AnswerCause,
-    ) -> int:
+    def _first_doubt(self, row: QuestionRow, stored: HitsRow | None, cause: AnswerCause) -> int:
         """Return the first rank in doubt; `stored` is None for a ranking of documents."""
-        # such a question is lost, whatever its hits have
-        if cause in ("failed", "not_in_corpus"):
+        if cause == "failed":
             return NEVER
-        if stored is not None and stored.needs:
+        has_needs = stored is not None and bool(stored.needs)
+        # judged without a relevant document: no ranking can find anything
+        if not has_needs and not self.documents.by_query[row.query_id]:
+            return 0
+        # such a question is lost, whatever its hits have
+        if cause == "not_in_corpus":
+            return NEVER
+        if stored is not None and has_needs:
             return stored.unplaced or (0 if stored.gold_rank is None else NEVER)
-        if not self.documents.by_query[row.query_id]:
-            return NEVER if row.judged and answerable is not False else 0
         return NEVER if stored is None else 0
 
     @property
@@ -87,7 +85,7 @@ class StoredGold:
         return any(self._alternatives())
 
     def _alternatives(self) -> Iterator[bool]:
-        for row, _ in self.questions:
+        for row in self.questions:
             documents = dict[str, set[str]]()
             for piece in gold_pieces(row.judged, row.spans, self.rules.relevant):
                 documents.setdefault(piece.need, set()).add(piece.document)

@@ -197,6 +197,23 @@ def moons(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.costly
+def test_a_question_without_a_relevant_document_does_not_count(moons):
+    """The first line of the run and all changes of the list count the same questions."""
+    none = {"id": "none", "question": "Moon?", "relevant": {"io.md": 0}, "reference": "Jupiter"}
+    write_jsonl(moons / "qa.jsonl", [{"id": "q", "question": "Io?", "relevant": ["io.md"]}, none])
+    experiment = run_moons(moons, {"a": {"type": "bm25"}, "b": {"type": "bm25", "b": 0.0}})
+
+    fixes = list_fixes(RunReader(experiment.path))
+
+    assert (fixes.found, fixes.of) == (1, 1)
+    assert experiment.record.system("a").scores["found@2"].n == 1
+    assert fixes.changes
+    assert {change.of for change in fixes.changes} == {1}
+    assert not fixes.remaining
+    assert fixes.notes[0].endswith("do not count: 1")
+
+
 def run_moons(folder, retrievers, **stores):
     match = {"level": "id"}
     return rb.run_experiment(config_of(folder, "any", 2, match, retrievers), retrievers=stores)
