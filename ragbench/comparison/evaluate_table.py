@@ -200,7 +200,7 @@ def _judged_right(
 ) -> dict[str, ScoreColumn]:
     """Return the metrics, with `right` by the rubric `correctness` where a judge applies it.
 
-    Questions without an answer are right if the reply declines, whatever the judge says.
+    Replies to questions without an answer, or without a gold answer, count by whether they decline.
     """
     correctness = judged.get("correctness")
     if "right" not in columns or correctness is None:
@@ -209,12 +209,18 @@ def _judged_right(
     values = np.where(correctness.values >= least, 1.0, 0.0)
     values[np.isnan(correctness.values)] = np.nan
     answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
-    has_none = np.array([has_answer is False for has_answer in answerable])
+    by_judge = np.array(
+        [
+            has_answer is not False and Cause(int(cause)) is not Cause.NO_REFERENCE
+            for has_answer, cause in zip(answerable, correctness.causes, strict=True)
+        ],
+        bool,
+    )
     column = replace(
         by_words,
-        values=np.where(has_none, by_words.values, values),
-        causes=np.where(has_none, by_words.causes, correctness.causes),
-        details={row: text for row, text in correctness.details.items() if not has_none[row]},
+        values=np.where(by_judge, values, by_words.values),
+        causes=np.where(by_judge, correctness.causes, by_words.causes),
+        details={row: text for row, text in correctness.details.items() if by_judge[row]},
         signature=judged_signature(correctness.signature, least),
     )
     return {**columns, "right": column}

@@ -181,7 +181,7 @@ class AskedQuestion(NamedTuple):
     Attributes:
         text: Text of the question; empty if it is not known.
         answers: Gold answers.
-        answerable: False for a question without an answer; None if nothing tells.
+        answerable: True for a question with an answer, False without one; None if nothing tells.
     """
 
     text: str

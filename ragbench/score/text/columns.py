@@ -390,13 +390,15 @@ def _question_inputs(
     questions: Sequence[base.AskedQuestion],
 ) -> Iterator[_Inputs]:
     for prediction, question in zip(predictions, questions, strict=True):
-        has_gold = bool(question.answers) or question.answerable is False
-        if not has_gold:
+        by_words = bool(question.answers) and question.answerable is not False
+        if not by_words and question.answerable is None:
             yield Cause.NO_REFERENCE
         elif prediction is None:
             yield Cause.NO_ANSWER
-        elif question.answerable is False and math.isnan(function(prediction, question)):
-            yield Cause.UNSURE_REFUSAL
+        elif not by_words and math.isnan(function(prediction, question)):
+            # an answer to a question with an answer that is not given is neither right nor wrong
+            is_sure = question.answerable and refuses(prediction) is False
+            yield Cause.NO_REFERENCE if is_sure else Cause.UNSURE_REFUSAL
         else:
             yield cast("base.Row", (prediction, question))
 

@@ -32,9 +32,10 @@ def right(prediction: str, question: base.AskedQuestion, *, words: Words = WORDS
 
     An answer is right if a gold answer stands in it word by word, or if it has enough of its
     content words, those of the question left out, and all numbers of a short one. A question
-    without an answer is right if the reply declines; NaN where it is not sure that it does. An
-    empty answer gives 0. In an experiment the rubric `correctness` decides where a judge applies
-    it, as `causes.right` says.
+    without an answer is right if the reply declines; NaN where it is not sure that it does. One
+    with an answer that is not given, as by its gold documents, is wrong if the reply declines, and
+    else NaN. An empty answer gives 0. In an experiment the rubric `correctness` decides where a
+    judge applies it, as `causes.right` says.
 
     Args:
         prediction: Answer.
@@ -53,6 +54,8 @@ def right(prediction: str, question: base.AskedQuestion, *, words: Words = WORDS
     if question.answerable is False:
         declines = refuses(prediction)
         return math.nan if declines is None else float(declines)
+    if not question.answers:
+        return 0.0 if question.answerable and refuses(prediction) else math.nan
     share = GoldWords(question.answers, question.text).share(prediction)
     return float(share.reaches(words))
 

@@ -42,6 +42,44 @@ def test_a_question_without_an_answer_is_right_if_the_reply_declines(answer, val
     assert right(answer, question) == pytest.approx(value, nan_ok=True)
 
 
+@pytest.mark.filterwarnings("ignore:right. .* no value")
+def test_a_reply_that_declines_is_wrong_if_gold_documents_have_the_answer():
+    replies = ["I don't know.", "Io.", "I don't know, but it may be Mars.", None]
+    rows = [
+        {"id": f"q{n}", "question": "Which?", "relevant": ["d1"], "response": reply}
+        for n, reply in enumerate(replies)
+    ]
+
+    result = rb.evaluate([*rows, {"id": "q", "question": "Who?", "response": "No."}], ["right"])
+
+    assert result.per_query["right"] == pytest.approx(
+        {"q0": 0, "q1": math.nan, "q2": math.nan, "q3": math.nan, "q": math.nan}, nan_ok=True
+    )
+    assert result.causes["right"] == {
+        "q1": "no_reference",
+        "q2": "unsure_refusal",
+        "q3": "no_answer",
+        "q": "no_reference",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:.* no value")
+def test_a_judge_of_gold_answers_leaves_replies_that_decline_wrong():
+    def correctness(answer, reference):
+        return answer == reference
+
+    rows = [
+        {"id": "q0", "question": "Which?", "relevant": ["d1"], "response": "I don't know."},
+        {"id": "q1", "question": "Which?", "relevant": ["d1"], "response": "Io."},
+        {"id": "q2", "question": "Which?", "reference": "Io", "response": "Io"},
+    ]
+
+    result = rb.evaluate(rows, ["right"], judge=rb.Judge(type=correctness))
+
+    expected = {"q0": 0, "q1": math.nan, "q2": 1}
+    assert result.per_query["right"] == pytest.approx(expected, nan_ok=True)
+
+
 def test_causes_of_items_without_a_value():
     questions = ["When?", "When?", "Who?"]
     gold = [["1932"], [], ["The text does not say."]]
@@ -64,7 +102,8 @@ def test_the_share_of_words_is_an_option():
 answers = st.sampled_from(
     ["Paris", "It is Paris.", "Lyon", "", "I do not know.", "I do not know, but it may be Lyon."]
 )
-gold_answers = st.sampled_from(["Paris", "It is Paris, on the Seine", "The text does not say."])
+# an empty one is not given: the question has gold documents alone
+gold_answers = st.sampled_from(["Paris", "It is Paris, on the Seine", "The text does not say.", ""])
 
 
 @pytest.mark.costly
@@ -72,9 +111,11 @@ gold_answers = st.sampled_from(["Paris", "It is Paris, on the Seine", "The text 
 @given(st.lists(st.tuples(gold_answers, answers), min_size=1, max_size=6))
 def test_tables_and_runs_count_the_same(tmp_path_factory, pairs):
     rows = [
-        {"id": f"q{n}", "question": f"Question {n}?", "reference": gold, "answer": answer}
+        {"id": f"q{n}", "question": f"Question {n}?", "answer": answer}
+        | ({"reference": gold} if gold else {"relevant": ["d1"], "contexts": ["d1"]})
         for n, (gold, answer) in enumerate(pairs)
     ]
+    rows.append({"id": "q", "question": "Where?", "reference": "Paris", "answer": "Paris"})
     folder = tmp_path_factory.mktemp("right")
     config = {"name": "r", "output": str(folder), "cache": str(folder / "cache")}
     experiment = rb.run_experiment(config, dataset=rows)
