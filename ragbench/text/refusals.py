@@ -98,7 +98,8 @@ def refuses(reply: str) -> bool | None:
         return True
     refusal = _find_refusal(pieces[0])
     if refusal is None:
-        is_unsure = _is_about_sources(pieces[0]) and any(map(_find_refusal, pieces[1:]))
+        # the cheaper question first: it seldom compiles expressions
+        is_unsure = any(map(_find_refusal, pieces[1:])) and _is_about_sources(pieces[0])
         return None if is_unsure else False
     language, remainder = refusal
     may_answer = any(
