@@ -306,10 +306,8 @@ class RunReader:
                 continue
             causes = {query: row.cause for query, row in self.causes.get(name, {}).items()}
             n_found = sum(cause in NOT_LOST for cause in causes.values())
-            n_known = sum(
-                cause != "unknown" and (cause != "not_in_corpus" or query not in self._fruitless)
-                for query, cause in causes.items()
-            )
+            with_gold = self.gold.queries_with_gold(name)
+            n_known = sum(causes.get(query, "unknown") != "unknown" for query in with_gold)
             n_met = int((rankings.depths(name) <= self.rules.read).sum())
             n_questions = int(rankings.is_known(name, self.rules.read).sum())
             if (n_met, n_questions) != (n_found, n_known):
@@ -317,13 +315,6 @@ class RunReader:
                 problem = f"'{name}' finds {n_found} of {n_known}, and {hits}"
                 path, allowed = self.folder / run_lines.CAUSES_FILE, "the files of one whole run"
                 raise DataError(problem, file=path, allowed=allowed)
-
-    @cached_property
-    def _fruitless(self) -> set[str]:
-        """Judged questions without a relevant document, which no ranking can find."""
-        least = self.rules.relevant
-        judged = {row.query_id: row.judged.values() for row in self.rows if row.judged}
-        return {query for query, grades in judged.items() if max(grades) < least}
 
     def fusion_obstacles(self, rankings: StoredRankings) -> dict[str, str]:
         """Return ranking -> the reason why no fusion with it is counted; "" where fusions are."""

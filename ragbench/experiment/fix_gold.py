@@ -51,28 +51,24 @@ class StoredGold:
         It is 0 if nothing tells of any hit, as for a question without gold; `NEVER` if all is
         known.
         """
-        causes, hits = self.causes.get(name, {}), self.hits.get(name)
-        doubts = np.full(len(self.questions), NEVER)
+        causes, with_gold = self.causes.get(name, {}), self.queries_with_gold(name)
+        doubts = np.zeros(len(self.questions), np.int64)
         for place, row in enumerate(self.questions):
-            cause = causes[row.query_id].cause if row.query_id in causes else "unknown"
-            stored = None if hits is None else hits.get(row.query_id, _NO_HITS)
-            doubts[place] = self._first_doubt(row, stored, cause)
+            if row.query_id in with_gold:
+                cause = causes[row.query_id].cause if row.query_id in causes else "unknown"
+                hits = self.hits[name].get(row.query_id, _NO_HITS) if name in self.hits else None
+                doubts[place] = _first_doubt(hits, cause)
         return doubts
 
-    def _first_doubt(self, row: QuestionRow, stored: HitsRow | None, cause: AnswerCause) -> int:
-        """Return the first rank in doubt; `stored` is None for a ranking of documents."""
-        if cause == "failed":
-            return NEVER
-        has_needs = stored is not None and bool(stored.needs)
-        # judged without a relevant document: no ranking can find anything
-        if not has_needs and not self.documents.by_query[row.query_id]:
-            return 0
-        # such a question is lost, whatever its hits have
-        if cause == "not_in_corpus":
-            return NEVER
-        if stored is not None and has_needs:
-            return stored.unplaced or (0 if stored.gold_rank is None else NEVER)
-        return NEVER if stored is None else 0
+    def queries_with_gold(self, name: str) -> set[str]:
+        """Return the questions with gold that a ranking can find.
+
+        Questions judged without a relevant document have none.
+        """
+        with_gold = {query for query, relevant in self.documents.by_query.items() if relevant}
+        rows = self.hits.get(name, {})
+        with_gold |= {q.query_id for q in self.questions if rows.get(q.query_id, _NO_HITS).needs}
+        return with_gold
 
     @property
     def has_answers(self) -> bool:
@@ -114,3 +110,11 @@ class StoredGold:
 
 
 _NO_HITS = HitsRow(query_id="")
+
+
+def _first_doubt(hits: HitsRow | None, cause: AnswerCause) -> int:
+    """Return the first rank in doubt of a question with gold; None: a ranking of documents."""
+    # such a question is lost, whatever its hits have
+    if hits is None or cause in ("failed", "not_in_corpus"):
+        return NEVER
+    return hits.unplaced or (0 if hits.gold_rank is None else NEVER)

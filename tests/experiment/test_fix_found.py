@@ -26,7 +26,7 @@ def sentence(rng):
     return " ".join(rng.choices(WORDS, k=4)) + "."
 
 
-KINDS = ("spans", "documents", "mixture", "answer", "nothing", "declined")
+KINDS = ("spans", "documents", "mixture", "answer", "nothing", "declined", "irrelevant")
 
 
 def gold_of(rng, texts, kind):
@@ -44,6 +44,8 @@ def gold_of(rng, texts, kind):
         return {"relevant": names, "reference_spans": spans[:1], "reference": "the moon Titan"}
     if kind == "documents":
         return {"relevant": names}
+    if kind == "irrelevant":
+        return {"relevant": dict.fromkeys(names, 0), "reference": quotes[0].rstrip(".")}
     answers = {"answer": quotes[0].rstrip("."), "declined": "I don't know."}
     return {"reference": answers[kind]} if kind in answers else {}
 
@@ -126,9 +128,11 @@ RETRIEVERS = {
 
 
 def counts_of(experiment, retriever):
-    """(Number of causes `found`, of causes that are known) of a retriever."""
+    """(Causes `found`, questions that `found` can judge, failed ones too) of a retriever."""
     rows = read_causes(experiment.path / "causes.csv")[retriever].values()
-    return sum(r.cause == "found" for r in rows), sum(r.cause != "unknown" for r in rows)
+    scores = experiment.record.system(retriever).scores
+    score = next(score for name, score in scores.items() if name.startswith("found"))
+    return sum(r.cause == "found" for r in rows), score.n + sum(score.failed.values())
 
 
 @pytest.mark.costly

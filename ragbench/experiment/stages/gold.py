@@ -164,7 +164,9 @@ class GoldFacts:
         for row, query in enumerate(self.plan.ids):
             cause = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if cause is not None and cause is not Cause.SCORED:
-                yield self._unmet(query, 0)._replace(failed=cause.word)
+                facts = self._unmet(query, 0)._replace(failed=cause.word)
+                has_words = facts.gold is None and self._searched_words(row) is not None
+                yield facts._replace(answer_rank=0) if has_words else facts
                 continue
             facts = self._unmet(query, depth_of.get(query, 0))
             if query in self.pieces:
@@ -176,7 +178,7 @@ class GoldFacts:
             is_placed = query in self.pieces and not facts.unplaced
             if ranking.has_unknown_ids and facts.gold and not is_placed:
                 facts = RankingFacts(retrieved=facts.retrieved)
-            if facts.gold is None and not facts.ambiguous:
+            if facts.gold is None:
                 facts = self._meet_answer(facts, row, ranking)
             yield facts
 
@@ -188,14 +190,22 @@ class GoldFacts:
 
     def _meet_answer(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
         """Return the facts of a query without judgements: the rank of its gold answer."""
-        words = self.words(row)
-        if words is None or not words.can_be_found or self.answerable[row] is False:
-            return facts
-        passages = self._first_passages(ranking, row)
-        if passages and not any(passages):
+        words = self._searched_words(row)
+        passages = [] if words is None else self._first_passages(ranking, row)
+        if words is None or (passages and not any(passages)):
             return facts
         rank, how = find_answer(words, passages, self.rules.words)
         return facts._replace(answer_rank=rank, answer_how=how, retrieved=len(passages))
+
+    def _searched_words(self, row: int) -> GoldWords | None:
+        """Return the words that hits of the query at `row` are searched for; None without any."""
+        words = self.words(row)
+        is_searched = words is not None and words.can_be_found and self.answerable[row] is not False
+        return words if is_searched and not self._ambiguous(self.plan.ids[row]) else None
+
+    def _ambiguous(self, query: str) -> tuple[str, ...]:
+        """Return the documents that hold the gold passage of a query, if none of them is named."""
+        return tuple(self.plan.collection.ambiguous_gold.get(query, ()))
 
     def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
         """Return the hits of a query whose texts are searched, in the order of `answer_hit`.
@@ -258,7 +268,7 @@ class GoldFacts:
 
     def _unmet(self, query: str, retrieved: int) -> RankingFacts:
         """Return the facts of a query whose gold no hit meets; `gold` is None if not judged."""
-        ambiguous = tuple(self.plan.collection.ambiguous_gold.get(query, ()))
+        ambiguous = self._ambiguous(query)
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
         facts = RankingFacts(None, gold, example, missing, retrieved=retrieved, ambiguous=ambiguous)
         if pieces := self.pieces.get(query):

@@ -20,7 +20,7 @@ Need = Annotated[
 class MetGold:
     """Ranks at which the rankings of n queries meet their gold; all arrays have shape (n,).
 
-    Ranks count hits as they were retrieved, from 1; 0 stands for gold that is never ranks.
+    Ranks count hits as they were retrieved, from 1; 0 stands for gold that is not met.
 
     Attributes:
         any_rank: Rank of the first hit that has some of the gold.
@@ -69,7 +69,7 @@ def found(ranks: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> Flo
 
     Hits count as they were retrieved. A gold span is met by a passage that has a character of it, a
     gold document by any passage of it; without judgements, the gold answer by a passage that has
-    its words. With `need=all`, each gold document and span has to be ranks. Where gold is whole
+    its words. With `need=all`, each gold document and span has to be met. Where gold is whole
     documents and hits are documents, it equals `hit_rate@k`. NaN for a query without gold, and if
     gold that is not met may stand in one of the first k passages, which has no place in a document.
     Without k all hits count.
