@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -356,18 +357,17 @@ def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """Yield a line with the smallest detectable differences; it says so below two queries.
+    """Yield a line with the smallest detectable differences; it says so if none is detectable.
 
-    They are those of paired scores with power 0.8, for standard deviations of 0.15 and 0.3 from
-    query to query, as between similar and between different systems.
+    They are those of paired scores from 0 to 1 with power 0.8, between similar and between
+    different systems.
     """
-    from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
+    from ragbench.stats.planning import TYPICAL_SDS, typical_detectable
 
-    n = len(plan.queries)
-    if n < 2:
-        yield "detects: nothing; a comparison needs two queries"
+    low, high = typical_detectable(max(len(plan.queries), 1))
+    if math.isnan(low) or math.isnan(high):
+        yield "detects: nothing; a comparison needs more queries"
         return
-    low, high = (minimum_detectable_difference(sd, n) for sd in TYPICAL_SDS)
     yield (
         f"detects: differences of {low:.2g} to {high:.2g} between two systems with power 0.8 "
         f"(where they differ by {TYPICAL_SDS[0]:g} to {TYPICAL_SDS[1]:g} from query to query)"

@@ -307,9 +307,7 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
         )
     confidence = method.confidence
     interval = pair.interval(differences, method)
-    detectable = stats.minimum_detectable_difference(
-        interval.sd, interval.n_units, confidence=confidence
-    )
+    detectable = pair.detectable(differences, method, 1 - confidence)
     low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return Difference(
         system=system,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import PreferredSystem
 from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
+from ragbench.stats.difference import PairedUnits, paired_units
 from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.rows import BoolArray
@@ -106,7 +108,7 @@ class PairedScores:
     `pair_scores` returns it with query ids and changes, `pair_columns` with measure and names.
     Arrays of its properties have shape (n,), in the order of the queries. `differences` are system
     minus baseline; in `gains` up is better. Both are NaN where either has no score. `interval`
-    raises OptionError for a difference beyond the range of the score.
+    and `gain_interval` raise OptionError for a difference beyond the range of the score.
 
     Attributes:
         system: Scores of the system.
@@ -236,15 +238,56 @@ class PairedScores:
         NaN limits with the rule `undefined` if all are NaN. OptionError if a difference is too
         large for the range of the score.
         """
-        has_both = ~np.isnan(differences)
-        return stats.difference_interval(
-            differences[has_both],
-            range=self.range,
-            confidence=method.confidence,
-            clusters=self.labels(has_both),
-            resamples=method.resamples,
-            seed=method.seed,
-        )
+        options = self._options(differences, method)
+        return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)
+
+    def gain_interval(self, gains: FloatArray, method: Method) -> stats.DifferenceInterval:
+        """Return mean and interval of gains of queries, as `interval` does for differences."""
+        options = self._options(gains, method, of_gains=True)
+        return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)
+
+    def detectable(self, differences: FloatArray, method: Method, level: float) -> float:
+        """Return the smallest difference that such queries show in 4 of 5 cases.
+
+        Interval and paired test have to show it, the test with a p-value of at most `level`. NaN
+        where no difference like these is shown, as if nothing changed. OptionError as `interval`.
+        """
+        if math.isfinite(self.range[1] - self.range[0]):
+            options = self._options(differences, method)
+            return stats.detectable_difference(**options, level=level)
+        found = self.interval(differences, method)
+        return stats.minimum_detectable_difference(found.sd, found.n_units, confidence=1 - level)
+
+    def detectable_drop(self, gains: FloatArray, method: Method, margin: float) -> float:
+        """Return the smallest drop whose interval is beyond a margin in 4 of 5 cases.
+
+        The score has two ends. NaN where no drop like these changes is. OptionError as `interval`.
+        """
+        options = self._options(gains, method, of_gains=True)
+        return -stats.detectable_difference(**options, beyond=-margin)
+
+    def gain_units(self, gains: FloatArray) -> PairedUnits:
+        """Return the gains of the units of the interval, queries or clusters, for plans.
+
+        OptionError as `interval`.
+        """
+        options = self._options(gains, Method(), of_gains=True)
+        shared = {key: options[key] for key in ("differences", "baseline", "clusters")}
+        return paired_units("gate", **shared, ends=options["range"])
+
+    def _options(self, d: FloatArray, method: Method, *, of_gains: bool = False) -> dict[str, Any]:
+        """Return the arguments of intervals and plans for differences, or for gains."""
+        has_both = ~np.isnan(d)
+        baseline, (low, high) = self.baseline.values[has_both], self.range
+        if of_gains and self.sign == -1:
+            baseline, (low, high) = -baseline, (-high, -low)
+        return {
+            "differences": d[has_both],
+            "baseline": baseline,
+            "range": (low, high),
+            "confidence": method.confidence,
+            "clusters": self.labels(has_both),
+        }
 
 
 # Origin of a score: the source, one of its systems, and the name of the score in it.

@@ -138,7 +138,7 @@ class CostComparison:
             worst = pairs.with_failed("worst")
             if np.isinf(worst).any():  # a score without a bound could have any value
                 return False
-            ends = pairs.interval(worst, self._corrected)
+            ends = pairs.gain_interval(worst, self._corrected)
             if few_clusters(ends.n_clusters) or not ends.lower > -self.margin:
                 return False
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -22,6 +22,7 @@ from ragbench.errors import DataError
 from ragbench.gates import base
 from ragbench.records.gate import Decision, Facts, Power, QueriesNeeded, Verdict
 from ragbench.registry import Option, nearest
+from ragbench.stats.difference import PairedUnits
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray
 
@@ -271,91 +272,35 @@ def _missing(problem: str, source: ScoredSystems, name: str, names: Sequence[str
     return DataError(problem, file=source.source, allowed=", ".join(names), nearest=near)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Observed spread of the changes of queries, or clusters, around their mean.
+def power_of(
+    pairs: PairedScores,
+    d: FloatArray,
+    interval: stats.DifferenceInterval,
+    gate: Drop,
+    method: Method,
+) -> Power:
+    """Return the drop that so many queries, or clusters, detect with power 0.8, and their need.
 
-    Attributes:
-        worse_by: Observed mean drop; negative for an improvement.
-        sd: Standard deviation of the units.
-        n_units: Number of queries, or clusters.
-        size: Mean size of a change, weighted by size. A larger drop means more such changes, and so
-            a larger spread; 0 keeps the spread.
+    `interval` is that of the gains `d`. A number of queries is None for never, `detectable` is None
+    where no drop like these changes is detected. `estimate` is 'within' for a drop of the mean by
+    up to the margin, else 'beyond'. OptionError if a gain is larger than the range of the score.
     """
-
-    worse_by: float
-    sd: float
-    n_units: int
-    size: float = 0.0
-
-    def sd_at(self, change: float) -> float:
-        """Return the standard deviation if the true mean drop were `change`.
-
-        Never below the observed one.
-        """
-        extra = max(0.0, change - self.worse_by) * self.size
-        return math.sqrt(max(self.sd**2, self.sd**2 + self.worse_by**2 + extra - change**2))
-
-
-def power_of(spread: Spread, margin: float, confidence: float, *, widest: float) -> Power:
-    """Return the change that so many queries, or clusters, detect with power 0.8, and their need.
-
-    Args:
-        spread: Observed spread.
-        margin: Allowed drop.
-        confidence: Level of the interval.
-        widest: Largest possible change.
-
-    Returns:
-        Changes are in the unit of `margin`; a number of queries is None for never, `detectable` is
-        None for no change. `estimate` is 'within' for a `worse_by` up to the margin, else 'beyond'.
-
-    Raises:
-        OptionError: The margin is negative, the spread has no queries, or confidence is outside (0,
-            1).
-
-    Example:
-        >>> power = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
-        >>> power.queries_needed.equal, round(power.detectable, 3), power.estimate
-        (128, 0.131, 'within')
-    """
-    sd, gap = spread.sd, abs(margin - spread.worse_by)
-    return Power(
-        queries_needed=QueriesNeeded(
+    margin, confidence = gate.max_drop, method.confidence
+    if math.isfinite(pairs.range[1] - pairs.range[0]):
+        # planned by the interval itself, which is exact and slow
+        needed = _queries_needed(pairs.gain_units(d), margin, confidence)
+        detectable = pairs.detectable_drop(d, method, margin)
+    else:
+        sd, n = interval.sd, interval.n_units
+        gap = abs(margin + interval.mean)
+        needed = QueriesNeeded(
             equal=stats.queries_needed(margin, sd, confidence=confidence),
-            as_observed=stats.queries_needed(
-                gap, sd, n_observed=spread.n_units, confidence=confidence
-            ),
-        ),
-        detectable=_detectable(spread, margin, confidence, widest),
-        estimate="within" if spread.worse_by <= margin else "beyond",
-    )
-
-
-def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
-    """Return the smallest true change whose interval lies beyond the margin with power 0.8.
-
-    None if no change up to `widest` does, if the spread is 0 or NaN, or below two queries or
-    clusters. A change in the unit of the margin, found by bisection.
-    """
-    errors = stats.minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
-
-    def is_detected(change: float) -> bool:
-        return change - margin >= errors * spread.sd_at(change)
-
-    # a spread of 0 comes from too few changes; other queries will change
-    if not spread.sd > 0 or math.isnan(errors):
-        return None
-    low, high = margin, margin + max(spread.sd, 1e-9)
-    # no closed form, as the spread depends on the change: double, then bisect
-    while not is_detected(high):
-        if high >= widest or not math.isfinite(high):
-            return None
-        low, high = high, min(2 * high, widest)
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_detected(middle) else (middle, high)
-    return high if high <= widest else None
+            as_observed=stats.queries_needed(gap, sd, n_observed=n, confidence=confidence),
+        )
+        beyond = stats.minimum_detectable_difference(sd, n, confidence=confidence)
+        detectable = margin + beyond
+    estimate: Literal["within", "beyond"] = "within" if -interval.mean <= margin else "beyond"
+    return Power(queries_needed=needed, detectable=finite(detectable), estimate=estimate)
 
 
 def _power_text(power: Power, n_units: int, unit: str) -> str:
@@ -456,7 +401,7 @@ class Drop(Change):
             >>> gate = Drop(measure="hit", max_drop=0.05)
             >>> decision = gate.decide_pairs(pairs, Method())
             >>> decision.verdict, decision.power.queries_needed
-            ('undecided', QueriesNeeded(equal=411, as_observed=102))
+            ('undecided', QueriesNeeded(equal=411, as_observed=100))
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
         """
@@ -487,8 +432,7 @@ class Drop(Change):
             method: Options of the interval.
         """
         margin, width = self.max_drop, pairs.range[1] - pairs.range[0]
-        confidence = method.confidence
-        interval = pairs.interval(d, method)
+        interval = pairs.gain_interval(d, method)
         unit = "queries" if interval.n_clusters is None else "clusters"
         # in the direction of the score, as it is printed; adding 0.0 makes -0.0 0.0
         mean = pairs.sign * interval.mean + 0.0
@@ -515,13 +459,7 @@ class Drop(Change):
         verdict, words = self.verdict_of(interval, width)
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
-        # the size of a change is that of a query, not of a cluster
-        size = 0.0 if pairs.clusters is not None else _size(d)
-        spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
-        power = power_of(spread, margin, confidence, widest=width)
-        if pairs.clusters is None and math.isfinite(width):
-            # planned by the interval itself, which is exact and slow
-            power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
+        power = power_of(pairs, d, interval, self, method)
         words = _power_text(power, interval.n_units, unit)
         sure = ", and is surely a drop" if interval.upper < 0 else ""
         why = f"{why} includes a drop of {margin:g}{sure}; {words}"
@@ -557,10 +495,10 @@ class Drop(Change):
         if self.identical == "pass" or excludes:
             return Decision("pass", why, facts=facts)
         ways = [*self.identical_advice]
-        if pairs.clusters is None:
-            width = pairs.range[1] - pairs.range[0]
-            needed = _queries_needed(d, margin, method.confidence, width).equal
-            ways[:0] = [] if needed is None else [f"{needed} equal queries exclude it"]
+        if math.isfinite(pairs.range[1] - pairs.range[0]):
+            unit = "queries" if pairs.clusters is None else "clusters"
+            needed = _queries_needed(pairs.gain_units(d), margin, method.confidence).equal
+            ways[:0] = [] if needed is None else [f"{needed} equal {unit} exclude it"]
         advice = ", or ".join(ways)
         return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
 
@@ -625,33 +563,28 @@ class NotWorse(Drop):
         return "pass", "surely better" if interval.lower > 0 else "not shown to be worse"
 
 
-def _queries_needed(d: FloatArray, margin: float, confidence: float, width: float) -> QueriesNeeded:
-    """Return the number of queries with which the interval itself decides.
+def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> QueriesNeeded:
+    """Return the number of queries, or clusters, with which the interval itself decides.
 
     Equal systems are simulated by turning half of the changes round. A number is None for never;
-    both are None for a margin that no difference exceeds, `as_observed` for an estimate too near to
-    the margin. At least one difference is no NaN; `width` is the largest possible difference.
+    both are None for a margin that no loss exceeds, `as_observed` for an estimate too near to the
+    margin. The score has two ends.
     """
-    d = d[~np.isnan(d)]
+    d, point = units.values, -margin / units.unit
     noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))
     # an observed drop near the margin would need an enormous number of queries
-    near = abs(float(d.mean()) + margin) <= noise
-    if not margin < width:
+    near = abs(float(d.mean()) - point) <= noise
+    if not -units.largest[0] < point:
         return QueriesNeeded(equal=None, as_observed=None)
 
-    def plan(differences: FloatArray) -> int | None:
-        return stats.queries_to_exclude(differences, -margin, largest=width, confidence=confidence)
+    def plan(differences: FloatArray, largest: tuple[float, float]) -> int | None:
+        return stats.queries_to_exclude(differences, point, largest=largest, confidence=confidence)
 
-    return QueriesNeeded(equal=plan(np.concatenate((d, -d))), as_observed=None if near else plan(d))
-
-
-def _size(d: FloatArray) -> float:
-    """Return the mean size of a change, weighted by size; 0 without changes.
-
-    NaN counts as no query; the result is at least 0.
-    """
-    sizes = np.abs(d[~np.isnan(d)])
-    return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
+    either = max(units.largest)
+    return QueriesNeeded(
+        equal=plan(np.concatenate((d, -d)), (max(units.largest[0], float(d.max())), either)),
+        as_observed=None if near else plan(d, units.largest),
+    )
 
 
 class QueriesWorse(Change):

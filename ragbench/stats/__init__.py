@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
     from ragbench.stats.paired_tests import *
+    from ragbench.stats.planning import *
     from ragbench.stats.power import *
     from ragbench.stats.resampling import *
     from ragbench.stats.score_intervals import *
@@ -52,7 +53,8 @@ _HOMES = {
     "multiple_comparisons": "benjamini_hochberg_p_values holm_p_values max_t_p_values "
     "resamples_needed",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
-    "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
+    "planning": "detectable_difference queries_to_exclude",
+    "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",

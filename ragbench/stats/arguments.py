@@ -127,6 +127,27 @@ def within(owner: str, option: str, values: FloatArray, low: float, high: float)
         raise OptionError(owner, option, float(outside[0]), f"numbers from {low:g} to {high:g}")
 
 
+def largest_differences(owner: str, largest: float | tuple[float, float]) -> tuple[float, float]:
+    """Return the largest loss and gain; OptionError unless both are finite and above 0."""
+    loss, gain = largest if isinstance(largest, tuple) else (largest, largest)
+    if not (0 < loss < math.inf and 0 < gain < math.inf):
+        raise OptionError(owner, "largest", largest, "a finite number above 0, or two")
+    return float(loss), float(gain)
+
+
+def baseline_scores(owner: str, scores: ArrayLike | None, n: int) -> FloatArray:
+    """Return the scores of the baseline for n queries; NaN for all without any.
+
+    OptionError for other than n scores.
+    """
+    if scores is None:
+        return np.full(n, np.nan)
+    vector = _vector(owner, "baseline", scores)
+    if len(vector) != n:
+        raise OptionError(owner, "baseline", Phrase(f"{len(vector)} scores"), f"{n}, one per query")
+    return vector
+
+
 def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     """Sum each column of paired differences over the queries of a cluster.
 

@@ -53,6 +53,8 @@ class DifferenceInterval:
             changed, so that few changes do not look like none. With clusters that of one cluster.
             NaN without any, and for a single unit with an unbounded range.
         rule: Method that gave the limits, as `difference_interval` lists them.
+        largest: Largest loss and gain that the limits allow for in unseen queries, or clusters;
+            infinite for an unbounded range.
         n_clusters: Number of clusters; None without clusters.
     """
 
@@ -63,6 +65,7 @@ class DifferenceInterval:
     n_changed: int
     sd: float
     rule: DifferenceRule
+    largest: tuple[float, float]
     n_clusters: int | None = None
 
     @property
@@ -74,6 +77,7 @@ class DifferenceInterval:
 def difference_interval(
     differences: ArrayLike,
     *,
+    baseline: ArrayLike | None = None,
     range: tuple[float, float] = (0.0, 1.0),
     confidence: float = 0.95,
     method: DifferenceMethod = "default",
@@ -90,11 +94,17 @@ def difference_interval(
     - `score`: hits and misses; `score_interval`, the mid-p interval by Tango's statistic.
     - `tilting`: graded differences, and clusters of unequal size; `tilting_interval`, the same
       for values of any size.
-    - `identical`: no query changed; the limits of both, +-3.4 / n of the range at 95 %, times the
-      size of the largest cluster in clusters of mean size.
+    - `identical`: no query changed; the limits of both, 3.4 / n of the largest loss and gain at
+      95 %, times the size of the largest cluster in clusters of mean size.
     - `studentized`: an unbounded range; the t interval joined with the studentized bootstrap, the
       wider limit on each side. It needs 20 queries that changed and 20 that differ from the median.
     - `undefined`: no query, or an unbounded range and too few changes: nothing can be said.
+
+    A query cannot lose more than its baseline has, nor gain more than the baseline lacks. So an
+    unseen loss is at most as large as the highest score of the baseline, moved towards the end of
+    the range as by 20 queries that have it, since a sample seldom has the highest score of all; a
+    gain alike. With m the highest of n scores from 0 to 1, the largest loss is
+    (n m + 20) / (n + 20). `benchmarks/worlds.py` has the simulations.
 
     Plain t misses a drop of few queries: where 4 in 100 lose a hit and n = 50, its 95 % interval
     covers in 87 % of samples. A difference smaller than 1e-12 of what is possible is rounding and
@@ -106,6 +116,8 @@ def difference_interval(
 
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
+        baseline: Scores of the baseline for these queries, in `range`, NaN where it is unknown;
+            None: each query could lose, and gain, the whole range.
         range: Smallest and largest possible score of ONE system, as for `mean_interval`; a
             difference is at most as large as the range is wide. An infinite end: unbounded.
         confidence: Coverage that is aimed at.
@@ -121,7 +133,7 @@ def difference_interval(
 
     Raises:
         OptionError: A difference is not finite or too large for the range, or an option is not
-            allowed, or `clusters` are not n labels.
+            allowed, or `baseline` or `clusters` have other than n entries.
 
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
@@ -131,51 +143,115 @@ def difference_interval(
         ('score', 2, -0.132, 0.024)
     """
     owner = "difference_interval"
-    low, high = arguments.value_range(owner, range)
     arguments.resampling(owner, resamples, seed)
     arguments.probability(owner, "confidence", confidence)
     if method not in ("default", "percentile", "bca"):
         raise OptionError(owner, "method", method, "default, percentile or bca")
-    sample = arguments.sample(owner, "differences", differences)
-    width = high - low
-    if math.isfinite(width):
-        arguments.within(owner, "differences", sample, -width, width)
-
-    # In units of the largest possible difference, or of the largest one found.
-    unit = width if math.isfinite(width) else float(np.abs(sample).max(initial=0.0)) or 1.0
-    d = sample / unit
-    d[np.abs(d) <= _UNCHANGED] = 0.0
-    n, n_changed = len(d), int(np.count_nonzero(d))
-    units, n_units_changed, largest = d, n_changed, 1.0
-    codes, n_units = cluster_codes(owner, clusters, n)
-    if n_units < n:
-        largest = _largest_unit(codes, n_units, float(d.mean()))
-        changed = np.bincount(codes, weights=d != 0, minlength=n_units)
-        units, n_units_changed = cluster_units(d, codes, n_units), int(np.count_nonzero(changed))
-    n_clusters = None if clusters is None else n_units
+    units = paired_units(owner, differences, baseline=baseline, ends=range, clusters=clusters)
+    n, n_clusters = units.n, None if clusters is None else len(units.values)
+    largest = (units.unit * units.largest[0], units.unit * units.largest[1])
     if n == 0:
         nan = math.nan
-        return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", n_clusters)
-
+        return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", largest, n_clusters)
     resampling: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    bounded = math.isfinite(width)
-    lower, upper, sd, rule = _limits(
-        units, n_units_changed, largest if bounded else math.inf, resampling
-    )
-    if method != "default" and n_changed:
+    lower, upper, sd, rule = _limits(units, resampling)
+    if method != "default" and units.n_changed:
         bootstrap = percentile_bootstrap if method == "percentile" else bca_bootstrap
-        limits = bootstrap(units, **resampling)
+        limits = bootstrap(units.values, **resampling)
         if limits[0] < limits[1]:
             (lower, upper), rule = limits, method
+    width = range[1] - range[0]
     return DifferenceInterval(
-        mean=unit * float(d.mean()),
-        lower=max(unit * lower, -width),
-        upper=min(unit * upper, width),
+        mean=units.unit * units.mean,
+        lower=max(units.unit * lower, -width),
+        upper=min(units.unit * upper, width),
         n=n,
-        n_changed=n_changed,
-        sd=unit * sd,
+        n_changed=units.n_changed,
+        sd=units.unit * sd,
         rule=rule,
+        largest=largest,
         n_clusters=n_clusters,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedUnits:
+    """Differences of the units of an interval, queries or clusters, and what they may be at most.
+
+    `paired_units` creates it.
+
+    Attributes:
+        values: Differences, divided by `unit`; those of clusters as `cluster_units` weighs them.
+        unit: Width of the range of a score; without a bound the largest difference.
+        mean: Mean of the queries, divided by `unit`.
+        n: Number of queries.
+        n_changed: Number of queries with a difference other than 0.
+        n_units_changed: Number of units with such a query.
+        largest: Largest loss and gain of a unit, divided by `unit`; infinite for an unbounded
+            range.
+        may_be_hits: True for queries, and for clusters of equal size.
+    """
+
+    values: FloatArray
+    unit: float
+    mean: float
+    n: int
+    n_changed: int
+    n_units_changed: int
+    largest: tuple[float, float]
+    may_be_hits: bool
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if the range of the score has two finite ends."""
+        return math.isfinite(self.largest[0])
+
+
+def paired_units(
+    owner: str,
+    differences: ArrayLike,
+    *,
+    baseline: ArrayLike | None,
+    ends: tuple[float, float],
+    clusters: ArrayLike | None,
+) -> PairedUnits:
+    """Return the units of the differences of n queries, and how much they may lose and gain.
+
+    The arguments are those of `difference_interval`, and so are the errors; `ends` is the range of
+    a score. `owner` is the function that messages name.
+    """
+    low, high = arguments.value_range(owner, ends)
+    sample, width = arguments.sample(owner, "differences", differences), high - low
+    bounded = math.isfinite(width)
+    if bounded:
+        arguments.within(owner, "differences", sample, -width, width)
+    unit = width if bounded else float(np.abs(sample).max(initial=0.0)) or 1.0
+    d = sample / unit
+    d[np.abs(d) <= _UNCHANGED] = 0.0
+    n = len(d)
+    codes, n_units = cluster_codes(owner, clusters, n)
+    scores = arguments.baseline_scores(owner, baseline, n)
+    values, n_units_changed = d, int(np.count_nonzero(d))
+    if n_units < n:
+        changed = np.bincount(codes, weights=d != 0, minlength=n_units)
+        values, n_units_changed = cluster_units(d, codes, n_units), int(np.count_nonzero(changed))
+    largest = (math.inf, math.inf)
+    if bounded and n:
+        # without a score of the baseline, a query could lose and gain all
+        losses = np.maximum(np.nan_to_num((scores - low) / width, nan=1.0), -d)
+        gains = np.maximum(np.nan_to_num((high - scores) / width, nan=1.0), d)
+        largest = (_largest(-d, losses, codes, n_units), _largest(d, gains, codes, n_units))
+        # the values of clusters have rounding errors
+        largest = max(largest[0], -float(values.min())), max(largest[1], float(values.max()))
+    return PairedUnits(
+        values=values,
+        unit=unit,
+        mean=float(d.mean()) if n else math.nan,
+        n=n,
+        n_changed=int(np.count_nonzero(d)),
+        n_units_changed=n_units_changed,
+        largest=largest,
+        may_be_hits=n == 0 or int(np.bincount(codes).max()) * n_units == n,
     )
 
 
@@ -205,50 +281,61 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return d
 
 
-def _largest_unit(codes: NDArray[np.intp], n_clusters: int, mean: float) -> float:
-    """Return the largest `cluster_units` value, up or down, of a cluster whose queries all change.
+# Queries with the largest possible change, as which the range counts beside the n of a sample.
+_UNSEEN_QUERIES = 20
 
-    An unseen cluster can be as large as the largest one in the sample. `mean` is that of all
-    queries; the result is 1 where all clusters have one size. The unit is the range of a
-    difference; there is at least one query.
+
+def _largest(d: FloatArray, bounds: FloatArray, codes: NDArray[np.intp], n_units: int) -> float:
+    """Return the largest rise of a unit that is allowed for, in units of the largest difference.
+
+    Args:
+        d: Differences of n queries, n > 0, turned so that the direction in question is up.
+        bounds: Largest difference that each query can have.
+        codes: Cluster of each query, or a number for each.
+        n_units: Number of clusters.
     """
-    # the size of the largest cluster in clusters of mean size
-    size = float(np.bincount(codes).max()) * n_clusters / len(codes)
-    return size + (size - 1) * abs(mean)
+    scale, mean = n_units / len(d), float(d.mean())
+    sizes = scale * np.bincount(codes, minlength=n_units)
+    # the value of a cluster whose queries all rise as far as they can, as `cluster_units` has it
+    rises = mean + scale * np.bincount(codes, weights=bounds, minlength=n_units) - mean * sizes
+    # the largest cluster, if each of its queries could rise by the whole range
+    end = float(sizes.max()) + (float(sizes.max()) - 1) * abs(mean)
+    weight = _UNSEEN_QUERIES / (n_units + _UNSEEN_QUERIES)
+    return (1 - weight) * float(rises.max()) + weight * end
 
 
 def _limits(
-    d: FloatArray, n_changed: int, largest: float, resampling: dict[str, Any]
+    units: PairedUnits, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
     """Return lower and upper limit of the default method, standard deviation, and rule.
 
-    `d` is in units of the largest possible difference, and not empty; `largest` is infinite for an
-    unbounded range. The limits are NaN if that has too few changes. `n_changed` counts the units
-    that changed; `resampling` has confidence, resamples and seed. The standard deviation is NaN for
-    a single unit of an unbounded range.
+    There is a unit or more. The limits are NaN for an unbounded range with too few changes.
+    `resampling` has confidence, resamples and seed. The standard deviation is NaN for a single unit
+    of an unbounded range.
     """
+    d, n, n_changed = units.values, len(units.values), units.n_units_changed
     confidence = resampling["confidence"]
-    alpha, n = (1 - confidence) / 2, len(d)
+    alpha = (1 - confidence) / 2
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
-    bounded = math.isfinite(largest)
-    if bounded and n_changed < ENOUGH_CHANGED:
+    loss, gain = units.largest
+    if units.is_bounded and n_changed < ENOUGH_CHANGED:
         # z^2 / 2 more differences at each end of what is possible, since those that changed are few
-        added = NormalDist().inv_cdf(1 - alpha) ** 2
-        centre = float(d.sum()) / (n + added)
-        squares = float(((d - centre) ** 2).sum()) + added * (largest**2 + centre**2)
-        sd = math.sqrt(squares / (n + added - 1))
-    if bounded:
+        added = NormalDist().inv_cdf(1 - alpha) ** 2 / 2
+        values = np.append(d, (-loss, gain))
+        weights = np.append(np.ones(n), (added, added))
+        centre = float(np.average(values, weights=weights))
+        sd = math.sqrt(float(weights @ (values - centre) ** 2) / (n + 2 * added - 1))
+    if units.is_bounded:
         lost = int(np.count_nonzero(np.abs(d + 1) <= _UNCHANGED))
         gained = int(np.count_nonzero(np.abs(d - 1) <= _UNCHANGED))
-        # clusters of unequal size are no hits and misses: the largest can lose more than 1
-        is_hits = lost + gained == n_changed and largest == 1
+        is_hits = units.may_be_hits and 0 < lost + gained == n_changed
         rule: DifferenceRule = "score" if is_hits else "tilting"
-        if rule == "score" and n_changed <= COUNTED_BELOW:
+        if is_hits and n_changed <= COUNTED_BELOW:
             limits = score_interval(lost, gained, n, confidence=confidence)
         else:
-            # of rounding errors in the values of clusters
-            end = max(largest, float(np.abs(d).max()))
-            limits = tilting_interval(d, largest=end, confidence=confidence)
+            # hits have no score between the ends of the range
+            ends = (1.0, 1.0) if is_hits else units.largest
+            limits = tilting_interval(d, largest=ends, confidence=confidence)
         return *limits, sd, (rule if n_changed else "identical")
     n_unlike_the_median = int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
     if min(n_changed, n_unlike_the_median) < ENOUGH_CHANGED:

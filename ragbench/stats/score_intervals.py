@@ -211,7 +211,10 @@ def _log_factorial(count: FloatArray) -> FloatArray:
 
 
 def tilting_interval(
-    differences: ArrayLike, *, largest: float = 1.0, confidence: float = 0.95
+    differences: ArrayLike,
+    *,
+    largest: float | tuple[float, float] = 1.0,
+    confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return the interval of a mean of differences none of which can be larger than `largest`.
 
@@ -220,6 +223,8 @@ def tilting_interval(
     distribution weighs the differences anew ("tilts" them), and it may add one of a size that
     were not seen yet: 100 unchanged queries do not exclude that 3 in 100 lose everything. How
     rare the observed mean is, the saddlepoint approximation says, so that skew is in both limits.
+    A sample without a loss of everything allows for as many unseen ones as an unchanged one does,
+    or for a little less if its mean is not precise.
 
     Both limits allow for unseen differences up to `largest`, whatever the sign of the mean. Where
     that excludes 0 already, the limit is moved towards the mean: to the limit that allows for
@@ -228,24 +233,30 @@ def tilting_interval(
     approximation.
 
     Args:
-        differences: n numbers, from -largest to largest.
-        largest: The largest possible difference, above 0.
+        differences: n numbers, from minus the largest loss to the largest gain.
+        largest: The largest possible difference, above 0; two numbers: the largest loss and gain.
         confidence: Coverage that is aimed at.
 
     Returns:
-        Lower and upper limit; -largest and largest where n = 1, NaN where n = 0. Never of zero
-        width. They mirror each other where the differences change sign.
+        Lower and upper limit; the largest loss, negative, and gain where n = 1, NaN where n = 0.
+        Never of zero width. They mirror each other where the differences change sign.
 
     Raises:
-        OptionError: A difference is not finite or beyond largest, differences is no vector, largest
-            is not finite and above 0, or confidence is outside (0, 1).
+        OptionError: A difference is not finite or beyond `largest`, differences is no vector,
+            `largest` is not finite and above 0, or confidence is outside (0, 1).
 
     Example:
         Three of fifty queries lost something, so the interval reaches farther down than up.
 
         >>> low, high = tilting_interval([-0.5, -0.5, -0.3] + [0.0] * 47)
         >>> round(low, 3), round(high, 3)
-        (-0.082, 0.032)
+        (-0.083, 0.034)
+
+        All gained a little. No query can lose more than it has, .4.
+
+        >>> low, high = tilting_interval([0.01] * 300, largest=(0.4, 0.6))
+        >>> round(low, 3), round(high, 3)
+        (0.01, 0.017)
 
     References:
         Efron (1981), Nonparametric standard errors and confidence intervals. DiCiccio and Romano
@@ -254,29 +265,32 @@ def tilting_interval(
         likelihood, for the weights.
     """
     owner = "tilting_interval"
-    if not 0 < largest < math.inf:
-        raise OptionError(owner, "largest", largest, "a finite number above 0")
+    loss, gain = arguments.largest_differences(owner, largest)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     sample = arguments.sample(owner, "differences", differences)
-    arguments.within(owner, "differences", sample, -largest, largest)
+    unit = max(loss, gain)
+    arguments.within(owner, "differences", sample, -loss, gain)
     if len(sample) < 2:
-        return (-largest, largest) if len(sample) else (math.nan, math.nan)
-    d = sample / largest
-    return largest * _tilted_lower(d, alpha), -largest * _tilted_lower(-d, alpha)
+        return (-loss, gain) if len(sample) else (math.nan, math.nan)
+    d = sample / unit
+    return unit * _tilted_lower(d, loss / unit, alpha), -unit * _tilted_lower(
+        -d, gain / unit, alpha
+    )
 
 
-def _tilted_lower(d: FloatArray, alpha: float) -> float:
-    """Return the lower limit of the mean of differences in [-1, 1].
+def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
+    """Return the lower limit of the mean of differences in [-1, 1], rounded to 10 digits.
 
-    `d` has two values or more; `alpha` is the error on this side. Rounded to 10 digits.
+    `d` has two values or more. `loss` is the largest that a query may have; `alpha` is the error
+    on this side.
     """
-    # differences of -1, which no query has shown, come first: without them, small gains of a few
-    # queries would exclude rare total losses
-    limit = 2 * _above((d + 1) / 2, alpha) - 1
+    # losses that no query has shown come first: without them, small gains of a few queries would
+    # exclude rare total losses
+    limit = _above(d, loss, alpha)
     largest = float(np.abs(d).max())
-    # at 1 the same values would give the same limit again
-    if limit > 0 and largest < 1:
-        limit = max(limit, largest * (2 * _above((d / largest + 1) / 2, alpha) - 1))
+    # with the same end the same values would give the same limit again
+    if limit > 0 and largest < loss:
+        limit = max(limit, _above(d, largest, alpha))
     return round(limit, _DIGITS)
 
 
@@ -342,25 +356,50 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return distinct, shares
 
 
-def _above(values: FloatArray, alpha: float) -> float:
-    """Return the lower limit of the mean of values in [0, 1].
+def _above(d: FloatArray, loss: float, alpha: float) -> float:
+    """Return the lower limit of the mean of differences from -loss to 1.
 
-    `alpha` is the error on this side. 0 where all values are 0.
+    `alpha` is the error on this side. It is -loss where all differences are.
     """
-    n = len(values)
-    distinct, shares = distinct_shares(values)
+    n, width = len(d), 1 + loss
+    distinct, shares = distinct_shares((d + loss) / width)
     mean = float(distinct @ shares)
     if len(distinct) == 1:
-        return 0.0
-    if np.count_nonzero(shares) == 1:  # only samples without a value at 0 are as high
-        return mean * float(min(alpha / TIE_BEYOND, 1.0) ** (1 / n))
+        return -loss
+    # only samples without a value at 0 are as high
+    unseen = mean * unseen_factor(float(d.std()), loss, n, alpha) if shares[0] == 0 else mean
+    if np.count_nonzero(shares) == 1:
+        return width * unseen - loss
     needed = -_NORMAL.inv_cdf(alpha)
 
     def rises(place: float) -> float:
         return needed - tail_distance(tilted(distinct, shares, 1 - place), mean, n)
 
     place = crossing(rises, 0.0, 1.0, guess=0.5, within=_WITHIN)
-    return tilted(distinct, shares, 1 - place).mean
+    return width * min(unseen, tilted(distinct, shares, 1 - place).mean) - loss
+
+
+def unseen_factor(sd: float, loss: float, n: int, alpha: float) -> float:
+    """Return 1 less the largest share of unseen losses that a sample without any may hide.
+
+    Such samples have a chance of their own, of which samples with a higher mean are a half. Where
+    the mean varies by less than half a loss, a limit at that half would be wrong too often: a true
+    mean just below it is missed by nearly all samples without a loss. So it counts more of the
+    chance there, up to that of equal values.
+
+    Args:
+        sd: Standard deviation of the differences.
+        loss: Size of an unseen loss.
+        n: Number of queries.
+        alpha: Error on one side.
+
+    Example:
+        >>> round(300 * (1 - unseen_factor(0.0, 1.0, 300, 0.025)), 2)
+        3.38
+    """
+    precise = max(0.0, 1 - 2 * sd * math.sqrt(n) / loss)
+    tie = TIE_WITHIN + (TIE_BEYOND - TIE_WITHIN) * precise
+    return float(min(alpha / tie, 1.0) ** (1 / n))
 
 
 def tail_distance(null: Tilted, mean: float, n: int) -> float:

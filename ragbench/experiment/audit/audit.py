@@ -14,7 +14,7 @@ from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.plan.groups import slicings
 from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
-from ragbench.stats.power import TYPICAL_SDS, minimum_detectable_difference
+from ragbench.stats.planning import typical_detectable
 from ragbench.types import Collection
 from ragbench.types.documents import documents_by_id
 
@@ -30,9 +30,6 @@ _CHECKS = (
     questions.check_language,
     questions.check_length,
 )
-# Standard deviations of paired differences of hits (0 or 1) that change on 5 %, and on 20 %, of the
-# queries
-_HIT_SDS = (math.sqrt(0.05), math.sqrt(0.2))
 
 
 def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
@@ -143,18 +140,18 @@ def _detects(
                 for label in of_query
             )
             for label, n in counts.items():
-                graded, hits = (
-                    (minimum_detectable_difference(alike, n), minimum_detectable_difference(sd, n))
-                    for alike, sd in (TYPICAL_SDS, _HIT_SDS)
-                )
                 yield Detectable(
                     scores=name,
                     slice=f"{prefix}{label}",
                     queries=n,
-                    # NaN for one query; no scores from 0 to 1 differ by more than 1
-                    graded=graded if graded[1] <= 1 else None,
-                    hits=hits if hits[1] <= 1 else None,
+                    graded=_finite_pair(typical_detectable(n)),
+                    hits=_finite_pair(typical_detectable(n, hits=True)),
                 )
+
+
+def _finite_pair(differences: tuple[float, float]) -> tuple[float, float] | None:
+    """Return the differences, or None if so few queries do not show one of them."""
+    return differences if all(map(math.isfinite, differences)) else None
 
 
 def _notes(audited: AuditedSet) -> Iterator[str]:

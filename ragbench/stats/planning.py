@@ -1,0 +1,387 @@
+"""Plans by the interval of `difference_interval` itself: differences it shows, queries it needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ragbench.errors import OptionError
+from ragbench.stats import arguments, score_intervals
+from ragbench.stats.difference import paired_units
+from ragbench.stats.power import smallest
+from ragbench.types import FloatArray
+
+# Standard deviations of paired differences of graded scores, such as ndcg, from query to query:
+# between similar, and between different, systems
+TYPICAL_SDS = (0.15, 0.3)
+# Shares of queries whose hit (0 or 1) changes between such systems
+TYPICAL_CHANGES = (0.05, 0.2)
+
+_NORMAL = NormalDist()
+_N_TYPICAL = 200
+_WITHIN = 1e-10
+_NEAR = 1e-9
+_MOST = 10_000_000
+_DETECTED_WITHIN = 1e-3  # of a detectable difference: a plan is a rough number
+_TOP = 1e-3
+_POWER = 0.8
+_FLIP_STEPS = 100
+
+
+def queries_to_exclude(
+    differences: ArrayLike,
+    point: float,
+    *,
+    largest: float | tuple[float, float] = 1.0,
+    confidence: float = 0.95,
+    power: float = 0.8,
+) -> int | None:
+    """Return the smallest number of queries whose interval leaves the point out, if all are alike.
+
+    All queries are taken to differ as these do, no more and no less. The interval is that of
+    `difference_interval` for a bounded range: unlike `queries_needed`, which knows a standard
+    deviation alone, this plans with the few large differences that such an interval allows for,
+    and with skew. Hits come in whole numbers, so the power is some points off where few change.
+
+    Args:
+        differences: Differences of n queries, from -largest to largest.
+        point: A mean difference, such as -max_drop; above or below their mean.
+        largest: The largest possible difference; two numbers: the largest loss and gain.
+        confidence: Confidence of the two-sided interval, of which one limit is in question.
+        power: Probability that this limit falls short of the point.
+
+    Returns:
+        A number of queries, at least 2. None for never: `differences` is empty, the point is the
+        mean itself, or it is so near to it that ten million would not do.
+
+    Raises:
+        OptionError: A difference is not finite or beyond largest, point is not between -largest
+            and largest, largest is not finite and above 0, or a probability is outside (0, 1).
+
+    Example:
+        Each of ten queries gains or loses .2: equal systems, which `max_drop: 0.05` should pass.
+
+        >>> queries_to_exclude([-0.2, 0.2] * 5, -0.05)
+        122
+
+    References:
+        Connor (1987), Sample size for testing differences in proportions for the paired-sample
+        design, of which this is the form for any differences.
+    """
+    owner = "queries_to_exclude"
+    loss, gain = arguments.largest_differences(owner, largest)
+    alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
+    arguments.probability(owner, "power", power)
+    d = arguments.sample(owner, "differences", differences)
+    arguments.within(owner, "differences", d, -loss, gain)
+    if not -loss < point < gain:
+        raise OptionError(owner, "point", point, f"a number between -{loss:g} and {gain:g}")
+    if not len(d) or abs(float(d.mean()) - point) <= _NEAR * max(loss, gain):
+        return None
+    if d.mean() < point:
+        d, point, loss = -d, -point, gain
+    plan = _Plan.of(d, loss, point, alpha, power)
+    rough = plan.rough_n
+    return None if rough > _MOST else smallest(plan.is_shown, guess=max(2, math.ceil(rough)))
+
+
+def detectable_difference(
+    differences: ArrayLike,
+    *,
+    beyond: float | None = None,
+    n: int | None = None,
+    baseline: ArrayLike | None = None,
+    range: tuple[float, float] = (0.0, 1.0),
+    clusters: ArrayLike | None = None,
+    confidence: float = 0.95,
+    level: float | None = None,
+) -> float:
+    """Return the smallest true mean difference that `difference_interval` shows with power .8.
+
+    Queries are taken to differ as these do, weighed anew so that their mean is larger or smaller:
+    more of them change, or fewer. The result has the sign of the mean of the differences, or is
+    beyond `beyond`: if their mean lies on the other side of 0, as many of them are taken to be
+    turned round as not. With `level` the paired test has to show the difference, too.
+
+    Args:
+        differences: Score of the system minus score of the baseline, for some queries.
+        beyond: A mean difference that the interval has to leave out, together with 0: 0 or a
+            negative number for losses, such as -max_drop, a positive one for gains; None: 0 alone,
+            on the side of the mean.
+        n: Number of queries, or clusters, to plan for; None: as many as there are.
+        baseline: Scores of the baseline, as for `difference_interval`.
+        range: Smallest and largest possible score of one system, as for `difference_interval`.
+        clusters: Labels of the queries; queries with equal ones belong together.
+        confidence: Confidence of the interval.
+        level: P-value that the test of sign flips needs, such as .05 divided by the number of
+            comparisons; None: no test.
+
+    Returns:
+        A difference in the unit of the scores. NaN if no differences like these are shown: nothing
+        changed, or all differences are equal and too small; and for an unbounded range, or n < 2.
+
+    Raises:
+        OptionError: As `difference_interval`, and n is no integer from 1, or level is outside
+            (0, 1).
+
+    Example:
+        >>> differences = [-0.2, 0.2, 0.0, 0.0, 0.1] * 20
+        >>> round(detectable_difference(differences), 3)
+        0.045
+
+    References:
+        Bloom (1995), Minimum detectable effects.
+    """
+    owner = "detectable_difference"
+    if level is not None:
+        arguments.probability(owner, "level", level)
+    units = paired_units(owner, differences, baseline=baseline, ends=range, clusters=clusters)
+    alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
+    n = len(units.values) if n is None else arguments.whole_number(owner, "n", n, least=1)
+    if n < 2 or not units.is_bounded or not units.values.any():
+        return math.nan
+    d, (loss, gain) = units.values, units.largest
+    down = float(d.mean()) < 0 if beyond is None else beyond <= 0
+    if down:
+        d, loss = -d, gain
+    if d.mean() < 0:
+        d = np.concatenate((d, -d))
+    plan = _Plan.of(d, loss, abs(beyond or 0.0) / units.unit, alpha, _POWER, level)
+    found = plan.smallest_shown(n)
+    return units.unit * (-found if down else found)
+
+
+def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
+    """Return the differences that n queries show with power .8, where no scores are known yet.
+
+    The first is that of systems that are alike, the second of systems that are not: the differences
+    of graded scores from 0 to 1, such as ndcg, vary by `TYPICAL_SDS` from query to query, and hits
+    change on `TYPICAL_CHANGES` of the queries. NaN where no such difference is shown. OptionError
+    if n is no integer from 1.
+
+    Example:
+        >>> [round(difference, 2) for difference in typical_detectable(200)]
+        [0.03, 0.06]
+    """
+    levels = TYPICAL_CHANGES if hits else TYPICAL_SDS
+    found = (detectable_difference(_typical(level, hits=hits), n=n) for level in levels)
+    alike, unlike = found
+    return alike, unlike
+
+
+def _typical(level: float, *, hits: bool) -> FloatArray:
+    """Return differences of mean 0: hits of which a share changes, or a normal distribution."""
+    if hits:
+        changed = round(level * _N_TYPICAL / 2)
+        return np.repeat([-1.0, 0.0, 1.0], [changed, _N_TYPICAL - 2 * changed, changed])
+    places = (np.arange(_N_TYPICAL) + 0.5) / _N_TYPICAL
+    normal = np.array([_NORMAL.inv_cdf(place) for place in places])
+    return np.asarray(level * normal / normal.std(), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Differences that all queries are like, of which a mean above a point has to be shown.
+
+    Up is the direction in question. `of` creates it.
+
+    Attributes:
+        values: Distinct differences, rising.
+        shares: The probability of each.
+        loss: Largest loss of a query that no sample has shown.
+        point: Mean difference that the interval leaves out.
+        alpha: Error of the interval on one side.
+        power: Probability that the mean is shown.
+        level: P-value that the test needs; None without a test.
+    """
+
+    values: FloatArray
+    shares: FloatArray
+    loss: float
+    point: float
+    alpha: float
+    power: float
+    level: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        d: FloatArray,
+        loss: float,
+        point: float,
+        alpha: float,
+        power: float,
+        level: float | None = None,
+    ) -> _Plan:
+        """Return the plan for a sample of differences, which is not empty."""
+        values, counts = np.unique(np.round(d, 10), return_counts=True)
+        shares = np.asarray(counts / len(d), dtype=np.float64)
+        return cls(
+            values=values,
+            shares=shares,
+            loss=loss,
+            point=point,
+            alpha=alpha,
+            power=power,
+            level=level,
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean difference."""
+        return float(self.values @ self.shares)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the differences."""
+        return math.sqrt(max(float(self.shares @ (self.values - self.mean) ** 2), 0.0))
+
+    @property
+    def rough_n(self) -> float:
+        """Roughly the number of queries needed, for a mean above the point."""
+        z = -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
+        return (z * self.sd / (self.mean - self.point)) ** 2
+
+    def smallest_shown(self, n: int) -> float:
+        """Return the smallest mean above the point that n queries show; NaN if none is."""
+        low, high = max(self.point, 0.0), float(self.values[-1])
+        # a mean at the end is that of equal differences, which a sample does not weigh anew
+        top = high - _TOP * (high - low)
+        if not low < top or not self.weighed(top).is_shown(n):
+            return math.nan
+        z = -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
+        guess = min(low + max(z * self.sd / math.sqrt(n), _NEAR), top)
+        high = top
+        while high - low > _DETECTED_WITHIN * high:
+            if self.weighed(guess).is_shown(n):
+                high = guess
+                guess = max((low + high) / 2, 0.9 * guess)
+            else:
+                low = guess
+                guess = min((low + high) / 2, 1.1 * guess)
+        return high
+
+    def weighed(self, mean: float) -> _Plan:
+        """Return the plan with differences weighed anew so that they have this mean.
+
+        A mean below all of them takes further queries without a change. It lies between the
+        smallest and the largest difference, or 0 if that is smaller.
+        """
+        is_lower = mean < self.mean
+        values = self.values if is_lower else -self.values[::-1]
+        shares = self.shares if is_lower else self.shares[::-1]
+        start = min(float(values[0]), 0.0) if is_lower else float(values[0])
+        width = float(values[-1]) - start
+        if width <= 0 or abs(mean - self.mean) <= _NEAR * width:
+            return self
+        if start < values[0]:
+            values, shares = np.insert(values, 0, start), np.insert(shares, 0, 0.0)
+        target = ((mean if is_lower else -mean) - start) / width
+        found = _with_mean((values - start) / width, shares, target).weights
+        values, found = (values, found) if is_lower else (-values[::-1], found[::-1])
+        kept = found > 0
+        return replace(self, values=values[kept], shares=found[kept])
+
+    def is_shown(self, n: int) -> bool:
+        """Return True if n queries show the mean with the power."""
+        sample = self.weighed(self._unlucky_mean(n))
+        if not sample.mean > self.point or not sample._is_tested(n):
+            return False
+        # as `tilting_interval`: with differences that no query has shown, until that excludes 0
+        if not sample._excludes(min(self.point, 0.0), self.loss, n):
+            return False
+        largest = min(self.loss, float(np.abs(self.values).max()))
+        return self.point <= 0 or sample._excludes(self.point, largest, n)
+
+    def _unlucky_mean(self, n: int) -> float:
+        """Return the mean that samples of n queries exceed with the power, by Cornish and Fisher.
+
+        At most the mean itself, at least the smallest difference.
+        """
+        sd, mean = self.sd, self.mean
+        if sd == 0:
+            return mean
+        seldom = _NORMAL.inv_cdf(self.power)
+        skew = float(self.shares @ (self.values - mean) ** 3) / sd**3
+        down = seldom - skew / (6 * math.sqrt(n)) * (seldom**2 - 1)
+        return min(max(mean - sd / math.sqrt(n) * down, float(self.values[0])), mean)
+
+    def _excludes(self, point: float, loss: float, n: int) -> bool:
+        """Return True if the interval of n queries like these, with their mean, is above a point.
+
+        `loss` is the largest that no query has shown.
+        """
+        low, width = min(-loss, float(self.values[0])), float(self.values[-1])
+        width -= low
+        if point <= low or width <= 0:
+            return True
+        values, shares = (self.values - low) / width, self.shares
+        if values[0] > _NEAR:
+            values, shares = np.insert(values, 0, 0.0), np.insert(shares, 0, 0.0)
+        values[0] = 0.0
+        mean, target = float(values @ shares), (point - low) / width
+        if shares[0] == 0:
+            factor = score_intervals.unseen_factor(self.sd, -low, n, self.alpha)
+            if not mean * factor > target:
+                return False
+        if np.count_nonzero(shares) == 1:
+            return True
+        null = _with_mean(values, shares, target)
+        return score_intervals.tail_distance(null, mean, n) >= -_NORMAL.inv_cdf(self.alpha)
+
+    def _is_tested(self, n: int) -> bool:
+        """Return True if the test of sign flips has a p-value of at most `level`, or without it.
+
+        The chance of so high a sum of n queries like these is that of a saddlepoint, and 2^-k where
+        all k that changed rise.
+        """
+        if self.level is None:
+            return True
+        sizes, shares = np.abs(self.values), self.shares
+        changed = n * float(shares[sizes > 0].sum())
+        logs, slope = changed * math.log(2), math.inf
+        if self.values[0] < 0:
+            slope = _flip_slope(sizes, shares, self.mean)
+            cosh = np.logaddexp(slope * sizes, -slope * sizes) - math.log(2)
+            logs = n * float(slope * self.mean - shares @ cosh)
+        if math.isinf(slope):
+            return 2 * math.exp(-logs) <= self.level
+        spread = n * float(shares @ (sizes**2 / np.cosh(slope * sizes) ** 2))
+        root = math.sqrt(max(2 * logs, 1e-300))
+        distance = root + math.log(max(slope * math.sqrt(spread) / root, 1e-300)) / root
+        return 2 * _NORMAL.cdf(-distance) <= self.level
+
+
+def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> float:
+    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0.
+
+    The mean is less than that of the sizes.
+    """
+    slope = 0.0
+    for _ in range(_FLIP_STEPS):
+        tanh = np.tanh(slope * sizes)
+        missing = mean - float(shares @ (sizes * tanh))
+        rise = float(shares @ (sizes**2 * (1 - tanh**2)))
+        if missing <= _NEAR * mean or rise <= 0:
+            break
+        slope += missing / rise  # the function is concave: no step goes too far
+    return slope
+
+
+def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
+    """Return the distribution on the path from these shares that has the given mean.
+
+    `mean` is at most that of the shares; values and shares are those of `distinct_shares`.
+    """
+    place = score_intervals.crossing(
+        lambda x: mean - score_intervals.tilted(values, shares, x).mean,
+        0.0,
+        1.0,
+        guess=0.2,
+        within=_WITHIN,
+    )
+    return score_intervals.tilted(values, shares, place)
