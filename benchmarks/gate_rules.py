@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from worlds import Sample
 
 from ragbench.stats import score_interval, t_quantile
-from ragbench.stats.score_intervals import TIE_BEYOND
+from ragbench.stats.score_intervals import TIE_BEYOND, TIE_WITHIN
 from ragbench.types import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -32,16 +32,23 @@ class Verdicts(NamedTuple):
 
 def ours(sample: Sample, margin: float) -> Verdicts:
     """Hold the default interval of a difference against the margin; identical rows pass."""
-    d, largest = sample
+    d, loss, gain = sample
     changed = d.any(axis=1)
-    if np.isin(d, (-1.0, 0.0, 1.0)).all() and (largest == 1).all():
+    if np.isin(d, (-1.0, 0.0, 1.0)).all() and (loss == 1).all():
         limits = np.array([_hit_limits(row) for row in _counts(d)])
         return Verdicts((limits[:, 0] > -margin) | ~changed, limits[:, 1] < -margin)
-    seen = np.maximum(np.abs(d).max(axis=1), 1e-12)
-    largest = np.maximum(seen, largest)
-    worse = changed & _rejects(-d, 0.0, largest)
-    failed = worse & (_rejects(-d, margin, seen) | _rejects(-d, margin, largest))
-    return Verdicts(_rejects(d, -margin, largest) | ~changed, failed)
+    # rounding errors of the values of clusters
+    loss, gain = np.maximum(loss, -d.min(axis=1)), np.maximum(gain, d.max(axis=1))
+    seen = np.minimum(np.maximum(np.abs(d).max(axis=1), 1e-12), gain)
+    worse = changed & _rejects(-d, 0.0, gain)
+    failed = worse & (_rejects(-d, margin, seen) | _rejects(-d, margin, gain))
+    return Verdicts(_rejects(d, -margin, loss) | ~changed, failed)
+
+
+def shown(sample: Sample) -> tuple[BoolArray, BoolArray]:
+    """Return which rows are better, and which worse, by the interval alone."""
+    d, loss, gain = sample
+    return ours(Sample(-d, gain, loss), 0.0).failed, ours(sample, 0.0).failed
 
 
 def _counts(d: FloatArray) -> list[tuple[int, int, int]]:
@@ -63,7 +70,12 @@ def _rejects(d: FloatArray, point: float, end: FloatArray) -> BoolArray:
     found = (mean > point) & (-end >= point)
     if len(rows):
         found[rows] = _tail(d[rows], point, end[rows]) < ALPHA
-    return found
+    # see `unseen_factor`: what samples without a loss of everything may hide
+    precise = np.maximum(0.0, 1 - 2 * d.std(axis=1) * math.sqrt(n) / end)
+    tie = TIE_WITHIN + (TIE_BEYOND - TIE_WITHIN) * precise
+    hidden = 1 - np.minimum(ALPHA / tie, 1.0) ** (1 / n)
+    has_end = d.min(axis=1) <= -end + 1e-9
+    return found & (has_end | (mean - hidden * (mean + end) > point))
 
 
 def _tail(d: FloatArray, point: float, end: FloatArray) -> FloatArray:

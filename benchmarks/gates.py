@@ -120,12 +120,13 @@ def _agree(sample: Sample, verdicts: Verdicts, margin: float) -> None:
     """Stop where the rule is not what the package computes; clusters are given as their values."""
     for row in range(AGREE):
         d = sample.d[row]
-        if sample.largest[row] == 1:
+        if sample.loss[row] == 1:
             interval = difference_interval(d)
             lower, upper = interval.lower, interval.upper
         else:
-            largest = max(float(sample.largest[row]), float(np.abs(d).max()))
-            lower, upper = tilting_interval(d, largest=largest)
+            largest = (float(sample.loss[row]), float(sample.gain[row]))
+            ends = max(largest[0], -float(d.min())), max(largest[1], float(d.max()))
+            lower, upper = tilting_interval(d, largest=ends)
         expected = lower > -margin or not d.any(), upper < -margin
         assert (verdicts.passed[row], verdicts.failed[row]) == expected, (margin, row, lower, upper)
 

@@ -26,11 +26,13 @@ class Sample(NamedTuple):
 
     Attributes:
         d: A difference per query, or one value per cluster, as `difference_interval` weighs them.
-        largest: The largest value that a query or a cluster can have, for each row.
+        loss: The largest loss that a query or a cluster can have, for each row.
+        gain: The largest gain, for each row.
     """
 
     d: FloatArray
-    largest: FloatArray
+    loss: FloatArray
+    gain: FloatArray
 
 
 class World(NamedTuple):
@@ -50,7 +52,7 @@ class World(NamedTuple):
 
 
 def _of_queries(d: FloatArray) -> Sample:
-    return Sample(d, np.ones(len(d)))
+    return Sample(d, np.ones(len(d)), np.ones(len(d)))
 
 
 def _of_clusters(d: FloatArray, sizes: FloatArray) -> Sample:
@@ -60,7 +62,15 @@ def _of_clusters(d: FloatArray, sizes: FloatArray) -> Sample:
     residuals = d - mean * sizes
     residuals[np.abs(residuals) < 1e-12] = 0.0
     size = sizes.max(axis=1) * n / total[:, 0]
-    return Sample(mean + residuals * n / total, size + (size - 1) * np.abs(mean[:, 0]))
+    largest = size + (size - 1) * np.abs(mean[:, 0])
+    return Sample(mean + residuals * n / total, largest, largest)
+
+
+def _of_scores(d: FloatArray, baseline: FloatArray) -> Sample:
+    """Return differences from a baseline with these scores; see `difference_interval`."""
+    n = d.shape[1]
+    loss, gain = ((n * ends.max(axis=1) + 20) / (n + 20) for ends in (baseline, 1 - baseline))
+    return Sample(d, loss, gain)
 
 
 def hits(churn: float) -> World:
@@ -190,3 +200,41 @@ WORLDS = (
     World("rare large gains", _rare_gains, bar=False),
     World("rare total gains", _small_losses, bar=False),
 )
+
+
+# Scores of a baseline, as answers and rankings have them: few words in common, few relevant
+# documents, a set that is nearly solved.
+BASELINES: dict[str, Sizes] = {
+    "BLEU": lambda rng, shape: rng.beta(1.0, 15.7, shape),
+    "ROUGE-2": lambda rng, shape: np.where(rng.random(shape) < 0.6, 0.0, rng.beta(2.0, 8.0, shape)),
+    "P@20, few relevant": lambda rng, shape: rng.binomial(20, rng.beta(1.0, 6.0, shape)) / 20,
+    "equal": lambda _, shape: np.full(shape, 0.4),
+    "near 1": lambda rng, shape: 1 - rng.beta(1.0, 12.0, shape),
+}
+# Lost queries that a sample is expected to show: 3.2 are missed by 4 % of samples
+EXPECTED_LOSSES = (1.0, 2.0, 3.2, 4.0, 5.0, 7.0)
+
+
+def small_gains_beside_losses(
+    baseline: str, expected: float, n: int, *, best: bool = False
+) -> World | None:
+    """Some queries lose all that the baseline has; six in ten of the others gain a little.
+
+    Any query may be lost, or with `best` those alone of which the baseline has a tenth with the
+    highest scores. None if the baseline leaves too little to gain, or too few queries to lose.
+    """
+    usual = BASELINES[baseline](np.random.default_rng(SEED), (1, 200_000))[0]
+    least = float(np.quantile(usual, 0.9)) if best else 0.0
+    may_lose = usual >= least
+    chance = expected / n / float(may_lose.mean())
+    loss = chance * float((usual * may_lose).mean())
+    # a gain is up to this share of what the baseline lacks
+    gain = loss / (0.3 * float(((1 - usual) * (1 - chance * may_lose)).mean()))
+
+    def draw(rng: Rng, shape: Shape, drop: float) -> Sample:
+        scores = BASELINES[baseline](rng, shape)
+        lost = (scores >= least) & (rng.random(shape) < chance)
+        gains = np.where(rng.random(shape) < 0.6, rng.random(shape), 0.0) * (1 - scores)
+        return _of_scores(np.where(lost, -scores, gain * gains), scores)
+
+    return World(f"{baseline}, {expected:g} lost", draw) if gain <= 1 and chance <= 0.8 else None

@@ -255,16 +255,17 @@ class PairedScores:
         if math.isfinite(self.range[1] - self.range[0]):
             options = self._options(differences, method)
             return stats.detectable_difference(**options, level=level)
-        found = self.interval(differences, method)
-        return stats.minimum_detectable_difference(found.sd, found.n_units, confidence=1 - level)
+        interval = self.interval(differences, method)
+        sd, n = interval.sd, interval.n_units
+        return stats.minimum_detectable_difference(sd, n, confidence=1 - level)
 
     def detectable_drop(self, gains: FloatArray, method: Method, margin: float) -> float:
-        """Return the smallest drop whose interval is beyond a margin in 4 of 5 cases.
+        """Return the size of the smallest drop whose interval is beyond a margin in 4 of 5 cases.
 
         The score has two ends. NaN where no drop like these changes is. OptionError as `interval`.
         """
         options = self._options(gains, method, of_gains=True)
-        return -stats.detectable_difference(**options, beyond=-margin)
+        return stats.detectable_difference(**options, beyond=-margin)
 
     def gain_units(self, gains: FloatArray) -> PairedUnits:
         """Return the gains of the units of the interval, queries or clusters, for plans.

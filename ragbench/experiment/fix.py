@@ -307,7 +307,12 @@ class RunReader:
             causes = {query: row.cause for query, row in self.causes.get(name, {}).items()}
             n_found = sum(cause in NOT_LOST for cause in causes.values())
             with_gold = self.gold.queries_with_gold(name)
-            n_known = sum(causes.get(query, "unknown") != "unknown" for query in with_gold)
+            # what no ranking can find is not counted, though it failed or is not in the corpus
+            n_known = sum(
+                cause != "unknown"
+                and (query in with_gold or cause not in ("failed", "not_in_corpus"))
+                for query, cause in causes.items()
+            )
             n_met = int((rankings.depths(name) <= self.rules.read).sum())
             n_questions = int(rankings.is_known(name, self.rules.read).sum())
             if (n_met, n_questions) != (n_found, n_known):

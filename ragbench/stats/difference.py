@@ -53,9 +53,9 @@ class DifferenceInterval:
             changed, so that few changes do not look like none. With clusters that of one cluster.
             NaN without any, and for a single unit with an unbounded range.
         rule: Method that gave the limits, as `difference_interval` lists them.
+        n_clusters: Number of clusters; None without clusters.
         largest: Largest loss and gain that the limits allow for in unseen queries, or clusters;
             infinite for an unbounded range.
-        n_clusters: Number of clusters; None without clusters.
     """
 
     mean: float
@@ -65,8 +65,8 @@ class DifferenceInterval:
     n_changed: int
     sd: float
     rule: DifferenceRule
-    largest: tuple[float, float]
     n_clusters: int | None = None
+    largest: tuple[float, float] = (math.inf, math.inf)
 
     @property
     def n_units(self) -> int:
@@ -152,7 +152,7 @@ def difference_interval(
     largest = (units.unit * units.largest[0], units.unit * units.largest[1])
     if n == 0:
         nan = math.nan
-        return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", largest, n_clusters)
+        return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", n_clusters, largest)
     resampling: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     lower, upper, sd, rule = _limits(units, resampling)
     if method != "default" and units.n_changed:

@@ -100,12 +100,12 @@ def detectable_difference(
     confidence: float = 0.95,
     level: float | None = None,
 ) -> float:
-    """Return the smallest true mean difference that `difference_interval` shows with power .8.
+    """Return the size of the smallest true difference that `difference_interval` shows in 4 of 5.
 
     Queries are taken to differ as these do, weighed anew so that their mean is larger or smaller:
-    more of them change, or fewer. The result has the sign of the mean of the differences, or is
-    beyond `beyond`: if their mean lies on the other side of 0, as many of them are taken to be
-    turned round as not. With `level` the paired test has to show the difference, too.
+    more of them change, or fewer. The difference lies on the side of the mean, or of `beyond`: if
+    the mean lies on the other side of 0, as many differences are taken to be turned round as not.
+    With `level` the paired test has to show the difference, too.
 
     Args:
         differences: Score of the system minus score of the baseline, for some queries.
@@ -121,7 +121,7 @@ def detectable_difference(
             comparisons; None: no test.
 
     Returns:
-        A difference in the unit of the scores. NaN if no differences like these are shown: nothing
+        A size in the unit of the scores. NaN if no differences like these are shown: nothing
         changed, or all differences are equal and too small; and for an unbounded range, or n < 2.
 
     Raises:
@@ -151,8 +151,7 @@ def detectable_difference(
     if d.mean() < 0:
         d = np.concatenate((d, -d))
     plan = _Plan.of(d, loss, abs(beyond or 0.0) / units.unit, alpha, _POWER, level)
-    found = plan.smallest_shown(n)
-    return units.unit * (-found if down else found)
+    return units.unit * plan.smallest_shown(n)
 
 
 def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
@@ -168,8 +167,7 @@ def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
         [0.03, 0.06]
     """
     levels = TYPICAL_CHANGES if hits else TYPICAL_SDS
-    found = (detectable_difference(_typical(level, hits=hits), n=n) for level in levels)
-    alike, unlike = found
+    alike, unlike = (detectable_difference(_typical(level, hits=hits), n=n) for level in levels)
     return alike, unlike
 
 
@@ -281,10 +279,10 @@ class _Plan:
         if start < values[0]:
             values, shares = np.insert(values, 0, start), np.insert(shares, 0, 0.0)
         target = ((mean if is_lower else -mean) - start) / width
-        found = _with_mean((values - start) / width, shares, target).weights
-        values, found = (values, found) if is_lower else (-values[::-1], found[::-1])
-        kept = found > 0
-        return replace(self, values=values[kept], shares=found[kept])
+        weights = _with_mean((values - start) / width, shares, target).weights
+        values, weights = (values, weights) if is_lower else (-values[::-1], weights[::-1])
+        has_weight = weights > 0
+        return replace(self, values=values[has_weight], shares=weights[has_weight])
 
     def is_shown(self, n: int) -> bool:
         """Return True if n queries show the mean with the power."""

@@ -273,13 +273,12 @@ def tilting_interval(
     if len(sample) < 2:
         return (-loss, gain) if len(sample) else (math.nan, math.nan)
     d = sample / unit
-    return unit * _tilted_lower(d, loss / unit, alpha), -unit * _tilted_lower(
-        -d, gain / unit, alpha
-    )
+    lower, upper = _tilted_lower(d, loss / unit, alpha), -_tilted_lower(-d, gain / unit, alpha)
+    return round(unit * lower, _DIGITS), round(unit * upper, _DIGITS)
 
 
 def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
-    """Return the lower limit of the mean of differences in [-1, 1], rounded to 10 digits.
+    """Return the lower limit of the mean of differences in [-1, 1].
 
     `d` has two values or more. `loss` is the largest that a query may have; `alpha` is the error
     on this side.
@@ -291,7 +290,7 @@ def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
     # with the same end the same values would give the same limit again
     if limit > 0 and largest < loss:
         limit = max(limit, _above(d, largest, alpha))
-    return round(limit, _DIGITS)
+    return limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,10 @@ Array = np.ndarray
 _BY_TESTS, _REASONS = declared_by_tests("stats")
 WITHOUT_REFERENCE: dict[str, str] = {
     **_REASONS,
+    "detectable_difference": (
+        "no package plans by these intervals; the share of draws that show its differences in "
+        "tests/stats/test_unseen_losses.py"
+    ),
     "difference_interval": (
         "its rules join intervals that no package joins; their parts beside SciPy, worked by hand "
         "and by simulated coverage in tests/stats/test_difference.py"
