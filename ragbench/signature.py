@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,15 @@ class Signature:
             self.name, tuple((key, replacements.get(key, old)) for key, old in self.parts)
         )
 
+    def without(self, parts: Collection[str]) -> Signature:
+        """Return a signature without some parts; names that it lacks are ignored.
+
+        Example:
+            >>> str(Signature.of("map", qrels="3f1c", v=1).without({"qrels", "gold"}))
+            'map|v:1'
+        """
+        return Signature(self.name, tuple(part for part in self.parts if part[0] not in parts))
+
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
         """Return (part, own value, other value) for each difference; the name is the part "".
 
@@ -164,6 +173,19 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()[:length]
+
+
+def fingerprint_unordered(rows: Iterable[Iterable[str]], length: int = 12) -> str:
+    """Return the fingerprint of rows of texts, whatever the order of the rows.
+
+    A repeated row counts as often as it stands there; the order of the texts in a row counts.
+
+    Example:
+        >>> one = fingerprint_unordered([["q1", "Io"], ["q2", "Europa"]])
+        >>> one == fingerprint_unordered([["q2", "Europa"], ["q1", "Io"]])
+        True
+    """
+    return fingerprint(sorted(fingerprint(row, 64) for row in rows), length)
 
 
 def file_digest(path: Path) -> bytes:

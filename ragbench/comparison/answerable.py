@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragbench.data.files.fields import ANSWERABLE, UNANSWERABLE_KIND
+from ragbench.data.files.fields import is_marked_unanswerable
 from ragbench.score.text.gold_words import has_no_answer
 from ragbench.types import Qrels, Query
 
@@ -31,10 +31,7 @@ def answerable_questions(
     by_query = {} if qrels is None else qrels.by_query
 
     def is_answerable(query: Query) -> bool | None:
-        # `is`: the text "false" or 0 says nothing
-        if any(query.metadata.get(name) is (not value) for name, value in ANSWERABLE.items()):
-            return False
-        if query.metadata.get("kind") == UNANSWERABLE_KIND:
+        if is_marked_unanswerable(query.metadata):
             return False
         if gold := answers.get(query.id):
             return not has_no_answer(gold)

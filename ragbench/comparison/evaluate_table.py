@@ -19,7 +19,7 @@ from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import place_rankings, unplaced_warning
 from ragbench.comparison.table_gold import table_facts, table_parts
 from ragbench.data.loaders.python import collection_of
-from ragbench.data.runs.run_lines import span_fingerprints
+from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import nearest
@@ -42,7 +42,6 @@ from ragbench.types import (
     ScoreColumn,
     ScoredDocument,
 )
-from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes
 from ragbench.types.tables import Table
@@ -149,7 +148,8 @@ def evaluate(
         ranked,
         columns={**rankings, **paired.columns, **scores},
         read=paired.read if paired.columns or scores else ranked.read,
-        fingerprints={**ranked.fingerprints, **of_gold.fingerprints, **paired.fingerprints},
+        # those of a run: `paired` has positions in place of ids
+        fingerprints=fingerprint_queries(collection.queries, collection, collection.qrels),
         kinds={name: kind for kind, part in parts.items() for name in part},
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
@@ -295,12 +295,10 @@ class _GoldScores(NamedTuple):
 
     Attributes:
         columns: Name of the measure -> its column; empty without measures.
-        fingerprints: Fingerprints of the gold spans of each query.
         notes: A note on passages that cannot be placed, or none.
     """
 
     columns: Mapping[str, ScoreColumn]
-    fingerprints: QueryFingerprints
     notes: list[str]
 
 
@@ -319,7 +317,7 @@ def _score_gold(
     by_place = [measure for measure in measures if measure.spec.reads == "spans"]
     by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
     if not by_place and not by_gold:
-        return _GoldScores({}, {}, []), [*names]
+        return _GoldScores({}, []), [*names]
     if by_place and not any(collection.gold_spans.values()):
         problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
         raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
@@ -336,7 +334,6 @@ def _score_gold(
     columns += score_gold(met_gold(facts), by_gold, Rules(), **table_parts(collection))
     scores = _GoldScores(
         {column.name: column for column in columns},
-        {"spans": span_fingerprints(collection.gold_spans)} if by_place else {},
         unplaced_warning("evaluate", ids, placed) if by_place else [],
     )
     return scores, [m.label for m in measures if m.spec.reads not in ("spans", "gold")]

@@ -33,6 +33,7 @@ _PARTS = {
     "subtopics": ("subtopics differ", "subtopics"),
     "answers": ("gold answers differ", "gold"),
     "spans": ("gold spans differ", "spans"),
+    "tool_calls": ("gold tool calls differ", "tool_calls"),
 }
 
 
@@ -89,8 +90,9 @@ class Matching:
             sources; None if a source has none.
         left_out: Name of a source -> number of its judged queries that another source lacks; only
             sources with some.
-        differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`) ->
-            common queries that were left out because the part differs between sources.
+        differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`,
+            `tool_calls`) -> common queries that were left out because the part differs between
+            sources.
         notes: Sentences for the reader of the numbers.
         unpaired: True if each source keeps its own queries.
         changes: Query changes of each source since the base, in the order of the sources, the base
@@ -117,7 +119,10 @@ def match_sources(
     unpaired: bool = False,
     least_same: float = 0.5,
 ) -> Matching:
-    """Match the systems of a base and of runs, and put their queries into one order.
+    """Match the systems of a base and of runs, and put their queries into the order of their ids.
+
+    Tests and bootstraps draw by row: the order of the ids gives the same numbers, whatever the
+    order of the rows in the sources. A single source keeps its order.
 
     Args:
         base: Source that the runs are compared with; without runs, its systems are compared with
@@ -134,7 +139,7 @@ def match_sources(
             in all sources; one has to be in any case.
 
     Returns:
-        The sources, over the same queries in the order of the base; unpaired, each over its own.
+        The sources, over the same queries in one order; unpaired, each over its own.
 
     Raises:
         DataError: Queries or signatures differ, all differences at once; or there are fewer than
@@ -170,9 +175,8 @@ def match_sources(
     if not common:
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
     queries = compare_queries(sources, members, chosen, common)
-    # fingerprints of all queries together move with the query set
-    tolerated = queries.compared if left_out or intersect else queries.same
-    problems = _other_signatures(members, chosen, tolerated)
+    # the queries say which of them differ, the fingerprint of all queries only that some do
+    problems = _other_signatures(members, chosen, queries.compared)
     if intersect and (left_out or queries.left_out):
         problems += _of_all_queries(members, chosen)
     if intersect and (refused := queries.refused(least_same)):
@@ -180,9 +184,11 @@ def match_sources(
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
         problems = [*sets, *queries.lines, *problems]
-    _refuse(problems, chosen, measures)
+    _refuse(problems, _not_of_parts(members, chosen, queries.differing), measures)
     excluded = queries.left_out  # a property that builds a set: once, not for each query
     same = [query for query in common if query not in excluded]
+    if runs:
+        same.sort()
     aligned = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
@@ -275,6 +281,22 @@ def _other_signatures(
     return problems
 
 
+def _not_of_parts(
+    members: Sequence[tuple[ScoredSystems, SystemScores]],
+    measures: Sequence[str],
+    parts: Collection[str],
+) -> list[str]:
+    """Return the measures that depend on none of some parts of a query, by all signatures."""
+    wholes = {_PARTS[part][1] for part in parts}
+    columns = [column for _, system in members for column in system.columns.items()]
+    dependent = {
+        name
+        for name, column in columns
+        if any(column.signature.part(whole) is not None for whole in wholes)
+    }
+    return [name for name in measures if name not in dependent]
+
+
 def _of_all_queries(
     members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
@@ -289,14 +311,18 @@ def _of_all_queries(
     ]
 
 
-def _refuse(problems: Sequence[str], chosen: Sequence[str], measures: Sequence[str] | None) -> None:
+def _refuse(
+    problems: Sequence[str], candidates: Sequence[str], measures: Sequence[str] | None
+) -> None:
     """Raise a DataError with all problems, and with the measures that can be compared.
 
-    `chosen` are all compared measures; those without a problem of their own can be compared.
-    Nothing is raised without problems. The measures are left out if the user named `measures`, if
-    none can be compared, or if the queries themselves differ.
+    `candidates` are measures whose gold is the same; those without a problem of their own can be
+    compared. Nothing is raised without problems. The measures are left out if the user named
+    `measures`, if none can be compared, or if the queries themselves differ.
     """
-    fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
+    fine = [
+        name for name in candidates if not any(p.startswith(f"{name} cannot") for p in problems)
+    ]
     # these problems concern every measure
     of_all = ("queries:", "question text")
     if measures or not fine or any(problem.startswith(of_all) for problem in problems):
@@ -341,7 +367,7 @@ class SameQueries:
     """Result of comparing the common queries of all sources, part by part.
 
     `compare_queries` returns it. `refused` gives the reasons against a comparison, and `notes` the
-    sentences for one. Parts are `question`, `judgements`, `subtopics`, `answers` and `spans`.
+    sentences for one. Parts are those of `Matching.differing`.
 
     Attributes:
         n_common: Number of queries that all sources have.
@@ -357,14 +383,6 @@ class SameQueries:
     lines: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     compared: frozenset[str] = frozenset()
-
-    @property
-    def same(self) -> frozenset[str]:
-        """Parts of signatures whose queries were compared and are the same in all sources.
-
-        They are names such as `qrels` and `gold`, also of parts that no score depends on.
-        """
-        return self.compared - {_PARTS[part][1] for part in self.differing}
 
     @property
     def left_out(self) -> frozenset[str]:

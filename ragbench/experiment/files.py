@@ -275,12 +275,9 @@ def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     """Yield the lines of `fingerprints.csv`: a header, then the fingerprints of each query.
 
-    They are of the question, judgements, subtopics and gold answers; a cell is empty where a query
-    lacks the part.
+    A cell is empty where a query lacks the part.
     """
-    gold = plan.collection
-    qrels = results.qrels(plan)
-    prints = fingerprint_queries(plan.queries, qrels, gold.answers, gold.gold_spans)
+    prints = fingerprint_queries(plan.queries, plan.collection, results.qrels(plan))
     yield from format_fingerprints(plan.ids, prints)
 
 

@@ -48,7 +48,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """
     if not plan.config.gates:
         return summary
-    gold, qrels, clusters = plan.collection, results.qrels(plan), plan.clusters
+    gold, clusters = plan.collection, plan.clusters
     run = GatedRun(
         scored=ScoredSystems(
             "this run",
@@ -57,7 +57,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
             plan.baseline,
             # the same parts as those of a run that is read from its folder
             {part: gold.fingerprints[part] for part in IDENTIFYING if part in gold.fingerprints},
-            fingerprints=fingerprint_queries(plan.queries, qrels, gold.answers, gold.gold_spans),
+            fingerprints=fingerprint_queries(plan.queries, gold, results.qrels(plan)),
         ),
         method=method_of(plan.config),
         baselines=plan.gate_baselines,

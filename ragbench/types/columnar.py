@@ -24,9 +24,9 @@ from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, s
 
 # Query -> document -> subtopic -> grade; a document without subtopics covers none.
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
-# Part of the data (`question`, `judgements`, `subtopics`, `answers`, `spans`) -> query ->
-# fingerprint of 12 hexadecimal digits. An unknown part is absent, and so is a query that has no
-# entry in a part.
+# Part of the data (`question`, `judgements`, `subtopics`, `answers`, `spans`, `tool_calls`) ->
+# query -> fingerprint of 12 hexadecimal digits. An unknown part is absent, and so is a query that
+# has no entry in a part.
 QueryFingerprints = Mapping[str, Mapping[str, str]]
 
 

@@ -10,7 +10,7 @@ from ragbench.data.runs.run_lines import (
     read_fingerprints,
 )
 from ragbench.errors import DataError
-from ragbench.types import Qrels, Query
+from ragbench.types import Collection, Qrels, Query
 
 IDS = st.text('abé,"\n\udc80 ', min_size=1, max_size=4)
 PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
@@ -37,7 +37,7 @@ def test_one_changed_character_is_seen_and_the_order_of_answers_is_not():
     answers = {"q1": ["a", "b"], "q2": ["b", "a"], "q3": ["ab"], "nobody asked": ["a"]}
     qrels = Qrels.from_dict({"q1": {"d": 1}, "nobody asked": {"d": 1}})
 
-    found = fingerprint_queries(queries, qrels, answers)
+    found = fingerprint_queries(queries, Collection(queries, answers=answers), qrels)
 
     who, again, other = found["question"].values()
     assert who == again != other

@@ -37,6 +37,18 @@ _BOOLEANS: Mapping[object, bool] = {
 }
 
 
+def is_marked_unanswerable(metadata: Mapping[str, object]) -> bool:
+    """Return True if the metadata of a question say that it has no answer.
+
+    Example:
+        >>> is_marked_unanswerable({"answerable": False}), is_marked_unanswerable({"answerable": 0})
+        (True, False)
+    """
+    # `is`: the text "false" or 0 says nothing
+    marks = (metadata.get(name) is (not value) for name, value in ANSWERABLE.items())
+    return any(marks) or metadata.get("kind") == UNANSWERABLE_KIND
+
+
 def content_id(text: str) -> str:
     """Return the id of a question or passage without one: a hash of its text.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
-from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.signature import fingerprint, fingerprint_json, fingerprint_unordered
 from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
@@ -196,28 +196,31 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
-    prints = {"queries": _rows(queries)}
+    prints = {"queries": fingerprint_unordered(queries)}
     if collection.documents is not None:
         prints["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
         prints["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
-        prints["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
+        prints["answers"] = fingerprint_unordered(
+            [q, *sorted(gold)] for q, gold in collection.answers.items()
+        )
     if collection.gold_spans:
         spans = collection.gold_spans.items()
-        prints["spans"] = _rows([query, spans_fingerprint(gold)] for query, gold in spans)
+        prints["spans"] = fingerprint_unordered(
+            [query, spans_fingerprint(gold)] for query, gold in spans
+        )
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
-        prints["expected_tool_calls"] = _rows([query, *_digests(gold)] for query, gold in calls)
+        prints["expected_tool_calls"] = fingerprint_unordered(
+            [query, *_digests(gold)] for query, gold in calls
+        )
     if collection.given:
         systems = collection.given.items()
-        prints["given"] = _rows([name, *sorted(map(_answered, rows))] for name, rows in systems)
+        prints["given"] = fingerprint_unordered(
+            [name, *sorted(map(_answered, rows))] for name, rows in systems
+        )
     return prints
-
-
-def _rows(rows: Iterable[list[str]]) -> str:
-    """Return a hash of rows of texts, whatever their order, in 12 hexadecimal digits."""
-    return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
 
 
 def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:

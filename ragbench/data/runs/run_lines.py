@@ -12,6 +12,7 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
+from ragbench.data.files.fields import is_marked_unanswerable
 from ragbench.data.runs import run_folder
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
@@ -21,7 +22,7 @@ from ragbench.records.manifest import AnswerRow, FailedPrediction, PredictionRow
 from ragbench.records.summary import Summary
 from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import FloatArray, Qrels, Query, Span
+from ragbench.types import Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.conversation import Json
 from ragbench.types.spans import spans_fingerprint
@@ -31,7 +32,7 @@ _COLUMNS = ("system", "query_id", "cause", "why", "unsupported")
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
-PARTS = ("question", "judgements", "subtopics", "answers", "spans")
+PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls")
 
 
 class Lines:
@@ -271,34 +272,45 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
 
 
 def fingerprint_queries(
-    queries: Sequence[Query],
-    qrels: Qrels | None,
-    answers: Mapping[str, Sequence[str]],
-    spans: Mapping[str, Sequence[Span]] | None = None,
+    queries: Sequence[Query], collection: Collection, qrels: Qrels | None
 ) -> QueryFingerprints:
     """Return part -> query -> fingerprint, for the parts that a data set has.
 
-    Parts are `question`, `judgements`, `subtopics`, `answers` and `spans`; a query without a part
-    is absent, and so are judgements, answers and spans of other queries. Fingerprints have 12
-    hexadecimal digits. Without qrels, gold answers or gold spans, these parts are absent;
-    `spans` None has none.
+    Parts are those of `PARTS`; a query without a part is absent, and so are other queries. A query
+    that its metadata mark as one without an answer has other `answers` than without the mark.
+    Fingerprints have 12 hexadecimal digits. A part that the data set lacks is absent.
+
+    Args:
+        queries: Queries that are scored.
+        collection: Data set with their gold answers, gold spans and gold tool calls.
+        qrels: Judgements by which they are scored; those of the data set do not count.
 
     Example:
-        >>> prints = fingerprint_queries([Query("q1", "Who?"), Query("q2", "Why?")], None,
-        ...                              {"q1": ["the cat"]})
+        >>> queries = [Query("q1", "Who?"), Query("q2", "Why?")]
+        >>> gold = Collection(queries, answers={"q1": ["the cat"]})
+        >>> prints = fingerprint_queries(queries, gold, None)
         >>> {part: [*queries] for part, queries in prints.items()}
         {'question': ['q1', 'q2'], 'answers': ['q1']}
     """
-    ids = {query.id for query in queries}
-    parts = {"question": {query.id: _question_fingerprint(query) for query in queries}}
+    questions, marks = dict[str, str](), list[str]()
+    # one pass: the queries of large data sets stay in their file
+    for query in queries:
+        questions[query.id] = _question_fingerprint(query)
+        if is_marked_unanswerable(query.metadata):
+            marks.append(query.id)
+    ids, parts = questions.keys(), {"question": questions}
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
         parts[part] = {query: print_ for query, print_ in prints.items() if query in ids}
-    # no empty column for a data set without gold answers or spans
-    if answers:
-        parts["answers"] = answer_fingerprints({q: a for q, a in answers.items() if q in ids})
-    if spans:
-        parts["spans"] = span_fingerprints({q: gold for q, gold in spans.items() if q in ids})
-    return parts
+    answers = {query: gold for query, gold in collection.answers.items() if query in ids}
+    spans = collection.gold_spans.items()
+    calls = collection.expected_tool_calls.items()
+    gold_parts = {
+        "answers": answer_fingerprints(answers, marks),
+        "spans": {q: spans_fingerprint(gold) for q, gold in spans if gold and q in ids},
+        "tool_calls": {q: _calls_fingerprint(gold) for q, gold in calls if q in ids},
+    }
+    # no empty column for a data set without gold answers, spans or calls
+    return parts | {part: prints for part, prints in gold_parts.items() if prints}
 
 
 def _question_fingerprint(query: Query) -> str:
@@ -306,20 +318,23 @@ def _question_fingerprint(query: Query) -> str:
     return fingerprint([query.text, *(fingerprint_json(turn.to_dict()) for turn in query.turns)])
 
 
-def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _calls_fingerprint(calls: Sequence[ToolCall]) -> str:
+    """Return the fingerprint of gold tool calls in their order; no right call has one too."""
+    return fingerprint_json([call.to_dict() for call in calls])
+
+
+def answer_fingerprints(
+    answers: Mapping[str, Sequence[str]], unanswerable: Iterable[str] = ()
+) -> dict[str, str]:
     """Return query -> fingerprint of its gold answers, in any order of these.
 
-    Queries with an empty list are absent.
+    Queries with an empty list are absent, unless they are `unanswerable`, which gives each of these
+    queries another fingerprint than its gold answers alone.
     """
-    return {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
-
-
-def span_fingerprints(spans: Mapping[str, Sequence[Span]]) -> dict[str, str]:
-    """Return query -> fingerprint of its gold spans, in any order of these.
-
-    Queries with an empty list are absent.
-    """
-    return {query: spans_fingerprint(gold) for query, gold in spans.items() if gold}
+    prints = {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
+    for query in unanswerable:
+        prints[query] = fingerprint(["unanswerable", *sorted(answers.get(query, ()))])
+    return prints
 
 
 def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:

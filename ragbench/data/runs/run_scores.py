@@ -11,7 +11,8 @@ diff shows what moved:
 A line has the scores in the order of `scores`, and the cause in the place of a missing value. Where
 queries have several answers, `answers` has their number, and `unscored_answers` a line for each
 query of which some answers lack a value, with number and cause. `query_fingerprints` has a line per
-query with the fingerprints of its question, judgements, gold answers and gold spans.
+query with the fingerprints of its question, judgements, gold answers, gold spans and gold tool
+calls.
 
 Equal scores give equal bytes: queries, systems and scores are sorted, and the file has no time, run
 id or version. A system without any score is left out. Costs differ between runs with equal scores,

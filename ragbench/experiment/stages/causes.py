@@ -20,6 +20,7 @@ from ragbench.comparison.cause_rules import (
 )
 from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.gold import find_answer, met_ranks
+from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome
@@ -310,7 +311,8 @@ def _right_signature(system: _SystemAnswers) -> Signature:
     # judges that decide some of the questions: those without a gold answer, and refusals
     judges = {"supported": None if all(answers) else system.faithfulness, "refusal": system.refusal}
     parts = {
-        name: fingerprint([str(judge.signature)])
+        # other questions or gold answers are no other judge
+        name: fingerprint([str(judge.signature.without(QUERY_PARTS))])
         for name, judge in judges.items()
         if judge is not None
     }

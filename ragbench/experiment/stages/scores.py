@@ -67,7 +67,7 @@ class ScoreRanking(StoredStage):
     an AdapterError if a measure of the user fails, and a DataError if a measure lacks its data.
     """
 
-    kind, version = "score", 2
+    kind, version = "score", 3
     unit = "measures"
 
     def __init__(

@@ -26,7 +26,7 @@ from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
-from ragbench.signature import Signature, fingerprint, fingerprint_json, mixture
+from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered, mixture
 from ragbench.types import ScoreColumn
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
@@ -481,24 +481,22 @@ def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
     """Return short hashes of gold answers, queries and nuggets; None for nuggets without any.
 
     The keys are `gold`, `queries` and `nuggets`. Queries are ids, questions and earlier turns. The
-    order of the items counts.
+    order of the items does not count.
     """
+    gold, queries, nuggets = list[list[str]](), list[list[str]](), list[list[str]]()
     has_nuggets = False
-
-    def gold() -> Iterator[str]:
-        nonlocal has_nuggets
-        for item in items:
-            has_nuggets |= item.nuggets is not None
-            yield from (str(len(item.references)), *item.references)
-
-    def queries() -> Iterator[str]:
-        for item in items:
-            yield from (item.query_id, item.question or "")
-            yield from (fingerprint_json(turn.to_dict()) for turn in item.turns)
-
-    hashes: dict[str, str | None] = {"gold": fingerprint(gold()), "queries": fingerprint(queries())}
-    nuggets = [[item.query_id, item.nuggets] for item in items] if has_nuggets else None
-    return hashes | {"nuggets": None if nuggets is None else fingerprint_json(nuggets)}
+    # one pass: the items of a large run are read from files
+    for item in items:
+        has_nuggets |= item.nuggets is not None
+        turns = (fingerprint_json(turn.to_dict()) for turn in item.turns)
+        gold.append(sorted(item.references))
+        queries.append([item.query_id, item.question or "", *turns])
+        nuggets.append([item.query_id, fingerprint_json(item.nuggets)])
+    return {
+        "gold": fingerprint_unordered(gold),
+        "queries": fingerprint_unordered(queries),
+        "nuggets": fingerprint_unordered(nuggets) if has_nuggets else None,
+    }
 
 
 class _RubricTally:

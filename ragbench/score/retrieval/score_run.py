@@ -21,7 +21,7 @@ from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups, number_groups
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
-from ragbench.signature import Signature, fingerprint
+from ragbench.signature import Signature, fingerprint_unordered
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
@@ -359,10 +359,10 @@ def score_passages(
         [1.] answer_hit@2
     """
     if isinstance(retrieved, base.RetrievedSpans):
-        gold = {"spans": fingerprint(map(spans_fingerprint, retrieved.gold))}
+        spans = ([spans_fingerprint(spans)] for spans in retrieved.gold)
+        gold = {"spans": fingerprint_unordered(spans)}
     else:
-        pieces = (piece for texts in retrieved.answers for piece in (str(len(texts)), *texts))
-        gold = {"gold": fingerprint(pieces)}
+        gold = {"gold": fingerprint_unordered(map(sorted, retrieved.answers))}
     columns = []
     for measure in measures:
         if rules.ties == "average" and not measure.spec.averages_ties:

@@ -15,7 +15,7 @@ from ragbench.score.base import ROUNDING
 from ragbench.score.text import base
 from ragbench.score.text.gold_words import has_no_answer
 from ragbench.score.text.notation import parse_metric
-from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.scores import Cause
@@ -65,7 +65,7 @@ class TextScorer:
             for group in groups.values()
         ]
         self._gold: list[tuple[str, ...]] = []
-        self._print_of_gold = fingerprint([])
+        self._print_of_gold = gold_print([])
 
     def steps(self, n_rows: int) -> int:
         """Return the number of steps that `score` reports to `advance` for `n_rows` rows.
@@ -121,14 +121,13 @@ class TextScorer:
             if declaration.reads == "texts":
                 print_of_gold, inputs = self._print_of_gold, _text_inputs(declaration, texts)
             elif declaration.reads == "answerable" and answerable is not None:
-                print_of_gold = fingerprint_json(list(answerable))
+                print_of_gold = fingerprint_unordered([str(state)] for state in answerable)
                 inputs = _refusal_inputs(
                     declaration.function, predictions, answerable, refuses_once
                 )
             elif declaration.reads == "tool_calls" and calls is not None:
-                print_of_gold = fingerprint_json(
-                    [gold and [call.to_dict() for call in gold] for gold in calls.expected]
-                )
+                expected = (row and [call.to_dict() for call in row] for row in calls.expected)
+                print_of_gold = fingerprint_unordered([fingerprint_json(row)] for row in expected)
                 inputs = _call_inputs(predictions, calls)
             elif declaration.reads == "questions":
                 items = _asked_questions(gold, questions, answerable)
@@ -301,8 +300,8 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
 
 
 def gold_print(gold: Sequence[Sequence[str]]) -> str:
-    """Return the fingerprint of the gold answers of all items, in their order."""
-    return fingerprint(piece for row in gold for piece in (str(len(row)), *row))
+    """Return the fingerprint of the gold answers of all items, whatever the order of the items."""
+    return fingerprint_unordered(map(sorted, gold))
 
 
 def shared_signature(metric: base.Metric, gold: str) -> Signature:
@@ -316,7 +315,8 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     parts = dict(facts(metric.options) if callable(facts) else facts)
     parts |= {k: v for k, v in metric.options.items() if k not in declaration.unsigned}
     if declaration.needs_reference:
-        parts["gold"] = gold
+        # gold answers may be the same where the gold calls are others
+        parts["tool_calls" if declaration.reads == "tool_calls" else "gold"] = gold
     return Signature.of("", **parts, v=declaration.version)
 
 
