@@ -176,8 +176,8 @@ class Evaluation:
         columns: Score -> its values, causes and signature.
         read: Counts of queries, or of predictions and references, in the input.
         confidence: Level of the intervals.
-        fingerprints: Fingerprints of the references or judgements of each item: comparisons refuse
-            items that differ.
+        fingerprints: Fingerprints of the question, judgements and gold answers of each item, as far
+            as the input has them: comparisons refuse items that differ.
         notes: Sentences on what makes scores doubtful, such as texts that a metric does not read as
             a user expects.
         kinds: Score -> `retrieval`, `generation` or `judge`, for results of `evaluate`; else empty.

@@ -287,13 +287,11 @@ def _not_of_parts(
     parts: Collection[str],
 ) -> list[str]:
     """Return the measures that depend on none of some parts of a query, by all signatures."""
-    wholes = {_PARTS[part][1] for part in parts}
-    columns = [column for _, system in members for column in system.columns.items()]
-    dependent = {
-        name
-        for name, column in columns
-        if any(column.signature.part(whole) is not None for whole in wholes)
-    }
+    wholes, dependent = {_PARTS[part][1] for part in parts}, set[str]()
+    for _, system in members:
+        for name, column in system.columns.items():
+            if wholes & dict(column.signature.parts).keys():
+                dependent.add(name)
     return [name for name in measures if name not in dependent]
 
 

@@ -186,7 +186,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
 
     Args:
         base: A run folder or the folder of an experiment, a baseline file, a TREC run file (with
-            `qrels`), an experiment, or a result of `evaluate_run` or `evaluate_texts`.
+            `qrels`), an experiment, or a result of `evaluate`, `evaluate_run` or `evaluate_texts`.
         *runs: Sources of the same kinds, one or several.
         measures: Names of scores, or one name; None takes all that are common.
         qrels: Judgements for TREC run files.

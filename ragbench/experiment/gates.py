@@ -105,7 +105,7 @@ def check_gates(
 
     Args:
         run: An experiment, a run folder or the folder of an experiment (its newest run), a baseline
-            file, or a result of `evaluate_run` or `evaluate_texts`.
+            file, or a result of `evaluate`, `evaluate_run` or `evaluate_texts`.
         gates: One gate or several.
         baseline: Source like `run`, for gates without `against`: systems of the same name are
             compared, or if both have one system, these two. None takes the run's own baseline.

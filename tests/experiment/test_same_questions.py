@@ -368,3 +368,20 @@ def test_signatures_do_not_depend_on_the_order_of_the_rows(name):
     )
 
     assert first.columns[name].signature == second.columns[name].signature
+
+
+def test_right_is_compared_after_a_new_question_where_a_judge_decides_some():
+    """The judge decides the questions without a gold answer; it has judged one more of them."""
+    rows = [{**row, "contexts": [row["answer"]]} for row in plain_rows(8)]
+    rows = [row if int(row["id"]) % 2 else {**row, "reference": None} for row in rows]
+    judge = {"type": "python:tests.words:context_overlap"}
+    config = {"metrics": {"judge": judge}, "causes": {"supported": {"measure": "context_overlap"}}}
+    old, new = (rb.run_experiment(config, dataset=table) for table in (rows[:6], rows))
+    assert "supported:" in str(
+        read_run_scores(old.path).systems["given"].columns["right"].signature
+    )
+
+    compared = rb.compare(old, new, measures="right", intersect=True)
+
+    assert compared.record.queries == 6
+    assert dict(compared.record.left_out) == {str(new.path): 2}
