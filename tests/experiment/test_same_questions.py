@@ -22,7 +22,7 @@ EDITS = {
     "relevant": ("judgements differ", ("mrr@10",)),
     "reference": ("gold answers differ", ("token_f1",)),
 }
-OTHER_VALUES = {"question": "Else?", "relevant": ["other"], "reference": "something else"}
+OTHER_VALUES = {"question": "Else?", "relevant": ["d4"], "reference": "something else"}
 
 
 @pytest.fixture(scope="module", autouse=True)

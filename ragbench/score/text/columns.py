@@ -17,7 +17,7 @@ from ragbench.score.text.gold_words import has_no_answer
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
-from ragbench.types import CauseArray, ScoreColumn
+from ragbench.types import CauseArray, ScoreColumn, ToolCall
 from ragbench.types.scores import Cause
 
 _BLOCK, _MODEL_BLOCK = 128, 16  # rows per task of a worker, without and with a model
@@ -126,8 +126,7 @@ class TextScorer:
                     declaration.function, predictions, answerable, refuses_once
                 )
             elif declaration.reads == "tool_calls" and calls is not None:
-                expected = (row and [call.to_dict() for call in row] for row in calls.expected)
-                print_of_gold = fingerprint_unordered([fingerprint_json(row)] for row in expected)
+                print_of_gold = calls_print(calls.expected)
                 inputs = _call_inputs(predictions, calls)
             elif declaration.reads == "questions":
                 items = _asked_questions(gold, questions, answerable)
@@ -302,6 +301,12 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
 def gold_print(gold: Sequence[Sequence[str]]) -> str:
     """Return the fingerprint of the gold answers of all items, whatever the order of the items."""
     return fingerprint_unordered(map(sorted, gold))
+
+
+def calls_print(expected: Sequence[Sequence[ToolCall] | None]) -> str:
+    """Return the fingerprint of the gold tool calls of all items, whatever their order."""
+    rows = (None if calls is None else [call.to_dict() for call in calls] for calls in expected)
+    return fingerprint_unordered([fingerprint_json(row)] for row in rows)
 
 
 def shared_signature(metric: base.Metric, gold: str) -> Signature:
