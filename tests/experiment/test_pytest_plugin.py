@@ -341,7 +341,7 @@ def test_fixture_and_assertions(session, experiment, tmp_path):
     assert "2 failed, 5 passed" in output, output
     assert "AssertionError: evaluation FAILS: mrr@10 >= 0.9: mean 0.5 over 60 queries" in output
     assert (
-        "evaluation got WORSE: mrr@10 1.00 -> 0.500 (-0.500, surely between -0.528 and -0.445) "
+        "evaluation got WORSE: mrr@10 1.00 -> 0.500 (-0.500, surely between -0.528 and -0.459) "
         "over 60 queries: a drop by more than 0.1"
     ) in output
     assert "q0  1.00 -> 0.500" in output, "the worst queries"
