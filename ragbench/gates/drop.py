@@ -580,9 +580,11 @@ def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> Que
     def plan(differences: FloatArray, largest: tuple[float, float]) -> int | None:
         return stats.queries_to_exclude(differences, point, largest=largest, confidence=confidence)
 
-    either = max(units.largest)
+    loss, gain = units.largest
+    # a gain that is turned round is a loss of that size
+    mirrored = (max(loss, float(d.max())), max(gain, -float(d.min())))
     return QueriesNeeded(
-        equal=plan(np.concatenate((d, -d)), (max(units.largest[0], float(d.max())), either)),
+        equal=plan(np.concatenate((d, -d)), mirrored),
         as_observed=None if near else plan(d, units.largest),
     )
 

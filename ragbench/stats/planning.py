@@ -348,7 +348,7 @@ class _Plan:
             logs = n * float(slope * self.mean - shares @ cosh)
         if math.isinf(slope):
             return 2 * math.exp(-logs) <= self.level
-        spread = n * float(shares @ (sizes**2 / np.cosh(slope * sizes) ** 2))
+        spread = n * float(shares @ (sizes**2 * (1 - np.tanh(slope * sizes) ** 2)))
         root = math.sqrt(max(2 * logs, 1e-300))
         distance = root + math.log(max(slope * math.sqrt(spread) / root, 1e-300)) / root
         return 2 * _NORMAL.cdf(-distance) <= self.level
