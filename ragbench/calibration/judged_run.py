@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.questions import system_name
@@ -17,9 +17,8 @@ from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import JudgedItem, Rubric
-from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
-from ragbench.signature import Signature
+from ragbench.signature import Signature, mixture
 from ragbench.types.conversation import Json
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
@@ -194,9 +193,11 @@ def _scores(
     rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
     rubrics: Sequence[Rubric],
 ) -> Iterator[JudgedScore]:
-    signatures = {
-        name: score.signature for system in summary.systems for name, score in system.scores.items()
-    }
+    by_score: dict[str, list[Signature]] = {}
+    for system in summary.systems:
+        for name, score in system.scores.items():
+            by_score.setdefault(name, []).append(Signature.parse(score.signature))
+    signatures = {name: str(_joined(parsed)) for name, parsed in by_score.items()}
     groups: dict[str, list[tuple[Key, Entry, VerdictRow]]] = {}
     for system, entries in rows.items():
         for entry, row in entries:
@@ -219,6 +220,18 @@ def _scores(
         )
 
 
+def _joined(signatures: Sequence[Signature]) -> Signature:
+    """Return the signature of the scores of all systems: parts that differ are mixtures."""
+    joined = signatures[0]
+    parts = [part for other in signatures for part, *_ in signatures[0].differences(other)]
+    for part in dict.fromkeys(parts):
+        values = dict.fromkeys(signature.part(part) or "none" for signature in signatures)
+        mixed = {part: mixture(values)}
+        has_part = joined.part(part) is not None
+        joined = joined.replacing(**mixed) if has_part else joined.with_parts(**mixed)
+    return joined
+
+
 def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
     """Return judged system -> baseline of its judge scores, if the baseline is judged too.
 
@@ -236,20 +249,18 @@ def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
 def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     """Return the rubric that a judge applied, by the fingerprint in the signature of its score.
 
-    Signatures of judges that call models have the fingerprint of the prompts, other signatures
-    that of the rubric. `rubrics` are the rubrics of the run that are not built in. A built-in
-    rubric comes before those of the run.
+    `rubrics` are the rubrics of the run that are not built in. A built-in rubric comes before those
+    of the run.
 
     Raises:
         DataError: No rubric of this name has the fingerprint: it has changed since the run.
     """
-    part = Signature.parse(signature).part
+    applied = Signature.parse(signature).part("rubric")
     # a file of the run may replace a built-in rubric of the same name
     candidates = [load_rubric(name)] if is_built_in(name) else []
     candidates += [rubric for rubric in rubrics if rubric.name == name]
-    applied, prompt = part("rubric"), part("prompt")
     for rubric in candidates:
-        if applied == rubric.fingerprint or (applied is None and prompt in _prompts(rubric)):
+        if applied == rubric.fingerprint:
             return rubric
     problem = "has changed since the judge applied it" if candidates else "is not in the run folder"
     allowed = "the rubric, or the version of ragbench, of the run; or a new run"
@@ -281,15 +292,3 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
 
 def _entry(config: Json, key: str) -> Json:
     return config.get(key) if isinstance(config, dict) else None
-
-
-def _prompts(rubric: Rubric) -> list[str]:
-    """Return the fingerprints of a rubric's prompts with all options that a judge may have.
-
-    Those with worked examples come first.
-    """
-    return [
-        prompt_fingerprint(rubric, few_shot=few_shot, passages=passages)
-        for few_shot in (True, False)
-        for passages in get_args(Together)
-    ]

@@ -125,7 +125,7 @@ def _print_prompts(name: str, as_json: bool) -> None:
         OptionError: No rubric or file has this name.
         DataError: The file holds no valid rubric.
     """
-    from ragbench.score.judge.methods.templates import prompt_fingerprint
+    from ragbench.score.judge.methods.templates import prompt_parts
     from ragbench.score.judge.model_judge import example_requests
     from ragbench.score.judge.rubric import load_rubric
 
@@ -141,7 +141,7 @@ def _print_prompts(name: str, as_json: bool) -> None:
         content = {
             "rubric": rubric.name,
             **{fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS},
-            "fingerprint": prompt_fingerprint(rubric),
+            "fingerprints": prompt_parts(rubric),
             "prompts": requests,
         }
         write_json(json.dumps(content, indent=2, ensure_ascii=False))

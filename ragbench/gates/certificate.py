@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
+from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.run_folder import read_record
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.gates.base import DecideBy, Gate, GatedRun, GateNames, GateProblem, within
-from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate
+from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate, RequiredRubric
 from ragbench.records.gate import Decision, Facts
+from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
+from ragbench.signature import Signature
+
+# Parts of signatures that change with the judged questions, and not with the judge.
+_OF_DATA = frozenset({"queries", "gold", "nuggets"})
+# Parts whose values are hashes, which tell a reader nothing.
+_HASHES = frozenset({"rubric", "prompt", "examples", "extra"})
+# Parts that have other names for readers.
+_NAMES = {
+    "": "the name of the rubric",
+    "judge": "the type of the judge",
+    "extra": "the request parameters",
+    "passages": "the form of the passages",
+    "window": "the window of the passages",
+    "weighted": "the weighting of levels",
+    "in_words": "the format of replies",
+    "v": "the definition of the score",
+}
 
 
 class Certificate(Gate):
@@ -64,10 +83,8 @@ class Certificate(Gate):
         if self.file is not None:
             self._read_certificate(self.file)
 
-    def _read_certificate(self, file: Path) -> tuple[str | None, AgreementFound]:
-        """Return the model of the judge, and its agreement with people by the rubric.
-
-        The model is None if the certificate names none.
+    def _read_certificate(self, file: Path) -> RequiredRubric:
+        """Return the certified rubric.
 
         Raises:
             DataError: The file cannot be read, or lacks the rubric or its kappa.
@@ -84,13 +101,13 @@ class Certificate(Gate):
         if KAPPA not in certified.agreement:
             allowed = "the file as `ragbench calibrate` wrote it"
             raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate, allowed=allowed)
-        return certified.model, certified.agreement[KAPPA]
+        return certified
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
         """Yield the decision, without a system: the judge is the same for all systems.
 
-        It is undecided if the run was judged by another model, or not by this rubric, or as
-        `decide_kappa` says.
+        It is undecided if the verdicts of the run come from another judge, rubric or prompt than
+        the certified ones, or as `decide_kappa` says.
 
         Raises:
             DataError: The gate has no file, or it cannot be read or lacks the rubric or its kappa.
@@ -98,24 +115,30 @@ class Certificate(Gate):
         if self.file is None:
             allowed = "the path of a certificate of `ragbench calibrate`"
             raise DataError(f"no certificate {self.certificate}", allowed=allowed)
-        model, kappa = self._read_certificate(self.file)
-        scores = [
-            system.scores[self.rubric]
-            for system in (() if run.summary is None else run.summary.systems)
-            if self.rubric in system.scores
-        ]
-        # systems may have been judged by several models
-        models = {score.model for score in scores if score.judge is not None}
-        if not models:
+        certified = self._read_certificate(self.file)
+        scored = _signatures(run.summary, self.rubric)
+        if not scored:
             yield run.not_scored(self.rubric)
-        elif models != {model}:
-            judges = ", ".join(sorted(map(str, models - {model})))
-            why = (
-                f"the certificate is of {model}, and this run was judged by {judges}: calibrate it"
-            )
+        elif why := self._explain_unlike(Signature.parse(certified.signature), scored):
             yield Decision("undecided", why)
         else:
-            yield self.decide_kappa(kappa)
+            yield self.decide_kappa(certified.agreement[KAPPA])
+
+    def _explain_unlike(self, certified: Signature, scored: Sequence[Signature]) -> str:
+        """Return in words why the certificate is not of the scores of a run; empty if it is."""
+        if certified.part("rubric") is None:
+            nothing = f"{self.certificate} does not tell the rubric and the prompt of its judge"
+            return f"{nothing}: calibrate a run of this judge"
+        if mixed := [part for other in (certified, *scored) for part in other.mixtures]:
+            names = ", ".join(dict.fromkeys(_name(part) for part in mixed))
+            return f"{names} is not the same for all verdicts: judge all alike, and calibrate it"
+        parts = dict.fromkeys(part for other in scored for part in unlike_parts(certified, other))
+        names = [_describe(part, certified, scored) for part in parts if part not in _OF_DATA]
+        if not names:
+            return ""
+        *first, last = names
+        text = f"{', '.join(first)} and {last}" if first else last
+        return f"{text} changed since {self.certificate}: calibrate it"
 
     def decide_kappa(self, kappa: AgreementFound) -> Decision:
         """Return the decision by the kappa of a certificate, or by the lower end of its interval.
@@ -134,3 +157,28 @@ class Certificate(Gate):
         interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         why = f"kappa {kappa.value:.4g}{interval} over {kappa.n} labelled answers"
         return Decision(within(compared, self.min_kappa, None), why, facts=facts)
+
+
+def _signatures(summary: Summary | None, rubric: str) -> list[Signature]:
+    """Return the signatures of a judge's scores by a rubric, in the order of the systems."""
+    systems = () if summary is None else summary.systems
+    scores = [system.scores[rubric] for system in systems if rubric in system.scores]
+    # systems may have been judged by several models
+    return [Signature.parse(score.signature) for score in scores if score.judge is not None]
+
+
+def _describe(part: str, certified: Signature, scored: Sequence[Signature]) -> str:
+    """Return the name of a signature part, with its old and new values unless they are hashes."""
+    name = _name(part)
+    if part in _HASHES:
+        return name
+    values = dict.fromkeys(_value(part, signature) for signature in scored)
+    return f"{name} ({_value(part, certified)}, now {', '.join(values)})"
+
+
+def _name(part: str) -> str:
+    return _NAMES.get(part, f"the {part}")
+
+
+def _value(part: str, signature: Signature) -> str:
+    return (signature.part(part) if part else signature.name) or "none"

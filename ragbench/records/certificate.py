@@ -282,12 +282,12 @@ class RequiredRubric(Record):
     """The part of a certified rubric that gates read.
 
     Attributes:
-        model: Model of the verdicts; None if the file does not say it.
+        signature: Everything that the judge's scores depend on; empty if the file lacks it.
         agreement: Statistic -> agreement of judge and people.
     """
 
     # with defaults, so that gates read certificates of other versions
-    model: str | None = None
+    signature: str = ""
     agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
 
 

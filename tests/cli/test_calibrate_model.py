@@ -6,6 +6,8 @@ import shutil
 import pytest
 import yaml
 
+import ragbench as rb
+from ragbench.records.gate import exit_code_of
 from tests.calibration.trial import judged
 from tests.chat_server import ChatServer
 from tests.cli.bridges import bridge_records, label
@@ -98,7 +100,7 @@ def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run
 
 
 def test_a_run_of_a_language_model_can_be_drawn_and_certified(calibrate, tmp_path, monkeypatch):
-    """Its signature has no rubric but the prompt that the rubric makes."""
+    """Without examples, too."""
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     with ChatServer(Script(level=lambda text: 1 if "pirates" in text else 5)) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url, "few_shot": False}
@@ -163,6 +165,76 @@ def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repositor
     code, _, problem = calibrate("--draw", 5, of=own)
     assert code == 2
     assert "rubric 'faithfulness' has changed since the judge applied it" in problem
+
+
+POLITE = """\
+name: polite
+asks: answer
+needs: [question, answer]
+guidelines: ["The answer is polite."]
+scale: {1: bad, 5: good}
+method: rating
+"""
+
+
+@pytest.mark.parametrize(
+    ("rubric", "judge", "verdict", "why"),
+    [
+        ({}, {}, "pass", "kappa 1 "),
+        ({"polite.": "RUDE."}, {}, "undecided", "the rubric changed"),
+        ({}, {"few_shot": False}, "undecided", "the examples changed"),
+        ({}, {"model": "m2"}, "undecided", "the model (m, now m2) changed"),
+        ({"5: good": "5: fair"}, {"model": "m2"}, "undecided", "the model (m, now m2) and the"),
+    ],
+    ids=str,
+)
+def test_a_certificate_is_of_one_rubric_and_one_judge(
+    calibrate, tmp_path, monkeypatch, rubric, judge, verdict, why
+):
+    """`polite` was calibrated, and later runs ask for something else under its name."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "polite.yaml"
+    path.write_text(POLITE, encoding="utf-8")
+    with ChatServer(Script(level=lambda text: 1 if "pirates" in text else 5)) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [str(path)]}
+        run = judged(tmp_path, "asked", bridge_records(), judge=block)
+        calibrate("--draw", 50, "-o", "sheet.csv", of=run)
+        label(tmp_path / "sheet.csv", tmp_path / "done.csv", lambda row: 6 - _upside_down(row))
+        code, _, problem = calibrate("--labels", "done.csv", "-o", "judge.json", of=run)
+        assert code == 0, problem
+        text = POLITE
+        for old, new in rubric.items():
+            text = text.replace(old, new)
+        path.write_text(text, encoding="utf-8")
+        config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+        config["dataset"]["path"] = str(tmp_path / "asked.jsonl")
+        config["metrics"] = {"judge": {**block, **judge}}
+        config["gates"] = [{"certificate": "judge.json", "rubric": "polite", "min_kappa": 0.6}]
+
+        experiment = rb.run_experiment(config)
+
+    [gate] = experiment.record.gates
+    assert (gate.verdict, gate.why.startswith(why)) == (verdict, True), gate.why
+    assert experiment.exit_code == 0
+    strict = exit_code_of([gate], complete=True, strict=True)
+    assert strict == (0 if verdict == "pass" else 4)
+    if verdict != "pass":
+        assert gate.why.endswith("changed since judge.json: calibrate it")
+
+
+def test_systems_that_two_models_judged_are_certified_as_a_mixture(calibrate, tmp_path, run):
+    """The certificate is of both, and so of no single model."""
+    path = run / "summary.json"
+    text, _, end = path.read_text("utf-8").rpartition("|model:m|")
+    assert "|model:m|" in text, "two systems"
+    path.write_text(f"{text}|model:m-new|{end}", encoding="utf-8")
+    calibrate("--draw", 50, "-o", "sheet.csv", of=run)
+    label(tmp_path / "sheet.csv", tmp_path / "done.csv", _upside_down)
+
+    code, text, problem = calibrate("--labels", "done.csv", "--json", of=run)
+
+    assert code == 0, problem
+    assert "|model:mixture(m+m-new)|" in json.loads(text)["rubrics"]["used"]["signature"]
 
 
 @pytest.mark.parametrize(

@@ -295,26 +295,29 @@ def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
     assert verdicts(found) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
 
 
-def certificate(tmp_path, value, model="tests.words:context_overlap"):
+def certificate(tmp_path, value, signature=""):
     kappa = {"value": value, "interval": [None, None], "n": 50, "reason": None}
     content = {
         "schema": "ragbench.certificate/1",
-        "rubrics": {"context_overlap": {"model": model, "agreement": {"kappa": kappa}}},
+        "rubrics": {"context_overlap": {"signature": signature, "agreement": {"kappa": kappa}}},
     }
     (tmp_path / "judge.json").write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
-    ("value", "model", "verdict"),
+    ("value", "change", "verdict"),
     [
-        (0.7, "tests.words:context_overlap", "pass"),
-        (0.5, "tests.words:context_overlap", "fail"),
-        (None, "tests.words:context_overlap", "undecided"),
-        (0.9, "another", "undecided"),
+        (0.7, ("", ""), "pass"),
+        (0.5, ("", ""), "fail"),
+        (None, ("", ""), "undecided"),
+        (0.9, ("|model:", "|model:another-"), "undecided"),
+        (0.9, ("|rubric:", "|rubric:0"), "undecided"),
     ],
 )
-def test_certificates(config, tmp_path, value, model, verdict):
-    certificate(tmp_path, value, model)
+def test_certificates(config, tmp_path, value, change, verdict):
+    systems = run_experiment(config).record.systems
+    judged = [s.scores["context_overlap"] for s in systems if "context_overlap" in s.scores]
+    certificate(tmp_path, value, judged[0].signature.replace(*change))
 
     found = run(
         config, {"certificate": "judge.json", "rubric": "context_overlap", "min_kappa": 0.6}

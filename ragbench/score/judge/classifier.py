@@ -26,7 +26,7 @@ from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.local import LocalJudge
 from ragbench.score.judge.methods.claims import split_claims
-from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.methods.templates import prompt_parts
 from ragbench.score.judge.methods.vote import Asking, ExampleOptions, Vote
 from ragbench.score.judge.model_judge import Jury, Method, ModelJudge
 from ragbench.score.judge.presets import Preset, load_presets
@@ -298,14 +298,14 @@ class ServedClassifier(ModelJudge, Classifier):
         """Return the signature parts of a rubric's scores besides the model.
 
         The keys are `rubric` (its fingerprint), `preset` and `label`. For claims with a splitter
-        also `splitter` (name of its model), `prompt` (a fingerprint), `temperature`, `seed`,
+        also `splitter` (name of its model), those of `prompt_parts`, `temperature`, `seed`,
         `max_tokens`, `reasoning_effort` and `language`.
         """
         parts = dict(RubricJudge.signature_parts(self, rubric))
         if self._splitter is not None and rubric.method == "claims":
-            prompt = prompt_fingerprint(rubric, few_shot=self.asking.few_shot)
-            sampling = {name: getattr(self.asking, name) for name in _SAMPLING}
-            parts |= {"splitter": self._splitter.model, "prompt": prompt, **sampling}
+            parts |= prompt_parts(rubric, few_shot=self.asking.few_shot)
+            parts |= {name: getattr(self.asking, name) for name in _SAMPLING}
+            parts |= {"splitter": self._splitter.model}
         return parts
 
     def rehearsal(self, model: llm.ChatModel) -> ModelJudge:

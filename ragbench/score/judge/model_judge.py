@@ -25,7 +25,7 @@ from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.templates import (
     load_examples,
     load_templates,
-    prompt_fingerprint,
+    prompt_parts,
     reads_passages,
 )
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
@@ -180,8 +180,8 @@ class ModelJudge(llm.Connected, RubricJudge):
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        The keys are those of `options`, `prompt` and `embeddings`, for a rubric on claims and
-        passages also `passages` and `window`. A part that is not used is None.
+        The keys are those of `prompt_parts` and `options`, and `embeddings`; for a rubric on claims
+        and passages also `passages` and `window`. A part that is not used is None.
 
         Raises:
             MissingExtra: The rubric embeds texts, and sentence-transformers is not installed.
@@ -189,8 +189,8 @@ class ModelJudge(llm.Connected, RubricJudge):
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         asking = self.asking
-        prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)
-        parts = {"prompt": prompt, **self.options, "embeddings": embedding_identity(rubric)}
+        prompt = prompt_parts(rubric, few_shot=asking.few_shot, passages=asking.passages)
+        parts = {**prompt, **self.options, "embeddings": embedding_identity(rubric)}
         if not reads_passages(rubric):
             return parts
         together = asking.passages == "together"

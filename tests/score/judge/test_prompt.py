@@ -7,7 +7,7 @@ import pytest
 
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.methods.prompt import Prompts
-from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.methods.templates import prompt_parts
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 from tests.score.judge.previews import preview
 
@@ -86,7 +86,7 @@ def test_few_shot_differs_from_zero_shot_by_the_examples():
             start, _, end = few.system.partition("\n\nExample 1:\n")
             assert zero.system.startswith(start), name
             assert end.endswith(zero.system[len(start) :].strip()), name
-        assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False), name
+        assert prompt_parts(rubric, few_shot=False) == {**prompt_parts(rubric), "examples": None}
 
 
 APPLIED = {"type", "enum", "properties", "required", "additionalProperties", "items"}
@@ -158,14 +158,14 @@ def test_the_prompts_on_claims_do_not_depend_on_the_rubric():
 def test_only_what_a_rubric_sends_moves_its_fingerprint(passages):
     """How passages are read does not concern a rubric that reads none."""
     prints = {
-        name: prompt_fingerprint(load_rubric(name), passages=passages)
+        name: prompt_parts(load_rubric(name), passages=passages)
         for name in ("fluency", "correctness", "faithfulness", "hallucination")
     }
     other = "each" if passages == "together" else "together"
     moved = {
         name
         for name, known in prints.items()
-        if prompt_fingerprint(load_rubric(name), passages=other) != known
+        if prompt_parts(load_rubric(name), passages=other) != known
     }
     assert moved == {"faithfulness", "hallucination"}
 
@@ -232,7 +232,7 @@ def test_numbers_in_requests_read_well():
 def test_golden(name, golden):
     """The exact words; a change moves the fingerprint, and with it every signature."""
     rubric = load_rubric(name)
-    parts = [f"prompts {prompt_fingerprint(rubric)}"]
+    parts = [f"{part} {value}" for part, value in prompt_parts(rubric).items()]
     for purpose, prompt in preview(rubric):
         schema = json.dumps(prompt.schema)
         parts += [f"=== {purpose}", prompt.system, "---", prompt.user, "---", schema]

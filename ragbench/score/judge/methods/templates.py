@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragbench.json_yaml import load_yaml
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.grounding import FORMULAS
-from ragbench.signature import fingerprint
+from ragbench.signature import fingerprint, fingerprint_json
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -207,29 +207,27 @@ def format_example(number: int, material: Material, reply: Mapping[str, Any]) ->
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
 
 
-def prompt_fingerprint(
+def prompt_parts(
     rubric: Rubric, *, few_shot: bool = True, passages: Together = "together"
-) -> str:
-    """Return a short hash of a rubric's prompts without the item, for signatures of scores.
+) -> dict[str, str | None]:
+    """Return the signature parts of a rubric's prompts: short hashes of their texts.
 
-    The hash changes with any word of the rubric, of the templates or of the worked examples, and
-    with the two options. KeyError for an unknown method or formula.
+    `rubric` is the hash of the whole rubric, `prompt` that of the templates, and `examples` that of
+    the examples of both; None if the prompts show no examples. KeyError for an unknown method or
+    formula.
 
     Args:
         rubric: Rubric whose prompts are hashed.
-        few_shot: True if the prompts show worked examples.
+        few_shot: True if the prompts show examples.
         passages: Check of claims against all passages in one request, or against each in its own.
     """
     steps = _steps(rubric, passages)
     names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
     names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
-    texts += [
-        json.dumps(worked_examples(step))
-        for step in steps
-        if few_shot and step in load_examples("examples")
-    ]
-    return fingerprint([rubric.fingerprint, "few-shot" if few_shot else "zero-shot", *texts])
+    worked = [worked_examples(step) for step in steps if step in load_examples("examples")]
+    examples = fingerprint_json([rubric.examples, *worked]) if few_shot else None
+    return {"rubric": rubric.fingerprint, "prompt": fingerprint(texts), "examples": examples}
 
 
 def reads_passages(rubric: Rubric) -> bool:
