@@ -60,4 +60,4 @@ def test_the_service_answers_and_grades(repository, monkeypatch):
         said = client.get("/answer", params={"question": "When?"}).json()
 
     assert said == {"answer": "It opened in 1932."}
-    assert logged == ["fluency scored 1.0"]
+    assert logged == ["fluency 1.00"]

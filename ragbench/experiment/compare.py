@@ -103,6 +103,10 @@ class Comparison:
             return errors.EXIT_GATE_FAILED
         return errors.EXIT_UNDECIDED if strict and "undecided" in verdicts else errors.EXIT_OK
 
+    def __bool__(self) -> bool:
+        text = "a comparison is neither true nor false: check .exit_code(), .gates or .differences"
+        raise TypeError(text)
+
     def to_dict(self) -> dict[str, Any]:
         """Return all results as a JSON mapping, None for a missing number."""
         return to_json(self.record)

@@ -193,6 +193,9 @@ class Experiment:
         allowed = "causes, of a run with causes; scores; differences"
         raise OptionError("plot", "kind", kind, allowed)
 
+    def __bool__(self) -> bool:
+        raise TypeError("an experiment is neither true nor false: check .exit_code, or `is None`")
+
     def __str__(self) -> str:
         page = str(self.path / "report.html")
         return render_terminal(self.record, self.compared, report=page, verbose=False).rstrip()

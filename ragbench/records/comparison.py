@@ -440,6 +440,9 @@ class ComparedGate(Record):
     why: str
     facts: DropFacts
 
+    def __bool__(self) -> bool:
+        raise TypeError("a decision is neither true nor false: compare .verdict with 'pass'")
+
 
 class MovedQuery(Record):
     """A query whose score moved.

@@ -185,6 +185,9 @@ class Decision(Record):
             return None
         return "notice" if self.not_worse else "warning"
 
+    def __bool__(self) -> bool:
+        raise TypeError("a decision is neither true nor false: compare .verdict with 'pass'")
+
 
 def exit_code_of(decisions: Sequence[Decision], *, complete: bool, strict: bool = False) -> int:
     """Return the exit code of a run, the first that applies of 2, 1, 4, 3, 0.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from numbers import Real
 from typing import Any, Literal
 
 from ragbench.types.json_fields import Prose, optional
@@ -137,6 +139,8 @@ class Cause(IntEnum):
 class Value(float):
     """Float with a `to_dict`: the result of a scorer that returns a single number.
 
+    The truth value of NaN, where there is no score, raises ValueError.
+
     Example:
         >>> value = Value(0.5)
         >>> value, value + 0.25, value.to_dict()
@@ -144,6 +148,12 @@ class Value(float):
     """
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        # NaN would be true, as if the answer were right
+        if self != self:
+            raise ValueError("there is no score, which is neither true nor false: check math.isnan")
+        return self != 0
 
     def to_dict(self) -> dict[str, float | None]:
         """Return {"score": the number}, JSON-ready; NaN becomes null."""
@@ -245,6 +255,11 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
 class Verdict:
     """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
 
+    A verdict is compared with a number by its score. Without a score, because the judgement failed
+    or does not apply, `<`, `<=`, `==`, `>=` and `>` are all False. Two verdicts are equal if all
+    fields but `prompts` are; they have no order. The truth value raises TypeError: a failed verdict
+    would be as true as a good one.
+
     Attributes:
         score: Score from 0 to 1; None if the judgement failed or does not apply.
         level: Level on the scale of the rubric; None if the rubric has no scale.
@@ -320,7 +335,40 @@ class Verdict:
         """Return the score; NaN if there is none."""
         return float("nan") if self.score is None else float(self.score)
 
+    def __bool__(self) -> bool:
+        text = "a verdict is neither true nor false: compare .score, and check .status"
+        raise TypeError(text)
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Verdict):
+            return all(getattr(self, name) == getattr(other, name) for name in _VERDICT)
+        return self._compare(other, operator.eq)
+
+    def __hash__(self) -> int:
+        # a verdict equals its score
+        return hash(self.score)
+
+    def __lt__(self, other: float) -> bool:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: float) -> bool:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: float) -> bool:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: float) -> bool:
+        return self._compare(other, operator.ge)
+
+    def _compare(self, other: object, holds: Callable[[Any, Any], bool]) -> bool:
+        """Return True if the score has this relation to a number; False without a score."""
+        if not isinstance(other, Real):
+            return NotImplemented
+        is_scored = self.status == "scored" and self.score is not None
+        return is_scored and bool(holds(self.score, other))
+
+
+# Fields of `to_dict`, and of the equality of verdicts.
 _VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
 _CLAIM, _USAGE = (tuple(part.name for part in fields(kind)) for kind in (JudgedClaim, Usage))
 _LISTS = ("samples", "plain_samples", "orders", "left_out")

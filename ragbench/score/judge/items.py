@@ -326,9 +326,10 @@ def judge_with_evidence(
     `judge` are not caught.
     """
     completed = with_evidence(item, rubric)
-    return missing_verdict(completed, rubric) or explain_evidence(
-        judge(completed, rubric), item, completed
-    )
+    missing = missing_verdict(completed, rubric)
+    if missing is not None:
+        return missing
+    return explain_evidence(judge(completed, rubric), item, completed)
 
 
 def _further_evidence(item: JudgedItem) -> Iterator[tuple[str, str]]:

@@ -252,7 +252,8 @@ class ModelJudge(llm.Connected, RubricJudge):
         """
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
-        votes = self._votes(item, [(items[r.name], r) for r in rubrics if not missing[r.name]])
+        present = [rubric for rubric in rubrics if missing[rubric.name] is None]
+        votes = self._votes(item, [(items[rubric.name], rubric) for rubric in present])
         casts = [
             cast_vote(vote, self._method(vote.rubric))
             for of_rubric in votes.values()

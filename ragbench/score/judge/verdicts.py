@@ -277,10 +277,7 @@ def judge_pairs(
         rubric.name: Verdict(0.5, level=(1 + rubric.levels) / 2, reasoning=SAME)
         for rubric in rubrics
     }
-    verdicts = [
-        {rubric.name: missing_verdict(item, rubric) or ties[rubric.name] for rubric in rubrics}
-        for item in items
-    ]
+    verdicts = [_missing_or_ties(item, rubrics, ties) for item in items]
     for row, by_rubric in zip(differing, outcomes, strict=True):
         verdicts[row] = by_rubric
     judged = collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)
@@ -289,6 +286,14 @@ def judge_pairs(
         for rubric in rubrics
     }
     return replace(judged, columns=columns)
+
+
+def _missing_or_ties(
+    item: JudgedItem, rubrics: Sequence[Rubric], ties: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """Return rubric -> verdict on two equal answers, or on an item that lacks one."""
+    missing = {rubric.name: missing_verdict(item, rubric) for rubric in rubrics}
+    return {name: ties[name] if verdict is None else verdict for name, verdict in missing.items()}
 
 
 def same_answers(item: JudgedItem) -> bool:
