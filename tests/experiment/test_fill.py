@@ -120,7 +120,7 @@ def test_whose_judgements_is_said_beside_every_mean(config, tmp_path):
     for score in scores(experiment, "first").values():
         assert score["judged_by"] == {"people": 0, "model": PAIRS, "failed": 0}
         assert "|qrels:model(passage_relevance,grades=" in score["signature"]
-        assert "judge=openai,model=m-1,prompt=" in score["signature"]
+        assert "judge=openai,model=m-1,rubric=" in score["signature"]
         assert "people" not in score["signature"]
     fill = experiment.summary["fill"]
     assert (fill["model_name"], fill["pairs"], fill["failed"]) == ("m-1", PAIRS, {})

@@ -68,7 +68,7 @@ def test_a_judged_run(config, server):
     pair = next(s for s in experiment.summary["systems"] if s["name"] == "bm25/extractive")
     score = pair["scores"]["answer_relevancy"]
     assert (score["mean"], score["judge"], score["model"]) == (0.75, "openai", "m-2024-07-18")
-    assert "|model:m-2024-07-18|prompt:" in score["signature"]
+    assert "|model:m-2024-07-18|rubric:" in score["signature"]
     assert server.url not in json.dumps(experiment.summary)
     use = pair["judging"]["openai"]
     assert use["tokens"]["input"] > 0
