@@ -107,7 +107,7 @@ def verdict_line(decision: Decision, measure: str) -> str:
         >>> facts = Facts(mean=0.5, interval=(0.477, 0.523))
         >>> gate = Decision("fail", "mean 0.5 over 60 queries", system="ours", facts=facts)
         >>> verdict_line(gate, "mrr")
-        'ours FAILS: mrr: mean 0.5 over 60 queries, surely between 0.477 and 0.523'
+        'ours FAILS: mrr: mean 0.5 over 60 queries, between 0.477 and 0.523'
     """
     means, facts, why = decision.means, decision.facts, printable(decision.why)
     has_failed = decision.verdict == "fail" or decision.refused
@@ -121,17 +121,21 @@ def verdict_line(decision: Decision, measure: str) -> str:
     # the reason of a gate that decides by the interval of a mean has the interval
     if not isinstance(facts.mean, float) or ends is None or "[" in why:
         return text
-    return f"{text}, surely between {' and '.join(map(significant, ends))}"
+    return f"{text}, between {' and '.join(map(significant, ends))}"
 
 
 def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
-    """Return a score as `map 0.300 -> 0.400 (+0.100, surely between +0.020 and +0.180)`.
+    """Return a score as `map 0.300 -> 0.400 (+0.100, between +0.020 and +0.180)`.
 
-    Without an interval the difference stands alone. ValueError if a number is NaN or infinite.
+    An interval with 0 in it ends in `: no difference shown`. Without an interval the difference
+    stands alone. ValueError if a number is NaN or infinite.
     """
     change, between = difference(facts.difference or 0.0, facts.interval)
     between = between.strip("[]").replace(", ", " and ")
-    between = f", surely between {between}" if between else ""
+    between = f", between {between}" if between else ""
+    ends = ends_of(facts.interval)
+    if ends is not None and ends[0] <= 0 <= ends[1]:
+        between += ": no difference shown"
     return f"{printable(measure)} {' -> '.join(map(significant, means))} ({change}{between})"
 
 

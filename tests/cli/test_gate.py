@@ -115,7 +115,7 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository):
     assert (repository / "gate.xml").read_text().count('<failure message="ndcg@10') == 1
     verdict, counts, worst = lines[:3]
     assert verdict.startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
-    assert ", surely between -" in verdict
+    assert ", between -" in verdict
     assert counts == "20 worse, 0 better, 0 same of 20; corpus unchanged; 1 new question"
     assert worst.startswith("q0 what is word0  1.00 -> 0.")
     assert "gold m0: rank 1 -> rank " in worst

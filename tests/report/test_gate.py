@@ -104,7 +104,7 @@ REVIEW = GateReview(
 
 def test_the_first_three_lines_are_for_the_reviewer():
     assert list(review_lines(REVIEW)) == [
-        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, surely between -0.072 and -0.005)",
+        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, between -0.072 and -0.005)",
         "16 worse, 6 better, 48 same of 70; corpus unchanged; 1 new question; 7 removed questions",
         "q48 How was the speed of light found?  0.500 -> 0.00  "
         "gold romer: rank 3 -> not in 10; first now dawn",
@@ -160,10 +160,10 @@ def test_a_review_without_any_change_has_no_verdict():
 @pytest.mark.parametrize(
     ("difference", "interval", "gain", "verdict", "words"),
     [
-        (0.02, (0.01, 0.03), 0.02, "pass", "got BETTER: ter 0.500 -> 0.520 (+0.020, surely"),
+        (0.02, (0.01, 0.03), 0.02, "pass", "got BETTER: ter 0.500 -> 0.520 (+0.020, between"),
         (0.02, (-0.01, 0.05), 0.02, "pass", "did not surely change: ter 0.500 -> 0.520 (+0.020"),
         # lower is better: a rise is a loss, although its numbers are above 0
-        (0.02, (0.01, 0.03), -0.02, "fail", "got WORSE: ter 0.500 -> 0.520 (+0.020, surely"),
+        (0.02, (0.01, 0.03), -0.02, "fail", "got WORSE: ter 0.500 -> 0.520 (+0.020, between"),
         (0.02, (-0.01, 0.05), -0.02, "pass", "did not surely change: ter 0.500 -> 0.520"),
         (0.02, (-0.01, 0.05), -0.02, "fail", "got WORSE, though not surely: ter 0.500 -> 0.520"),
         (
@@ -241,8 +241,8 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
                 means=(0.6, 0.561),
                 facts=CHANGE,
             ),
-            "ours got WORSE: ndcg 0.600 -> 0.561 (-0.039, surely between -0.104 and +0.021)"
-            " over 70 queries: a drop by more than 0.01",
+            "ours got WORSE: ndcg 0.600 -> 0.561 (-0.039, between -0.104 and +0.021: no difference "
+            "shown) over 70 queries: a drop by more than 0.01",
         ),
         (
             Decision(
@@ -267,7 +267,7 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
         ),
         (
             Decision("fail", "mean 0.6073 over 70 queries", facts=MEAN),
-            "ours FAILS: ndcg: mean 0.6073 over 70 queries, surely between 0.510 and 0.699",
+            "ours FAILS: ndcg: mean 0.6073 over 70 queries, between 0.510 and 0.699",
         ),
         (
             Decision("fail", "mean 0.6073 [0.5101, 0.6988] over 70 queries", facts=MEAN),
