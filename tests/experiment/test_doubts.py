@@ -163,6 +163,40 @@ def test_hits_that_are_judged_and_wrong(write):
     assert families(experiment)["found@5"].tells_nothing == "no hit that counts has the gold"
 
 
+def never(retrieved, judged):
+    """A measure that is 0 whatever is found."""
+    return 0.0
+
+
+NEVER = "python:tests.experiment.test_doubts:never"
+
+
+@pytest.mark.parametrize("rank", [None, 1, 2, 3])
+def test_a_measure_of_zero_does_not_say_that_nothing_is_relevant(write, rank):
+    """The oracle is the rank of the gold: whether it counts, not the value of the measure."""
+    names = {None: NEVER, 1: f"{NEVER}@1", 2: f"{NEVER}@2"}
+    metrics = {"retrieval": {"measures": [*names.values(), "mrr@2", "iprec_at_recall@1.0"]}}
+    # a last question, which no system answers, judges the other documents
+    rows = [*asked(lambda n: {"relevant": ["d0", "d1"]}), ("Why?", {"relevant": ["d2", "d3"]})]
+    hits = ["d2.md", "d3.md"]
+    if rank is not None:
+        hits.insert(rank - 1, "d0.md")
+    found_by_mine = {"Why?": ["d0.md", "d1.md"]}
+
+    experiment = rb.run_experiment(
+        write(rows, retrievers={}, metrics=metrics),
+        retrievers={"mine": lambda question, top_k: found_by_mine.get(question, hits)},
+    )
+
+    found = families(experiment)
+    reason = "no hit that counts is relevant to its query"
+    for k, name in names.items():
+        is_found = rank is not None and (k is None or rank <= k)
+        assert found[name].tells_nothing == (None if is_found else reason), name
+    assert (found["mrr@2"].tells_nothing == reason) is (rank in (None, 3))
+    assert (found["iprec_at_recall@1.0"].tells_nothing == reason) is (rank is None)
+
+
 def test_gold_in_another_passage_of_its_document_has_its_own_reason(write, tmp_path):
     """The right file is hit, by a passage without the quote: its gold is not met."""
     text = "Pay day is the 25th.\n\nLeave is 30 days.\n"

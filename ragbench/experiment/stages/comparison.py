@@ -31,10 +31,10 @@ from ragbench.records.codec import from_json, to_json
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance
 from ragbench.score.judge.verdicts import JudgeResults
-from ragbench.score.retrieval.notation import parse_measure
+from ragbench.score.retrieval.notation import Measure, parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
-from ragbench.types import ScoreColumn
+from ragbench.types import Qrels, ScoreColumn
 from ragbench.types.records import reasoning_notes
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
@@ -92,14 +92,18 @@ def _reason_of(
     plan: Plan, results: Results, measure: str, columns: Sequence[ScoreColumn]
 ) -> str | None:
     """Return the reason why a measure of rankings tells nothing, or a doubt about it; else None."""
-    reads = parse_measure(measure).spec.reads
+    parsed = parse_measure(measure)
+    reads = parsed.spec.reads
+    # the value of a user's measure says nothing about passages: it may be 0 for another reason
+    if reads in ("passages", "spans") and not parsed.is_built_in:
+        return None
     if reads == "passages":
         return _no_answer_reason(plan, columns)
     if not _all_zero(columns):
         return None
     if reads == "spans":
         return "no passage up to the cut-off holds a character of a gold span"
-    reason = _no_hit_reason(plan, results)
+    reason = _no_hit_reason(plan, results, parsed)
     if reads != "gold" or reason not in (None, _IRRELEVANT):
         return reason
     # without judgements and spans, words of gold answers are the gold
@@ -161,11 +165,11 @@ def _no_gold_reason(results: Results) -> str:
     return reason
 
 
-def _no_hit_reason(plan: Plan, results: Results) -> str | None:
-    """Return the reason why no hit is relevant; None without qrels.
+def _no_hit_reason(plan: Plan, results: Results, measure: Measure) -> str | None:
+    """Return the reason why no hit is relevant; None if one is, and without qrels.
 
     The reasons are: no hit at all, hits that are judged irrelevant, or hits with other ids than the
-    qrels. The caller knows that all values are 0.
+    qrels.
     """
     qrels = results.qrels(plan)
     if qrels is None:
@@ -176,13 +180,24 @@ def _no_hit_reason(plan: Plan, results: Results) -> str | None:
     if hit_id is None:
         return "no system found anything"
     if any(name in judged for name in chain([hit_id], hits)):
-        return _IRRELEVANT
+        return None if _has_relevant_hit(plan, results, qrels, measure) else _IRRELEVANT
     n_hits = sum(len(ranked.run) for ranked in results.rankings.values())
     return (
         f"none of the {n_hits} hits of all systems is a judged document (hits such as "
         f"'{hit_id}', judgements such as '{known_id}'): if these are ids of other things, say what "
         "the ids are (id_field of the retriever, metrics.retrieval.match)"
     )
+
+
+def _has_relevant_hit(plan: Plan, results: Results, qrels: Qrels, measure: Measure) -> bool:
+    """Return True if a system has a relevant hit up to the cut-off of a measure."""
+    is_relevant = qrels.grades >= measure.options.get("rel", 1)
+    for ranking in results.rankings.values():
+        ranks = ranking.ranks(qrels, plan.config.metrics.retrieval)
+        last = measure.k or ranks.max(initial=0)
+        if (is_relevant & (ranks > 0) & (ranks <= last)).any():
+            return True
+    return False
 
 
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:

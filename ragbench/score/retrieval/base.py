@@ -416,6 +416,8 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
         return values
 
     kernel.__name__, kernel.__doc__ = getattr(function, "__name__", name), function.__doc__
+    # the code is the user's, as that of a declared measure
+    kernel.__module__ = getattr(function, "__module__", None) or type(function).__module__
     kernel.__dict__["__signature__"] = inspect.Signature([*parameters, cutoff])
     kernel.__annotations__ = {p.name: p.annotation for p in (*parameters, cutoff)}
     return measure(name, range=(0.0, np.inf), code=source_print(function))(kernel)

@@ -101,6 +101,11 @@ class Measure:
     options: Mapping[str, Any]
     k: int | None = None
 
+    @property
+    def is_built_in(self) -> bool:
+        """True for a measure of ragbench, False for one of a user or of another package."""
+        return self.kernel.__module__.startswith("ragbench.")
+
     def check(self) -> None:
         """Check that the options fit together, by scoring an empty record.
 
@@ -119,7 +124,7 @@ class Measure:
         try:
             return self.kernel(record, **self.options, **cutoff)
         except Exception as error:  # code of the user's may raise anything
-            if isinstance(error, RagbenchError) or self.kernel.__module__.startswith("ragbench."):
+            if isinstance(error, RagbenchError) or self.is_built_in:
                 raise
             reason = f"{type(error).__name__}: {error}"
             raise AdapterError(f"measure '{self.label}': {reason}") from error
