@@ -142,10 +142,10 @@ def summarize(
 ) -> SystemScore:
     """Return mean, interval, bounds and counts of a column of scores.
 
-    Queries without a score are left out of the mean and counted: failed ones by cause, the others
-    as not applicable. The bounds are the mean with all failed queries at the worst, and at the best
-    value. A number that is not defined, such as the mean of no queries, is None; interval and
-    bounds are then (None, None).
+    Queries without a score are left out of the mean and counted by cause: failed ones, and those
+    that the score does not apply to. The bounds are the mean with all failed queries at the worst,
+    and at the best value. A number that is not defined, such as the mean of no queries, is None;
+    interval and bounds are then (None, None).
 
     Args:
         column: Scores of n queries.
@@ -170,14 +170,16 @@ def summarize(
     is_scored = column.causes == Cause.SCORED
     scored = column.values[is_scored]
     labels = None if clusters is None else np.asarray(clusters)[is_scored]
-    counts = enumerate(np.bincount(column.causes).tolist())
-    failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
+    counts = {Cause(code): n for code, n in enumerate(np.bincount(column.causes).tolist()) if n}
+    failed = {cause.word: n for cause, n in counts.items() if cause.failed}
+    missing = {c.word: n for c, n in counts.items() if c.status == "not_applicable"}
     return SystemScore(
         mean=finite(column.mean),
         interval=_finite_pair(_interval(scored, column, confidence, labels)),
         n=len(scored),
         failed=failed,
-        not_applicable=len(column.values) - len(scored) - sum(failed.values()),
+        not_applicable=sum(missing.values()),
+        not_applicable_causes=missing,
         bounds=_finite_pair(bounds_of(column)),
         kind=kind,
         direction=column.direction,

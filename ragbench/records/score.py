@@ -45,6 +45,7 @@ class SystemScore(Record):
         n: Number of queries in the mean.
         failed: Cause -> number of failed queries.
         not_applicable: Number of queries that the score does not apply to.
+        not_applicable_causes: Cause -> number of these queries.
         bounds: The aggregate if all failed queries and answers had the worst, or the best, value.
         kind: What the score looks at; None in the output of `ragbench score` and `ragbench
             compare`.
@@ -65,6 +66,7 @@ class SystemScore(Record):
     n: int
     failed: Mapping[str, int]
     not_applicable: int
+    not_applicable_causes: Mapping[str, int] = optional({})
     bounds: Ends | None = None
     kind: Kind | None = optional()
     direction: Direction

@@ -206,7 +206,7 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
 
 
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
-    """Return lines with the numbers of scored, failed and not applicable items of a section.
+    """Return lines with the numbers of scored, failed and not applicable items, with causes.
 
     Scores with the same counts and causes share a line, the most frequent counts first. The other
     lines name their scores, with the bounds of means that failed items or answers leave open. []
@@ -218,7 +218,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
         if (score := scores[system].get(measure)) is not None:
             causes = fmt.causes((cause, n) for cause, n in score.failed.items() if n)
             counts = f"{score.n} scored, {score.n_failed} failed{causes}"
-            counts += f", {score.not_applicable} not applicable"
+            counts += f", {fmt.not_applicable(score)}"
             groups.setdefault(counts, []).append((measure, system))
     if not groups:
         return []

@@ -12,6 +12,7 @@ from ragbench.types.display import display_width, printable
 
 if TYPE_CHECKING:
     from ragbench.records.comparison import ComparedSystem
+    from ragbench.records.score import SystemScore
     from ragbench.records.summary import SystemSummary
     from ragbench.report.base import Grid
 
@@ -133,6 +134,51 @@ def causes(failed: Iterable[tuple[str, int]]) -> str:
     """Format causes with their counts: ` (timeout 2)`, with a space first; empty for none."""
     words = ", ".join(f"{printable(cause)} {n}" for cause, n in failed)
     return f" ({words})" if words else ""
+
+
+# Cause of a score that does not apply -> words of a report.
+_REASONS = {
+    "no_relevant": "no relevant document",
+    "no_judgements": "no judgement",
+    "missing_query": "not in the run",
+    "no_reference": "no gold answer",
+    "no_contexts": "no passages",
+    "no_answer": "no answer",
+    "empty_ranking": "nothing retrieved",
+    "no_claims": "no claim to check",
+    "no_question": "no question",
+    "no_queries": "no formulated query",
+    "no_guidelines": "no guidelines",
+    "no_citations": "no citation",
+    "no_other": "no second answer",
+    "nothing_to_use": "no fact of the gold answer in the passages",
+    "no_turns": "no earlier turns",
+    "no_expected_calls": "no gold tool calls",
+    "no_tool_calls": "tool calls unknown",
+    "unknown_ids": "ids unknown",
+    "has_answer": "the question has an answer",
+    "has_no_answer": "the question has no answer",
+    "no_refusal": "the reply is no refusal",
+    "unsure_refusal": "not sure if the reply refuses",
+    "no_gold_span": "no gold span",
+    "unplaced_passage": "a passage without a place in its document",
+    "ambiguous_quote": "a gold passage in several documents",
+    "no_number": "no number in the gold answer",
+}
+
+
+def not_applicable(score: SystemScore) -> str:
+    """Format the number of queries that a score does not apply to, with the reasons.
+
+    A single reason has no number; summaries of older versions have no reasons.
+
+    Example: 8 not applicable (no relevant document 5, no judgement 3)
+    """
+    text = f"{score.not_applicable} not applicable"
+    counts = {_REASONS.get(c, c): n for c, n in score.not_applicable_causes.items() if n}
+    if len(counts) == 1:
+        return f"{text} ({printable(next(iter(counts)))})"
+    return text + causes(counts.items())
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:

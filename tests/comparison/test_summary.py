@@ -1,6 +1,7 @@
 """A mean with its interval, counts and bounds."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -29,9 +30,21 @@ def test_failed_and_not_applicable_are_counted_apart():
 
     assert summary.n == 1
     assert summary.failed == {"timeout": 2, "unreadable": 1}
-    assert summary.not_applicable == 1
+    assert (summary.not_applicable, summary.not_applicable_causes) == (1, {"no_reference": 1})
     assert summary.mean == 0.5
     assert summary.bounds == (0.125, 0.875), "(0.5 + 3 * 0) / 4, (0.5 + 3 * 1) / 4"
+
+
+@given(st.lists(st.sampled_from(list(Cause)), min_size=1, max_size=30))
+def test_each_query_is_counted_once_by_its_cause(causes):
+    values = [0.5 if cause is Cause.SCORED else NAN for cause in causes]
+
+    summary = summarize(column(values, causes))
+
+    counts = Counter(cause.word for cause in causes if cause is not Cause.SCORED)
+    assert {**summary.failed, **summary.not_applicable_causes} == counts
+    assert sum(summary.not_applicable_causes.values()) == summary.not_applicable
+    assert summary.n + summary.n_failed + summary.not_applicable == len(causes)
 
 
 def test_bounds_are_worst_first_when_lower_is_better():

@@ -55,6 +55,7 @@ def score(value: tuple[float, float, float] | None, name: str, **other: Any) -> 
         "n": 0 if value is None else 60,
         "failed": {},
         "not_applicable": 6,
+        "not_applicable_causes": {"no_relevant": 6},
         "bounds": None if value is None else [value[0], value[0]],
         "direction": "higher",
         "aggregate": "mean",
@@ -126,11 +127,15 @@ def summary() -> dict[str, Any]:
 def _pair_scores(name: str) -> dict[str, Any]:
     scores = {
         measure: score(
-            value, measure, not_applicable=6, direction="lower" if measure == "ter" else "higher"
+            value,
+            measure,
+            not_applicable_causes={"no_reference": 6},
+            direction="lower" if measure == "ter" else "higher",
         )
         for measure, value in TEXT[name].items()
     }
     judged = score(JUDGED[name], "faithfulness", judge="words", model="words/1")
+    judged["not_applicable_causes"] = {"no_contexts": 4, "no_answer": 2}
     if name == "bm25/gpt":
         judged |= {"n": 57, "failed": {"unreadable": 2, "timeout": 1}, "bounds": [0.7695, 0.8195]}
     if name == "hybrid/gpt":

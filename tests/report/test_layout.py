@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from ragbench.types import Cause
 from tests.report.example import comparison, score, system
 from tests.report.pages import count_lines, lay_out, with_timing
 
@@ -161,6 +162,39 @@ def test_equal_counts_are_one_line():
     scores = {name: {"map": counts(5, 1), "mrr": counts(5, 1)} for name in ("a", "b")}
 
     assert count_lines(scores, ["map", "mrr"]) == ["5 scored, 0 failed, 1 not applicable"]
+
+
+@pytest.mark.parametrize(
+    ("causes", "words"),
+    [
+        ({"no_relevant": 3}, " (no relevant document)"),
+        ({"no_relevant": 2, "no_judgements": 1}, " (no relevant document 2, no judgement 1)"),
+        ({}, ""),
+        ({"of_a_later_version": 3}, " (of_a_later_version)"),
+    ],
+)
+def test_why_a_score_does_not_apply(causes, words):
+    scores = {"a": {"map": counts(5, 3) | {"not_applicable_causes": causes}}}
+
+    assert count_lines(scores, ["map"]) == [f"5 scored, 0 failed, 3 not applicable{words}"]
+
+
+@pytest.mark.parametrize("cause", [c for c in Cause if c.status == "not_applicable"], ids=str)
+def test_every_cause_has_words(cause):
+    scores = {"a": {"map": counts(5, 1) | {"not_applicable_causes": {cause.word: 1}}}}
+
+    assert f"({cause.word})" not in count_lines(scores, ["map"])[0]
+
+
+def test_scores_that_lack_other_things_have_lines_of_their_own():
+    found, told = ({"not_applicable_causes": {word: 2}} for word in ("no_relevant", "no_reference"))
+    scores = {"a": {"map": counts(5, 2) | found, "mrr": counts(5, 2) | found}}
+    scores["a"]["rouge1"] = counts(5, 2) | told
+
+    assert count_lines(scores, ["map", "mrr", "rouge1"]) == [
+        "5 scored, 0 failed, 2 not applicable (no relevant document) in every score but these:",
+        "5 scored, 0 failed, 2 not applicable (no gold answer): rouge1",
+    ]
 
 
 def test_other_counts_name_measures_and_systems_only_where_needed():
