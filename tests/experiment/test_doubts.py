@@ -181,20 +181,20 @@ def test_a_measure_of_zero_does_not_say_that_nothing_is_relevant(write, rank):
     hits = ["d2.md", "d3.md"]
     if rank is not None:
         hits.insert(rank - 1, "d0.md")
-    found_by_mine = {"Why?": ["d0.md", "d1.md"]}
+    other_hits = {"Why?": ["d0.md", "d1.md"]}
 
     experiment = rb.run_experiment(
         write(rows, retrievers={}, metrics=metrics),
-        retrievers={"mine": lambda question, top_k: found_by_mine.get(question, hits)},
+        retrievers={"mine": lambda question, top_k: other_hits.get(question, hits)},
     )
 
-    found = families(experiment)
+    by_measure = families(experiment)
     reason = "no hit that counts is relevant to its query"
     for k, name in names.items():
         is_found = rank is not None and (k is None or rank <= k)
-        assert found[name].tells_nothing == (None if is_found else reason), name
-    assert (found["mrr@2"].tells_nothing == reason) is (rank in (None, 3))
-    assert (found["iprec_at_recall@1.0"].tells_nothing == reason) is (rank is None)
+        assert by_measure[name].tells_nothing == (None if is_found else reason), name
+    assert (by_measure["mrr@2"].tells_nothing == reason) is (rank in (None, 3))
+    assert (by_measure["iprec_at_recall@1.0"].tells_nothing == reason) is (rank is None)
 
 
 def test_gold_in_another_passage_of_its_document_has_its_own_reason(write, tmp_path):

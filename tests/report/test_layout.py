@@ -187,9 +187,9 @@ def test_every_cause_has_words(cause):
 
 
 def test_scores_that_lack_other_things_have_lines_of_their_own():
-    found, told = ({"not_applicable_causes": {word: 2}} for word in ("no_relevant", "no_reference"))
-    scores = {"a": {"map": counts(5, 2) | found, "mrr": counts(5, 2) | found}}
-    scores["a"]["rouge1"] = counts(5, 2) | told
+    of_rankings = counts(5, 2) | {"not_applicable_causes": {"no_relevant": 2}}
+    of_answers = counts(5, 2) | {"not_applicable_causes": {"no_reference": 2}}
+    scores = {"a": {"map": of_rankings, "mrr": of_rankings, "rouge1": of_answers}}
 
     assert count_lines(scores, ["map", "mrr", "rouge1"]) == [
         "5 scored, 0 failed, 2 not applicable (no relevant document) in every score but these:",
