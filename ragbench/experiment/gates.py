@@ -114,7 +114,7 @@ def check_gates(
         The `gates` of `summary.json`: for each gate and system a mapping with `gate`, `system`,
         `verdict` (`pass`, `fail`, `undecided`), `why`, and the numbers behind it, such as
         `interval` and `queries_needed`. A comparison that is not allowed is `undecided` and
-        `refused`, with the differences in `why`.
+        `refused`, with the differences in `why`. The list is true whatever the verdicts are.
 
     Raises:
         ConfigError: Wrong gates, all at once, each with what is allowed and the nearest spelling.
