@@ -194,8 +194,8 @@ def _scores(
     rubrics: Sequence[Rubric],
 ) -> Iterator[JudgedScore]:
     by_score: dict[str, list[Signature]] = {}
-    for system in summary.systems:
-        for name, score in system.scores.items():
+    for summarized in summary.systems:
+        for name, score in summarized.scores.items():
             by_score.setdefault(name, []).append(Signature.parse(score.signature))
     signatures = {name: str(_joined(parsed)) for name, parsed in by_score.items()}
     groups: dict[str, list[tuple[Key, Entry, VerdictRow]]] = {}

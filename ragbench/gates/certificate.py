@@ -130,8 +130,8 @@ class Certificate(Gate):
             nothing = f"{self.certificate} does not tell the rubric and the prompt of its judge"
             return f"{nothing}: calibrate a run of this judge"
         if mixed := [part for other in (certified, *scored) for part in other.mixtures]:
-            names = ", ".join(dict.fromkeys(_name(part) for part in mixed))
-            return f"{names} is not the same for all verdicts: judge all alike, and calibrate it"
+            mixed_names = ", ".join(dict.fromkeys(_name(part) for part in mixed))
+            return f"{mixed_names} is not the same for all verdicts: judge all alike, and calibrate"
         parts = dict.fromkeys(part for other in scored for part in unlike_parts(certified, other))
         names = [_describe(part, certified, scored) for part in parts if part not in _OF_DATA]
         if not names:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
@@ -153,7 +153,7 @@ class Value(float):
         # NaN would be true, as if the answer were right
         if self != self:
             raise ValueError("there is no score, which is neither true nor false: check math.isnan")
-        return self != 0
+        return float(self) != 0
 
     def to_dict(self) -> dict[str, float | None]:
         """Return {"score": the number}, JSON-ready; NaN becomes null."""
@@ -361,11 +361,15 @@ class Verdict:
         return self._compare(other, operator.ge)
 
     def _compare(self, other: object, holds: Callable[[Any, Any], bool]) -> bool:
-        """Return True if the score has this relation to a number; False without a score."""
+        """Return True if the score has this relation to a number; False without a score.
+
+        NotImplemented for any other object.
+        """
         if not isinstance(other, Real):
-            return NotImplemented
-        is_scored = self.status == "scored" and self.score is not None
-        return is_scored and bool(holds(self.score, other))
+            return cast("bool", NotImplemented)
+        if self.status != "scored" or self.score is None:
+            return False
+        return bool(holds(self.score, other))
 
 
 # Fields of `to_dict`, and of the equality of verdicts.
