@@ -161,7 +161,8 @@ class AnswerFacts:
     Attributes:
         failed: Name of the failure, such as `timeout`; None if there is an answer.
         was_asked: False for a control that could not be asked, as it has no passages.
-        unscored: Reason why there is no answer, or no score of it; `SCORED` without one.
+        unscored: Reason why there is no answer, or why a judge has not scored it; `SCORED` without
+            one.
         passages: Number of passages that the generator read; None if that is not known.
         read: Names of the gold among these passages; None if the ranks of the hits decide.
         reads_document: True if another passage of a document with unread gold is among them.
@@ -285,9 +286,9 @@ def right_value(
 ) -> tuple[float, Cause]:
     """Return (value of the metric `right`, its cause) of an answer with a cause.
 
-    The value is 1 for a right answer and 0 for one that is not, NaN where there is no answer, and
-    where nothing tells: without a gold answer and a judge, or if the reply may decline a question
-    that has no answer.
+    The value is 1 for a right answer and 0 for one that is not. It is NaN where there is no answer,
+    where a judge failed to check it, and where nothing tells: without a gold answer and a judge, or
+    if the reply may decline a question that has no answer.
 
     Example:
         >>> answer = AnswerFacts(is_right=False, right_how="token_f1 0.1 < 0.5")
@@ -296,18 +297,31 @@ def right_value(
     """
     if loss.cause == "right":
         return 1.0, Cause.SCORED
-    if answer.failed is not None:
+    if answer.failed is not None or answer.unscored.failed:
         return math.nan, answer.unscored
-    if answerable is False and answer.refuses is None:
-        return math.nan, Cause.UNSURE_REFUSAL
-    is_wrong = answer.is_right is False or answer.is_supported is not None
-    # a question with an answer, by its gold documents, is not answered by a reply that declines
-    declines_answerable = bool(answer.refuses) and answerable is True
-    if answerable is False or is_wrong or declines_answerable:
+    if answerable is False:
+        is_wrong = answer.refuses is False
+    else:
+        is_wrong = answer.is_right is False or _is_wrong_by_support(loss, answer, answerable)
+    if is_wrong:
         return 0.0, Cause.SCORED
-    if answer.unscored is not Cause.SCORED:
-        return math.nan, answer.unscored
-    return math.nan, Cause.UNSURE_REFUSAL if answer.refuses is None else Cause.NO_REFERENCE
+    # nothing else is open: the question has or lacks an answer, or the passages support the reply
+    if answer.refuses is None and (answerable is not None or answer.is_supported):
+        return math.nan, Cause.UNSURE_REFUSAL
+    return math.nan, answer.unscored or Cause.NO_REFERENCE
+
+
+def _is_wrong_by_support(loss: Loss, answer: AnswerFacts, answerable: bool | None) -> bool:
+    """Return True if an answer without a gold answer is wrong: not supported, declining, or lost.
+
+    A reply that declines is wrong if the question has an answer, by its gold documents, or if a
+    judge looked at it. A supported answer is wrong if its passages lack the gold.
+    """
+    if answer.refuses and answerable is True:
+        return True
+    if answer.is_supported is None:
+        return False
+    return bool(answer.refuses) or not answer.is_supported or loss.cause != "unknown"
 
 
 def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:
@@ -330,6 +344,9 @@ def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -
             return Loss("not_used", _join(evidence, answer.right_how))
         nothing = "nothing tells whether the answer was in what was read"
         return Loss("unknown", _join(answer.right_how, nothing))
+    # a failed check by the gold answer tells nothing, even if the passages support the answer
+    if answer.unscored.failed:
+        return Loss("unknown", _join(answer.right_how or "a judgement failed", evidence))
     if answer.is_supported:
         reason = f"no gold answer, but {answer.supported_how}"
         return Loss("right", _join(reason, evidence))

@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.cause_rules import CauseRules
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
-from ragbench.comparison.passage_places import place_rankings, unplaced_warning
-from ragbench.comparison.table_gold import table_facts, table_parts
+from ragbench.comparison.passage_places import unplaced_warning
+from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
+from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError, RagbenchError
+from ragbench.records.causes import RIGHT
 from ragbench.records.score import Kind
 from ragbench.registry import nearest
 from ragbench.score.judge.base import JudgedItem
@@ -32,15 +33,12 @@ from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
-from ragbench.score.text.right import judged_signature
 from ragbench.types import (
     Answered,
     Cause,
     Collection,
-    Document,
     Query,
     ScoreColumn,
-    ScoredDocument,
 )
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes
@@ -142,12 +140,12 @@ def evaluate(
         if opened is not None:
             advance = progress and Counted(progress, len(items))
             verdicts, scores, judge_notes = judge_items(opened, items, by_kind["judge"], advance)
-            paired = replace(paired, columns=_judged_right(paired.columns, scores, collection))
-    parts = dict(zip(by_kind, (rankings, paired.columns, scores), strict=True))
+    answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
+    parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
     evaluation = replace(
         ranked,
-        columns={**rankings, **paired.columns, **scores},
-        read=paired.read if paired.columns or scores else ranked.read,
+        columns={**rankings, **answered, **scores},
+        read=paired.read if answered or scores else ranked.read,
         # those of a run: `paired` has positions in place of ids
         fingerprints=fingerprint_queries(collection.queries, collection, collection.qrels),
         kinds={name: kind for kind, part in parts.items() for name in part},
@@ -181,53 +179,43 @@ def _default_scores(
 def _score_answers(
     collection: Collection, items: Sequence[JudgedItem], names: Sequence[str]
 ) -> Evaluation:
-    """Return the scores of the answers by metrics; reasoning was cut where the table was read."""
+    """Return the scores of the answers by metrics besides `right`.
+
+    Reasoning was cut where the table was read.
+    """
     queries = collection.queries
     return score_pairs(
         [item.answer for item in items],
         [collection.answers.get(query.id, []) for query in queries],
-        names,
+        [name for name in names if parse_metric(name).canonical != RIGHT],
         reasoning="keep",
         questions=[query.text for query in queries],
         answerable=answerable_questions(queries, collection.answers, collection.qrels),
     )
 
 
-def _judged_right(
+def _with_right(
+    names: Sequence[str],
     columns: Mapping[str, ScoreColumn],
-    judged: Mapping[str, ScoreColumn],
     collection: Collection,
+    records: Sequence[Answered],
+    judged: Mapping[str, ScoreColumn],
 ) -> dict[str, ScoreColumn]:
-    """Return the metrics, with `right` by the rubric `correctness` where a judge applies it.
-
-    Replies to questions without an answer, or without a gold answer, count by whether they decline.
-    """
-    correctness = judged.get("correctness")
-    if "right" not in columns or correctness is None:
-        return dict(columns)
-    by_words, least = columns["right"], CauseRules().right.min
-    values = np.where(correctness.values >= least, 1.0, 0.0)
-    values[np.isnan(correctness.values)] = np.nan
-    answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
-    by_judge = np.array(
-        [
-            has_answer is not False and Cause(int(cause)) is not Cause.NO_REFERENCE
-            for has_answer, cause in zip(answerable, correctness.causes, strict=True)
-        ],
-        bool,
-    )
-    column = replace(
-        by_words,
-        values=np.where(by_judge, values, by_words.values),
-        causes=np.where(by_judge, correctness.causes, by_words.causes),
-        details={row: text for row, text in correctness.details.items() if by_judge[row]},
-        signature=judged_signature(correctness.signature, least),
-    )
-    return {**columns, "right": column}
+    """Return the columns of metrics in the order of their names, `right` by causes and judges."""
+    ordered = dict[str, ScoreColumn]()
+    for metric in map(parse_metric, names):
+        if metric.canonical == RIGHT:
+            column = right_column(collection, records, judged)
+            ordered[metric.name] = replace(column, name=metric.name)
+        else:
+            ordered[metric.name] = columns[metric.name]
+    return ordered
 
 
 def _records_of(collection: Collection) -> list[Answered]:
     """Return the record of each question, in their order; an empty one where there is none.
+
+    The answer of a call that failed does not count.
 
     Raises:
         DataError: Records of several systems.
@@ -237,6 +225,8 @@ def _records_of(collection: Collection) -> list[Answered]:
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
     by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
+    for name, record in by_id.items():
+        by_id[name] = record if record.error is None else replace(record, answer=None)
     return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
 
 
@@ -322,30 +312,22 @@ def _score_gold(
         problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
         raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
     ids = [query.id for query in collection.queries]
-    contexts = [_distinct(record.contexts or ()) for record in records]
-    rankings = [
-        [ScoredDocument(p.id, text=p.text, title=p.title, metadata=p.metadata) for p in passages]
-        for passages in contexts
+    passages = TablePassages.of(collection, records)
+    columns = score_passages(passages.placed.spans, by_place, Rules())
+    answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
+    facts = table_facts(collection, passages, answerable)
+    judged = {} if collection.qrels is None else collection.qrels.by_query
+    unknown = [
+        row
+        for row, record in enumerate(records)
+        if passages.has_unknown_ids and record.contexts is not None and ids[row] in judged
     ]
-    gold = [collection.gold_spans.get(name, ()) for name in ids]
-    placed = place_rankings(rankings, gold, collection.documents)
-    columns = score_passages(placed.spans, by_place, Rules())
-    facts = table_facts(collection, contexts, placed)
-    columns += score_gold(met_gold(facts), by_gold, Rules(), **table_parts(collection))
+    columns += score_gold(met_gold(facts, unknown), by_gold, Rules(), **table_parts(collection))
     scores = _GoldScores(
         {column.name: column for column in columns},
-        unplaced_warning("evaluate", ids, placed) if by_place else [],
+        unplaced_warning("evaluate", ids, passages.placed) if by_place else [],
     )
     return scores, [m.label for m in measures if m.spec.reads not in ("spans", "gold")]
-
-
-def _distinct(passages: Sequence[Document]) -> list[Document]:
-    """Return the passages without repeated ones, which count once, as in a ranking."""
-    first = dict[tuple[str, str], Document]()
-    for passage in passages:
-        # chunks may have the id of their document: their texts tell them apart
-        first.setdefault((passage.id, passage.text), passage)
-    return list(first.values())
 
 
 def _with_causes(

@@ -372,9 +372,12 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
         answer = read_text(entry, "answer", entry.values.get("answer"))
         if answer is not None and reasoning == "cut":
             answer = split_reasoning(answer)[1]
+        question = read_text(entry, "question", entry.values.get("question"))
         # a scorer keeps the tokens of its last texts, which threads would mix up
         with lock:
-            (column,) = text_scorer.score([answer], [_references(entry)], calls=calls)
+            (column,) = text_scorer.score(
+                [answer], [_references(entry)], calls=calls, questions=[question or ""]
+            )
         value, cause = float(column.values[0]), Cause(int(column.causes[0]))
         if cause is Cause.SCORED and not math.isfinite(value):
             return None, f"the metric returned {value}", Cause.MALFORMED

@@ -102,6 +102,11 @@ class GoldFacts:
             plan.queries, plan.collection.answers, self.qrels, self.rules.relevant
         )
 
+    @property
+    def references(self) -> list[tuple[str, ...]]:
+        """Gold answers of each query; empty for a query without any."""
+        return [tuple(self.plan.collection.answers.get(query, ())) for query in self.plan.ids]
+
     def words(self, row: int) -> GoldWords | None:
         """Return the words of the gold answers of the query at `row`; None where it has none."""
         query = self.plan.queries[row]

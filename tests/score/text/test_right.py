@@ -58,7 +58,7 @@ def test_a_reply_that_declines_is_wrong_if_gold_documents_have_the_answer():
     assert result.causes["right"] == {
         "q1": "no_reference",
         "q2": "unsure_refusal",
-        "q3": "no_answer",
+        "q3": "missing_answer",
         "q": "no_reference",
     }
 

@@ -1,0 +1,318 @@
+"""Verdicts of answers: the cause of each question and its value of `right`.
+
+The words of gold answers and the scores of judges decide. Runs and tables count by these functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ragbench.comparison.cause_rules import (
+    AnswerFacts,
+    CauseRules,
+    RankingFacts,
+    cause_of_answer,
+    right_value,
+)
+from ragbench.comparison.gold import find_answer
+from ragbench.comparison.matching import QUERY_PARTS
+from ragbench.records.causes import RIGHT, Loss
+from ragbench.score.text.columns import gold_print, shared_signature
+from ragbench.score.text.gold_words import GoldWords
+from ragbench.score.text.notation import parse_metric
+from ragbench.score.text.right import judged_signature
+from ragbench.signature import Signature, fingerprint
+from ragbench.text import refusals
+from ragbench.types import Cause, Document, ScoreColumn
+
+# True, False or None where it is unknown; and the reason, empty where it is unknown.
+Decision = tuple[bool | None, str]
+
+
+class DecidingScores(NamedTuple):
+    """Score columns of a system that decide on its answers; None for a score that it lacks.
+
+    Attributes:
+        correctness: Score that decides whether an answer is right; without it, words decide.
+        faithfulness: Score that decides whether an answer is supported by its passages.
+        context_recall: Score that tells whether the passages hold the gold answer.
+        refusal: Score that tells whether an answer declines; without it, a rule decides.
+        claim_rubrics: Names of the rubrics whose score is a share of claims.
+    """
+
+    correctness: ScoreColumn | None = None
+    faithfulness: ScoreColumn | None = None
+    context_recall: ScoreColumn | None = None
+    refusal: ScoreColumn | None = None
+    claim_rubrics: frozenset[str] = frozenset()
+
+
+class QuestionReplies(NamedTuple):
+    """Replies of a system to one question, a text per sample, with passages and gold words.
+
+    Attributes:
+        texts: QuestionReplies that did not fail.
+        failure: Cause of the first failure, if all replies failed.
+        detail: Message of this failure.
+        contexts: Passages of the first reply; None if they are not known.
+        words: Words of the gold answers; None for a question without any.
+    """
+
+    texts: Sequence[str]
+    failure: Cause = Cause.SCORED
+    detail: str = ""
+    contexts: Sequence[Document] | None = None
+    words: GoldWords | None = None
+
+
+class AnswerVerdict(NamedTuple):
+    """Cause of one question, and its value of the metric `right`.
+
+    Attributes:
+        loss: Cause of the question.
+        right: Value of `right`; NaN without one.
+        unscored: Cause of a missing value.
+        detail: Message of the failure of an answer, or of a judge; empty without one.
+    """
+
+    loss: Loss
+    right: float
+    unscored: Cause
+    detail: str = ""
+
+    @property
+    def is_judged(self) -> bool:
+        """True if gold or a judge tells whether the answer is right, or would without a failure."""
+        has_failed_judge = self.unscored.failed and self.loss.cause != "failed"
+        return has_failed_judge or self.unscored in (Cause.SCORED, Cause.UNSURE_REFUSAL)
+
+
+def reply_facts(replies: QuestionReplies) -> AnswerFacts:
+    """Return the facts of the replies to one question that need no score and no gold.
+
+    More than half of several samples decide whether they decline to answer; without such a
+    majority of those that are clear, it is not sure.
+    """
+    cause = replies.failure
+    if not replies.texts:
+        was_asked = cause.failed or cause is Cause.SCORED
+        return AnswerFacts(failed=cause.word, was_asked=was_asked, unscored=cause)
+    decisions = [refusals.refuses(text) for text in replies.texts]
+    declines = 2 * decisions.count(True) > len(decisions)
+    is_sure = declines or 2 * decisions.count(False) >= len(decisions)
+    is_empty = not any(text.strip() for text in replies.texts)
+    return AnswerFacts(
+        refuses=declines if is_sure else None, refuses_how="is empty" if is_empty else "declines"
+    )
+
+
+class AnswerRules:
+    """Rules and score columns by which the answers of one system are judged, question by question.
+
+    `verdict` returns the cause of a question and its value of `right`, `column` the metric of all
+    questions.
+
+    Attributes:
+        rules: Rules of the causes.
+        scores: Score columns that decide.
+    """
+
+    def __init__(self, rules: CauseRules, scores: DecidingScores) -> None:
+        self.rules, self.scores = rules, scores
+
+    def verdict(
+        self,
+        row: int,
+        replies: QuestionReplies,
+        ranking: RankingFacts,
+        answer: AnswerFacts,
+        *,
+        answerable: bool | None,
+    ) -> AnswerVerdict:
+        """Return the cause of the question of a row, and its value of `right`.
+
+        Args:
+            row: Row of the question in the score columns.
+            replies: Replies to the question.
+            ranking: Ranks of its gold.
+            answer: Facts of `reply_facts`, with the gold among the passages where it is known.
+            answerable: True for a question with an answer, False without one, None if unknown.
+        """
+        detail = replies.detail
+        if answer.failed is None:
+            answer = self._with_scores(row, replies, ranking, answer)
+            unscored, detail = self._unscored(row, answer, replies.words, answerable)
+            # the rule on words must not decide where a judge of refusals failed
+            is_unsure = answerable is False and unscored.failed
+            declines = None if is_unsure else answer.refuses
+            answer = replace(answer, unscored=unscored, refuses=declines)
+        loss = cause_of_answer(ranking, answer, self.rules, answerable=answerable)
+        value, unscored = right_value(loss, answer, answerable=answerable)
+        return AnswerVerdict(loss, value, unscored, detail if unscored.failed else "")
+
+    def column(
+        self, verdicts: Sequence[AnswerVerdict], answers: Sequence[Sequence[str]]
+    ) -> ScoreColumn:
+        """Return the column of the metric `right`; `answers` are the gold answers of each row."""
+        return ScoreColumn(
+            RIGHT,
+            np.array([verdict.right for verdict in verdicts], np.float64),
+            np.array([verdict.unscored for verdict in verdicts], np.uint8),
+            self._signature(answers),
+            details={row: v.detail for row, v in enumerate(verdicts) if v.detail},
+        )
+
+    def _signature(self, answers: Sequence[Sequence[str]]) -> Signature:
+        """Return the signature of `right`: the rule, the gold answers, and judges that decide.
+
+        Where words alone decide, it is that of the metric of this name.
+        """
+        rules, scores = self.rules.right, self.scores
+        if scores.correctness is None:
+            metric = parse_metric(f"{RIGHT}(words={rules.words:g})")
+            signed = shared_signature(metric, gold_print(answers))
+        else:
+            signed = judged_signature(scores.correctness.signature, rules.min)
+        # judges that decide some of the questions: those without a gold answer, and refusals
+        supported = None if all(answers) else scores.faithfulness
+        judges = {"supported": supported, "refusal": scores.refusal}
+        parts = {
+            # other questions or gold answers are no other judge
+            name: fingerprint([str(judge.signature.without(QUERY_PARTS))])
+            for name, judge in judges.items()
+            if judge is not None
+        }
+        return Signature(RIGHT, signed.parts).with_parts(**parts)
+
+    def _with_scores(
+        self, row: int, replies: QuestionReplies, ranking: RankingFacts, answer: AnswerFacts
+    ) -> AnswerFacts:
+        """Return the facts with those that scores and words tell: right, supported, declining."""
+        scores = self.scores
+        is_right, right_how = self._is_right(row, replies)
+        is_supported, supported_how = _reaches(scores.faithfulness, row, self.rules.supported.min)
+        holds, holds_how = self._holds_answer(row, replies, ranking)
+        answer = replace(
+            answer,
+            is_right=is_right,
+            right_how=right_how,
+            is_supported=is_supported,
+            has_unsupported=self._has_unsupported(row),
+            supported_how=supported_how,
+            holds_answer=holds,
+            holds_how=holds_how,
+        )
+        is_refusal, how = _reaches(scores.refusal, row, 0.5, oriented=False)
+        if is_refusal is not None:
+            answer = replace(answer, refuses=is_refusal, refuses_how=f"declines ({how})")
+        return answer
+
+    def _unscored(
+        self, row: int, answer: AnswerFacts, words: GoldWords | None, answerable: bool | None
+    ) -> tuple[Cause, str]:
+        """Return (cause why the score that decides has no value, message of its failure).
+
+        `SCORED` where a score or the words have decided, and where no score applies.
+        """
+        scores = self.scores
+        if answerable is False:
+            deciding = [scores.refusal]
+        elif answer.is_right is not None:
+            deciding = []
+        else:
+            # without a gold answer, a judge of the passages decides
+            deciding = [scores.correctness, scores.faithfulness if words is None else None]
+        for column in deciding:
+            if column is not None and _has_failed(column, row):
+                return Cause(int(column.causes[row])), column.details.get(row, "")
+        first = next(iter(deciding), None)
+        return (Cause.SCORED if first is None else Cause(int(first.causes[row]))), ""
+
+    def _has_unsupported(self, row: int) -> bool:
+        """Return True if a judge found a claim of an answer without support in its passages.
+
+        A score that is a share of claims has one below 1; another score, below its threshold.
+        """
+        column, least = self.scores.faithfulness, self.rules.supported.min
+        if column is not None and column.name.partition("(")[0] in self.scores.claim_rubrics:
+            least = 1.0
+        is_supported, _ = _reaches(column, row, least)
+        return is_supported is False
+
+    def _is_right(self, row: int, replies: QuestionReplies) -> Decision:
+        """Return (whether the answer to a question is right, reason such as "f1 0.7 >= 0.5").
+
+        By the score of the config or the judge; else by the share of gold words in the replies, of
+        several samples in at least half of them. None where neither has a value, and where a named
+        measure or a judgement has none.
+        """
+        rules, column = self.rules.right, self.scores.correctness
+        decision, how = _reaches(column, row, rules.min)
+        if decision is not None or rules.measure is not None or _has_failed(column, row):
+            name = rules.measure if column is None else column.name
+            return decision, how or f"{name} has no value"
+        if replies.words is None:
+            return None, ""
+        shares = [replies.words.share(text) for text in replies.texts]
+        right = [share for share in shares if share.reaches(rules.words)]
+        # at least half of the samples: a tie counts as right
+        decision = 2 * len(right) >= len(shares)
+        example = next(share for share in shares if share.reaches(rules.words) is decision)
+        return decision, f"the answer {example.says}"
+
+    def _holds_answer(self, row: int, replies: QuestionReplies, ranking: RankingFacts) -> Decision:
+        """Return (whether the passages of a question hold its gold answer, reason).
+
+        By the judge's context recall, else by the share of gold words in the passages. None for a
+        judged question, where ranks decide, and where neither has a value.
+        """
+        if ranking.gold is not None:
+            return None, ""
+        decision, how = _reaches(self.scores.context_recall, row, 0.5)
+        if decision is not None:
+            return decision, how
+        words, contexts = replies.words, replies.contexts
+        if words is None or contexts is None or not words.can_be_found:
+            return None, ""
+        rank, how = find_answer(words, contexts, self.rules.words)
+        if rank:
+            return True, f"{how} in passage {rank} of {len(contexts)} that were read"
+        if not contexts or words.is_short:
+            return False, f"{how} in none of {len(contexts)} passages that were read"
+        share = words.share(" ".join(passage.full_text for passage in contexts))
+        read = f"what was read, {len(contexts)} passages, {share.says}"
+        return share.reaches(self.rules.words), read
+
+
+def _has_failed(column: ScoreColumn | None, row: int) -> bool:
+    """Return True if a judge failed to score the answer of a row."""
+    return column is not None and Cause(int(column.causes[row])).failed
+
+
+def _reaches(
+    column: ScoreColumn | None, row: int, threshold: float, *, oriented: bool = True
+) -> Decision:
+    """Return (whether a score reaches a threshold, the comparison as text).
+
+    None and an empty text where the question has no value.
+
+    Args:
+        column: Column of the score; None where the system lacks it.
+        row: Row of the question.
+        threshold: Smallest value that reaches it.
+        oriented: True turns scores where lower is better around: the value must be at most
+            `1 - threshold`.
+    """
+    value = math.nan if column is None else float(column.values[row])
+    if column is None or math.isnan(value):
+        return None, ""
+    if oriented and column.direction == "lower":
+        reaches = 1 - value >= threshold
+        return reaches, f"{column.name} {value:.2g} {'<=' if reaches else '>'} {1 - threshold:.2g}"
+    reaches = value >= threshold
+    return reaches, f"{column.name} {value:.2g} {'>=' if reaches else '<'} {threshold:.2g}"

@@ -1,0 +1,52 @@
+"""Metric `right` of a table: by the rules of the causes, as a run counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragbench.comparison.answer_verdicts import (
+    AnswerRules,
+    DecidingScores,
+    QuestionReplies,
+    reply_facts,
+)
+from ragbench.comparison.answerable import answerable_questions
+from ragbench.comparison.cause_rules import CauseRules, RankingFacts
+from ragbench.comparison.table_gold import TablePassages, table_facts
+from ragbench.score.text.gold_words import GoldWords
+from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn
+
+
+def right_column(
+    collection: Collection, records: Sequence[Answered], judged: Mapping[str, ScoreColumn]
+) -> ScoreColumn:
+    """Return the metric `right` of the answers of a table.
+
+    Args:
+        collection: Questions with their gold.
+        records: Record of each question, in their order.
+        judged: Rubric -> its scores; empty without a judge.
+    """
+    names = ("correctness", "faithfulness", "context_recall", "refusal")
+    rules = AnswerRules(CauseRules(), DecidingScores(*map(judged.get, names)))
+    queries, answers = collection.queries, collection.answers
+    answerable = answerable_questions(queries, answers, collection.qrels)
+    rankings = table_facts(collection, TablePassages.of(collection, records), answerable)
+    verdicts = []
+    for row, (query, record) in enumerate(zip(queries, records, strict=True)):
+        replies = _replies(query, record, answers.get(query.id))
+        # without a list of passages, nothing tells what was retrieved
+        ranking = RankingFacts() if record.contexts is None else rankings[row]
+        facts = reply_facts(replies)
+        verdicts.append(rules.verdict(row, replies, ranking, facts, answerable=answerable[row]))
+    return rules.column(verdicts, [tuple(answers.get(query.id, ())) for query in queries])
+
+
+def _replies(query: Query, record: Answered, gold: Sequence[str] | None) -> QuestionReplies:
+    """Return the reply of a record; a call that failed has none, whatever its answer."""
+    words = GoldWords(gold, query.text) if gold else None
+    if record.error is not None:
+        return QuestionReplies([], Cause.ERROR, record.error, words=words)
+    if record.answer is None:
+        return QuestionReplies([], Cause.MISSING_ANSWER, words=words)
+    return QuestionReplies([record.answer], contexts=record.contexts, words=words)
