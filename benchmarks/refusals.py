@@ -2,11 +2,12 @@
 
     python benchmarks/refusals.py [--misses] [--write docs/explain.md]
 
-The replies of `refusals.jsonl` were written for it: refusals, and answers with negations, excuses
-and quotations, in three sets. The set `build` may be read while the rule is changed. The set
-`measure` must not be: it is every second reply of a list of which the others are in `build`. The
-set `fresh` was written after the rule, and was measured once. A change of the rule for replies of
-`fresh` moves these into `build`, and needs new ones. `--misses` prints replies of `build` alone.
+The replies of `refusals.txt` were written for it: refusals, and answers with negations, excuses and
+quotations, in three sets, a line each below the name of its set and language. The set `build` may
+be read while the rule is changed. The set `measure` must not be: it is every second reply of a list
+of which the others are in `build`. The set `fresh` was written after the rule, and was measured
+once. A change of the rule for replies of `fresh` moves these into `build`, and needs new ones.
+`--misses` prints replies of `build` alone.
 
 Bars on each of `measure` and `fresh`: recall >= 0.88 (a reply of which the rule is not sure counts
 as missed), >= 0.60 in each language, and <= 0.02 of the answers taken for refusals.
@@ -15,7 +16,6 @@ as missed), >= 0.60 in each language, and <= 0.02 of the answers taken for refus
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ragbench.text.refusals import refuses
 
-REPLIES = Path(__file__).with_name("refusals.jsonl")
+REPLIES = Path(__file__).with_name("refusals.txt")
 SETS = ("build", "measure", "fresh")
 LEAST_RECALL, LEAST_IN_LANGUAGE, MOST_FALSE = 0.88, 0.60, 0.02
 
@@ -65,8 +65,13 @@ class Rates(NamedTuple):
 
 def read_replies() -> list[Reply]:
     """Return the replies of the file, in its order."""
-    lines = REPLIES.read_text(encoding="utf-8").splitlines()
-    return [Reply(**json.loads(line)) for line in lines]
+    replies, name, language, kind = list[Reply](), "", "", ""
+    for line in REPLIES.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("# "):
+            name, language, kind = line.removeprefix("# ").split()
+        elif line:
+            replies.append(Reply(language, name, kind == "refusals", line))
+    return replies
 
 
 def rate(replies: list[Reply]) -> Rates:
