@@ -85,12 +85,12 @@ def table_facts(
     facts = []
     for row, query in enumerate(collection.queries):
         hits, ambiguous = passages.hits[row], collection.ambiguous_gold.get(query.id, ())
-        met = RankingFacts(ambiguous=tuple(ambiguous), retrieved=len(hits))
+        ranking = RankingFacts(ambiguous=tuple(ambiguous), retrieved=len(hits))
         if not ambiguous:
-            met = _meet_gold(collection, passages, row, corpus)
-        if met.gold is None and not ambiguous and answerable[row] is not False:
-            met = _meet_answer(collection, query, hits)
-        facts.append(met)
+            ranking = _meet_gold(collection, passages, row, corpus)
+        if ranking.gold is None and not ambiguous and answerable[row] is not False:
+            ranking = _meet_answer(collection, query, hits)
+        facts.append(ranking)
     return facts
 
 
@@ -108,10 +108,10 @@ def _meet_gold(
     if is_placed:
         spans = passages.placed.spans.passages[row]
         places = list(zip(passages.placed.documents[row], spans, strict=True))
-    met = meet_pieces(_unmet(pieces), pieces, places, corpus)
+    ranking = meet_pieces(_unmet(pieces), pieces, places, corpus)
     # judgements of other ids say nothing, unless all passages have places
-    is_unknown = passages.has_unknown_ids and not (is_placed and not met.unplaced)
-    return RankingFacts(retrieved=len(hits)) if is_unknown and met.gold else met
+    is_unknown = passages.has_unknown_ids and not (is_placed and not ranking.unplaced)
+    return RankingFacts(retrieved=len(hits)) if is_unknown and ranking.gold else ranking
 
 
 def table_parts(collection: Collection) -> dict[str, Any]:

@@ -221,8 +221,13 @@ def test_a_right_answer_with_unsupported_claims_is_flagged():
         (LOW_FAITH, None, 0, Cause.SCORED),
         ({"refuses": True}, True, 0, Cause.SCORED),
         ({"refuses": True}, None, None, Cause.NO_REFERENCE),
-        ({"refuses": None}, None, None, Cause.UNSURE_REFUSAL),
+        ({"refuses": None}, None, None, Cause.NO_REFERENCE),
+        ({"refuses": None}, True, None, Cause.UNSURE_REFUSAL),
         ({}, None, None, Cause.NO_REFERENCE),
+        # a reply that may decline, or answer with support; either is wrong without support
+        (HIGH_FAITH | {"refuses": None}, None, None, Cause.UNSURE_REFUSAL),
+        (LOW_FAITH | {"refuses": None}, True, 0, Cause.SCORED),
+        (HIGH_FAITH | {"refuses": True}, None, 0, Cause.SCORED),
         # a question without an answer is right if the reply declines
         ({"refuses": True}, False, 1, Cause.SCORED),
         ({"refuses": False}, False, 0, Cause.SCORED),
@@ -238,6 +243,9 @@ def test_a_right_answer_with_unsupported_claims_is_flagged():
         ),
         # the judge of the answer failed
         ({"unscored": Cause.SERVER_ERROR}, True, None, Cause.SERVER_ERROR),
+        ({"unscored": Cause.SERVER_ERROR, "refuses": True}, True, None, Cause.SERVER_ERROR),
+        (HIGH_FAITH | {"unscored": Cause.SERVER_ERROR}, True, None, Cause.SERVER_ERROR),
+        (LOW_FAITH | {"unscored": Cause.SERVER_ERROR}, True, None, Cause.SERVER_ERROR),
     ],
 )
 def test_the_value_of_right(said, answerable, value, cause):
@@ -274,6 +282,7 @@ saids = st.builds(
     right_how=st.just("token_f1 0.5"),
     is_supported=st.sampled_from([None, True, False]),
     supported_how=st.just("faithfulness 0.5"),
+    unscored=st.sampled_from([Cause.SCORED, Cause.NO_CLAIMS, Cause.UNREADABLE]),
 )
 rules = st.builds(CauseRules, read=st.integers(1, 8), need=st.sampled_from(["any", "all"]))
 answerables = st.sampled_from([None, True, False])
