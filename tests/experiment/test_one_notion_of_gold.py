@@ -20,11 +20,15 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.experiment.fix import RunReader, list_fixes
+from ragbench.records.causes import CAUSES
 from ragbench.report.headline import lead, lead_measure
+from ragbench.report.text import cause_words
 from tests.commands import run_command
+from tests.report.page_tables import PageReader
 
 WORDS = [f"w{number}" for number in range(60)]
 TOP_K = 8
+N_ROWS = 8
 
 
 class World:
@@ -36,7 +40,7 @@ class World:
         self.need = self.draw.choice(["any", "all"])
         # a word stands once in a document, so that a text has one place in it
         self.texts = {f"d{number}.md": " ".join(self.draw.sample(WORDS, 30)) for number in range(5)}
-        self.rows = [self._row(number) for number in range(8)]
+        self.rows = [self._row(number) for number in range(N_ROWS)]
         self.hits = {
             (name, row["question"]): self._hits(name)
             for name in ("docs", "chunks", "app")
@@ -191,6 +195,79 @@ def test_all_counts_are_those_of_one_notion_of_gold(seed):
                 fixes = list_fixes(RunReader(experiment.path, system.name))
                 assert fixes.found == counts["found"]
         check_sentences(experiment)
+        check_tables(experiment, found)
+
+
+def check_tables(experiment, found):
+    """Hold the tables and bars of both pages against the causes of each question."""
+    counts = {
+        system: Counter(loss.cause for loss in causes.values())
+        for system, causes in experiment.causes.items()
+    }
+    page = PageReader((experiment.path / "report.html").read_text(encoding="utf-8"))
+    assert page.causes == counts
+    assert causes_in_markdown(experiment) == counts
+    for kind, measure, cause in (("retrieval", found, "found"), ("generation", "right", "right")):
+        check_means(page, experiment, kind, measure, {name: n[cause] for name, n in counts.items()})
+    check_changes(page, experiment, counts)
+
+
+def check_means(page, experiment, kind, measure, counts):
+    """Hold the means of a measure, times the scored questions, against counts of its cause."""
+    means, scored = {}, {}
+    for caption, rows in page.tables.items():
+        for row in rows:
+            if caption.startswith("mean and interval") and measure in row:
+                means[row["system"]] = row[measure]
+            elif caption.startswith(f"{kind}: scored") and measure in row:
+                scored[row["system"]] = row[measure]
+    systems = experiment.record.systems
+    assert means.keys() == scored.keys() == {s.name for s in systems if measure in s.scores}
+    for system, cell in means.items():
+        # "5 / 3 / 0 [0.125, 0.500]", and "0.200 =[0.0362, 0.624]"; "-" without a score
+        n, n_failed, n_missing = map(int, re.findall(r"\d+", scored[system])[:3])
+        assert n + n_failed + n_missing == N_ROWS
+        mean = re.match(r"\d\.\d+", cell)
+        assert (mean is None) == (n == 0), cell
+        n_met = 0 if mean is None else round(float(mean[0]) * n)
+        if system in counts and (kind == "generation" or system in ("docs", "chunks")):
+            assert n_met == counts[system], (system, cell)
+
+
+def check_changes(page, experiment, counts):
+    """Hold the questions of the fix list against the causes of its systems."""
+    base = experiment.record.baseline
+    for row in page.tables["changes"]:
+        rescued, lost = map(int, re.findall(r"\d+", row["+/-"]))
+        n = int(row["found"].split(" of ")[0])
+        assert n == counts[base]["found"] + rescued - lost, row
+        system = re.fullmatch(r"use (docs|chunks) instead", row["change"])
+        if system:
+            assert n == counts[system[1]]["found"], row
+    losses = {cause_words(cause): cause for cause in CAUSES}
+    for row in page.tables["no change of the ranking helps"]:
+        queries = row["which"].split(", ")
+        assert int(row["questions"]) == len(queries)
+        if row["reason"] in losses:
+            causes = {experiment.causes[row["system"]][query].cause for query in queries}
+            assert causes == {losses[row["reason"]]}, row
+
+
+def causes_in_markdown(experiment):
+    """Return system -> cause -> number of questions, by the table of report.md."""
+    text = (experiment.path / "report.md").read_text(encoding="utf-8")
+    lines = text.partition("### where answers are lost\n")[2].strip().partition("\n\n")[0]
+    heads, _, *rows = (
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines.split("\n")
+    )
+    names = {cause_words(cause): cause for cause in CAUSES}
+    counts = {}
+    for system, *cells in rows:
+        # the number, then its share with an interval
+        numbers = [int(cell.partition(",")[0]) for cell in cells]
+        pairs = zip(heads[1:], numbers, strict=True)
+        counts[system] = {names[head]: number for head, number in pairs if number}
+    return counts
 
 
 def check_sentences(experiment):
