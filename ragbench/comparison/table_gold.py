@@ -81,16 +81,26 @@ def table_facts(
 
     `answerable` is False for a question without an answer, whose gold answer is not searched.
     """
+    facts = judged_facts(collection, passages)
+    for row, ranking in enumerate(facts):
+        if ranking.gold is None and not ranking.ambiguous and answerable[row] is not False:
+            facts[row] = _meet_answer(collection, collection.queries[row], passages.hits[row])
+    return facts
+
+
+def judged_facts(collection: Collection, passages: TablePassages) -> list[RankingFacts]:
+    """Return the ranks at which the passages of each question meet its gold documents and spans.
+
+    A question without judgements has no gold; its gold answer is not searched.
+    """
     corpus = frozenset(record_ids(collection.documents or ()))
     facts = []
     for row, query in enumerate(collection.queries):
-        hits, ambiguous = passages.hits[row], collection.ambiguous_gold.get(query.id, ())
-        ranking = RankingFacts(ambiguous=tuple(ambiguous), retrieved=len(hits))
-        if not ambiguous:
-            ranking = _meet_gold(collection, passages, row, corpus)
-        if ranking.gold is None and not ambiguous and answerable[row] is not False:
-            ranking = _meet_answer(collection, query, hits)
-        facts.append(ranking)
+        ambiguous = tuple(collection.ambiguous_gold.get(query.id, ()))
+        if ambiguous:
+            facts.append(RankingFacts(ambiguous=ambiguous, retrieved=len(passages.hits[row])))
+        else:
+            facts.append(_meet_gold(collection, passages, row, corpus))
     return facts
 
 

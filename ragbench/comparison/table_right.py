@@ -12,7 +12,7 @@ from ragbench.comparison.answer_verdicts import (
 )
 from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
-from ragbench.comparison.table_gold import TablePassages, table_facts
+from ragbench.comparison.table_gold import TablePassages, judged_facts
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn
 
@@ -27,11 +27,17 @@ def right_column(
         records: Record of each question, in their order.
         judged: Rubric -> its scores; empty without a judge.
     """
-    names = ("correctness", "faithfulness", "context_recall", "refusal")
-    rules = AnswerRules(CauseRules(), DecidingScores(*map(judged.get, names)))
+    scores = DecidingScores(
+        judged.get("correctness"),
+        judged.get("faithfulness"),
+        judged.get("context_recall"),
+        judged.get("refusal"),
+    )
+    rules = AnswerRules(CauseRules(), scores)
     queries, answers = collection.queries, collection.answers
     answerable = answerable_questions(queries, answers, collection.qrels)
-    rankings = table_facts(collection, TablePassages.of(collection, records), answerable)
+    # passages decide only where there is no gold answer to search in them
+    rankings = judged_facts(collection, TablePassages.of(collection, records))
     verdicts = []
     for row, (query, record) in enumerate(zip(queries, records, strict=True)):
         replies = _replies(query, record, answers.get(query.id))
@@ -49,4 +55,4 @@ def _replies(query: Query, record: Answered, gold: Sequence[str] | None) -> Ques
         return QuestionReplies([], Cause.ERROR, record.error, words=words)
     if record.answer is None:
         return QuestionReplies([], Cause.MISSING_ANSWER, words=words)
-    return QuestionReplies([record.answer], contexts=record.contexts, words=words)
+    return QuestionReplies([record.answer], words=words)
