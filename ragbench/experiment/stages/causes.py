@@ -143,11 +143,11 @@ class _SystemAnswers:
         """
         if self.ranking is not None or self.gold.qrels is None:
             return False
-        known = {*self.gold.qrels.documents}
+        judged = {*self.gold.qrels.documents}
         contexts = (self.contexts(row) or () for row in range(len(self.gold.plan.ids)))
         names = {passage.id for passages in contexts for passage in passages}
         corpus = self.gold.plan.corpus
-        return bool(names) and not any(name in known or name in corpus for name in names)
+        return bool(names) and not any(name in judged or name in corpus for name in names)
 
     @cached_property
     def read_gold(self) -> list[tuple[frozenset[str], bool]]:
