@@ -99,6 +99,10 @@ def test_the_defaults_of_the_command(page, files):
         assert f"|missing:{row[0]}|no_relevant:{row[1]}|" in scored(files, *options)["signature"]
 
 
+# Rule with a default for each measure -> its cells.
+WORDS = {"no_relevant": ["None: zero with rel=, else skip", "the same"]}
+
+
 def test_defaults_side_by_side(page, files):
     rows = {row[0]: row[1:] for row in table(
         page, "rule | experiment (`metrics.retrieval`) | `evaluate_run` | `ragbench score`"
@@ -109,11 +113,14 @@ def test_defaults_side_by_side(page, files):
     for rule in ("missing", "no_relevant", "ties", "trec_eval"):
         in_experiment = getattr(RetrievalMetrics(), rule)
         default = parameters[rule].default
-        assert rows[rule][:2] == [str(in_experiment), str(default)]
+        assert in_experiment == default, rule
+        assert rows[rule][:2] == WORDS.get(rule, [str(in_experiment), str(default)])
         assert f"|{rule}:{rows[rule][2]}|" in signature
     assert rows["depth"] == [f"{RetrievalMetrics().top_k} (top_k)", "all", "all (-M)"]
     assert "|depth:" not in signature
-    result = rb.evaluate_run({"q": ["d"]}, {"q": ["d"]}, ["recall@5", "ndcg"])
+    result = rb.evaluate_run({"q": ["d"]}, {"q": ["d"]}, ["recall@5", "ndcg", "recall(rel=2)@5"])
+    assert "|no_relevant:skip|" in result.signature["recall@5"]
+    assert "|no_relevant:zero|" in result.signature["recall(rel=2)@5"]
     assert "|rel:1|" in result.signature["recall@5"], rows["rel"]
     assert "|rel:1|" in signature
     assert "|gain:linear|" in result.signature["ndcg"], rows["gain of nDCG"]

@@ -13,8 +13,10 @@ from typing import Any
 
 from ragbench.cli.output import Form, Parts, stage, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
+from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
+from ragbench.records.score import RunCounts
 from ragbench.report.scores import FACTS, ScoredFile, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
@@ -82,7 +84,7 @@ def score_runs(
     tags = Counter(scored.name for scored in systems)
     # runs with the same tag would have the same name in the table
     systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
-    notes = [note for scored in systems for note in _notes(scored, chosen)]
+    notes = _notes(systems, chosen)
     if documents is not None and not any("documents" in m.options for m in parsed.values()):
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if form == "trec":
@@ -181,26 +183,22 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
-def _notes(scored: ScoredFile, rules: Rules) -> Iterator[str]:
-    """Yield notes on queries and documents that the means count as 0 or leave out.
+def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
+    """Return notes on queries and documents that the means count as 0 or leave out.
 
     Counts of 0 have no note; removed unjudged documents (`rules.judged_only`) have one without a
     count, the first.
     """
-    counts = scored.evaluation.counts
-    if rules.judged_only:
-        yield f"{scored.name}: -J: unjudged documents were removed before scoring"
-    effects = {"zero": "counted as 0", "skip": "left out"}
-    hint = " (-c counts them as 0)" if rules.missing == "skip" else ""
-    texts = {
-        "missing": f"judged queries that the run lacks, {effects[rules.missing]}{hint}",
-        "without_relevant": f"queries without a relevant document, {effects[rules.no_relevant]}",
-        "without_judgements": "queries of the run without judgements, left out",
-        "duplicates": "repeated documents, each counted once at its best score",
-    }
-    for key, text in texts.items():
-        if counts[key]:
-            yield f"{scored.name}: {text}: {counts[key]}"
+    notes, rankings = [], {}
+    for scored in systems:
+        columns, counts = scored.evaluation.columns.values(), scored.evaluation.read
+        if rules.judged_only:
+            notes.append(f"{scored.name}: -J: unjudged documents were removed before scoring")
+        if isinstance(counts, RunCounts):
+            texts = reading_notes(columns, counts, " (-c counts them as 0)")
+            notes += [f"{scored.name}: {text}: {n}" for text, n in texts.items()]
+            rankings[scored.name] = ScoredRankings(columns, counts)
+    return [*notes, *relevance_notes(rankings)]
 
 
 def score_predictions(

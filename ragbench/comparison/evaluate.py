@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeGuard, cast
 
 from ragbench.comparison.method import Confidence, check_options
+from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.comparison.systems import summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
@@ -184,6 +185,8 @@ class Evaluation:
         texts: Part -> value of each item: `question`, `contexts`, `answer`, `reference`, for
             results of `evaluate`; else empty.
         verdicts: Item id -> rubric -> verdict of the judge; empty without a judge.
+        query_notes: Sentences on the queries that the means of rankings leave out, or count as 0.
+            The repr has them.
     """
 
     query_ids: Sequence[str]
@@ -195,6 +198,7 @@ class Evaluation:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     texts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     verdicts: Mapping[str, Mapping[str, Verdict]] = field(default_factory=dict)
+    query_notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_options("evaluate", self)
@@ -288,6 +292,7 @@ class Evaluation:
     def __repr__(self) -> str:
         width = max(map(len, self.columns), default=0)
         lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
+        lines += [f"note: {note}" for note in self.query_notes]
         joint = "\n  " if len(lines) > 1 else " "
         return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
 
@@ -296,7 +301,8 @@ class Evaluation:
             [name, mean, str(self.summary[name].n), missing.removeprefix(", ")]
             for name, mean, missing in self._lines()
         ]
-        caption = f"{len(self.query_ids)} items, {self.confidence:.0%} intervals"
+        facts = [f"{len(self.query_ids)} items, {self.confidence:.0%} intervals", *self.query_notes]
+        caption = "; ".join(facts)
         return tables.html_table(caption, ["score", "mean", "scored", "not scored"], rows)
 
     def _lines(self) -> Iterator[tuple[str, str, str]]:
@@ -368,7 +374,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     measures: Sequence[str],
     *,
     missing: Literal["zero", "skip"] = "zero",
-    no_relevant: Literal["skip", "zero"] = "skip",
+    no_relevant: Literal["skip", "zero"] | None = None,
     ties: Literal["docid", "average", "stable"] = "docid",
     trec_eval: Literal[9, 10] = 10,
     judged_only: bool = False,
@@ -387,7 +393,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`. One text is one name;
             an empty list gives no scores.
         missing: What a judged query that the run lacks scores: 0, or nothing.
-        no_relevant: What a query without a relevant document scores: nothing, or 0.
+        no_relevant: What a query without a relevant document scores: nothing, or 0. None: 0 by
+            measures with `rel=`, as in ir_measures, and nothing by others.
         ties: How documents with equal scores are ordered.
         trec_eval: The version of trec_eval whose rounding is followed.
         judged_only: Take the documents that are not judged out of the rankings first.
@@ -420,8 +427,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         trec_eval=trec_eval,
         judged_only=judged_only,
     )
-    columns = {column.name: column for column in scored.columns}
-    return Evaluation(scored.query_ids, columns, scored.counts, confidence, scored.fingerprints)
+    return _evaluation_of(scored, confidence)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -677,8 +683,22 @@ def evaluate_ranked_file(
         IndexError: A measure reads subtopics, and the file was ranked without them.
     """
     scored = score_run.score_ranked(ranked.evidence, measures, rules)
-    columns = {column.name: column for column in scored.columns}
-    return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag))
+    return _evaluation_of(replace(scored, counts=replace(scored.counts, tag=tag)))
+
+
+def _evaluation_of(scored: score_run.ScoredRun, confidence: Confidence = 0.95) -> Evaluation:
+    """Return the scores of a run with notes on the queries that its means leave out, or count 0."""
+    missing = reading_notes(scored.columns, scored.counts)
+    notes = [f"{note}: {n}" for note, n in missing.items()]
+    notes += relevance_notes({"": ScoredRankings(scored.columns, scored.counts)})
+    return Evaluation(
+        scored.query_ids,
+        {column.name: column for column in scored.columns},
+        scored.counts,
+        confidence,
+        scored.fingerprints,
+        query_notes=tuple(notes),
+    )
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:

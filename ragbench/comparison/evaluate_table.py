@@ -16,13 +16,14 @@ from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import unplaced_warning
+from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError, RagbenchError
 from ragbench.records.causes import RIGHT
-from ragbench.records.score import Kind
+from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
@@ -158,7 +159,9 @@ def evaluate(
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    return replace(evaluation, notes=tuple(notes))
+    counts = ranked.read if isinstance(ranked.read, RunCounts) else None
+    query_notes = relevance_notes({"": ScoredRankings(rankings.values(), counts)})
+    return replace(evaluation, notes=tuple(notes), query_notes=tuple(query_notes))
 
 
 def _default_scores(

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.comparison.signatures import explain_unlike
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -163,7 +164,7 @@ def match_sources(
     chosen = choose_measures(members, measures)
     if unpaired:
         _refuse(_other_signatures(members, chosen, QUERY_PARTS), chosen, measures)
-        notes = tuple(_notes(sources, groups, {}))
+        notes = tuple(_notes(sources, chosen, groups, {}))
         return Matching(sources, chosen, groups, notes=notes, unpaired=True)
     judged = [_judged(source, chosen) for source in sources]
     common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
@@ -193,7 +194,7 @@ def match_sources(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
-    notes = (*_notes(sources, groups, left_out), *queries.notes())
+    notes = (*_notes(sources, chosen, groups, left_out), *queries.notes())
     changes = tuple(_query_changes(judged[0], rows, excluded) for rows in judged)
     return Matching(aligned, chosen, groups, left_out, queries.differing, notes, changes=changes)
 
@@ -333,31 +334,43 @@ def _refuse(
 
 def _notes(
     sources: Sequence[ScoredSystems],
+    measures: Sequence[str],
     groups: Mapping[str, tuple[str | None, ...]],
     left_out: Mapping[str, int],
 ) -> list[str]:
-    """Return notes on queries and systems that were left out, and on repaired run files.
+    """Return notes on queries and systems that were left out, and on queries that count as 0.
 
-    In this order: queries left out, run files, systems in no group. `left_out` has the number of
-    queries by source, `groups` are those of `Matching`.
+    In this order: queries of one source alone, queries by source and measure, systems in no group.
+    `left_out` has the number of queries by source, `groups` are those of `Matching`.
     """
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
     ]
-    for source in sources:
-        for counts in (s.counts for s in source.systems.values() if s.counts is not None):
-            texts = {
-                "judged queries that the run lacks": counts.missing,
-                "repeated documents, each counted once at its best score": counts.duplicates,
-            }
-            notes += [f"{source.source}: {text}: {n}" for text, n in texts.items() if n]
+    notes += _query_notes(sources, measures)
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}
         alone = [name for name in source.systems if name not in matched]
         if alone:
             notes.append(f"{source.source}: not compared, as no other has them: {', '.join(alone)}")
     return notes
+
+
+def _query_notes(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> list[str]:
+    """Return notes on the queries that the means of some measures count as 0, or leave out.
+
+    Run folders tell themselves what their runs lack or repeat.
+    """
+    notes, rankings = [], {}
+    for source in sources:
+        for system in source.systems.values():
+            columns = [system.columns[name] for name in measures if name in system.columns]
+            if system.counts is not None and source.summary is None:
+                texts = reading_notes(columns, system.counts)
+                notes += [f"{source.source}: {text}: {n}" for text, n in texts.items()]
+            name = system.name if len(sources) == 1 else f"{source.source}, {system.name}"
+            rankings[name] = ScoredRankings(columns, system.counts)
+    return notes + relevance_notes(rankings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ def read_scored(
         name: Name of the source in messages and tables; None takes its path, and `evaluation` for
             an evaluation.
         qrels: Judgements for a TREC run file, which is scored by the rules of an experiment: a
-            judged query that it lacks scores 0, and one without a relevant document does not apply.
+            judged query that it lacks scores 0, and one without a relevant document does not
+            apply, or scores 0 by measures with `rel=`.
         measures: Measures for a TREC run file.
 
     Raises:

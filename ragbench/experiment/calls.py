@@ -79,6 +79,12 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         hits = zip(run.documents[rows], run.scores[rows].tolist(), strict=True)
         return Outcome(Retrieved([ScoredDocument(document, score) for document, score in hits]))
 
+    def longest(self) -> int:
+        """Return the number of hits of the longest ranking of the queries, before the cut."""
+        run = self.read()
+        places = [place for q in self.query_ids if (place := run.query_index.get(q)) is not None]
+        return max((int(run.starts[p + 1] - run.starts[p]) for p in places), default=0)
+
     def run(self, name: str) -> Run:
         """Return the rankings of the queries, cut at `top_k` hits, as a run of this name.
 

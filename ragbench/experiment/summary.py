@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.systems import baselines, summarize
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.loaders.python import PASSED
@@ -80,12 +81,19 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         audit=None if plan.config.audit is None else audit_test_set(plan.config, plan.collection),
         selected=plan.config.selected,
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
-        notes=(*results.notes, *sweep_notes(plan.config)),
+        notes=(*_relevance_notes(results), *results.notes, *sweep_notes(plan.config)),
         timing=records.Timing(
             run_id=new_run_id(started),
             systems={system.name: _timing(plan, results, system.name) for system in systems},
             cheapest=tuple(_cheapest_systems(plan, results)),
         ),
+    )
+
+
+def _relevance_notes(results: Results) -> list[str]:
+    """Return notes on the queries without a relevant document in the means of rankings."""
+    return relevance_notes(
+        {s.name: ScoredRankings(tuple(s.columns.values()), s.counts) for s in results.systems}
     )
 
 

@@ -98,6 +98,8 @@ class RunCounts(Record):
         judged_share: Share of the retrieved documents of judged queries that are judged; None
             without any.
         tag: Name of the run in its run file; None for a run that comes from no file.
+        without_grade: Smallest relevant grade of a measure -> queries without such a document that
+            count 0.
     """
 
     queries: int
@@ -108,6 +110,7 @@ class RunCounts(Record):
     duplicates: int
     judged_share: float | None
     tag: str | None = optional()
+    without_grade: Mapping[str, int] = optional({})
 
 
 class BaselineScore(Record):

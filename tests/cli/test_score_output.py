@@ -87,11 +87,11 @@ def test_notes_say_what_the_means_leave_out(score):
     assert "note" not in text
     assert notes.splitlines() == [
         "note: alpha: judged queries that the run lacks, left out (-c counts them as 0): 1",
-        "note: alpha: queries without a relevant document, counted as 0: 1",
         "note: alpha: queries of the run without judgements, left out: 1",
         "note: beta: judged queries that the run lacks, left out (-c counts them as 0): 2",
-        "note: beta: queries without a relevant document, counted as 0: 1",
         "note: beta: repeated documents, each counted once at its best score: 1",
+        # beta lacks that query, which is left out for that
+        "note: alpha: 1 of 3 queries has no relevant document and counts 0",
     ]
 
 

@@ -141,8 +141,9 @@ def test_the_command_line_offers_the_words_that_are_declared():
         return {*found.type.choices}
 
     rules, method_options = declared_options(score_run.Rules), declared_options(method.Method)
-    for option in ("ties", "trec_eval", "missing", "no_relevant"):
+    for option in ("ties", "trec_eval", "missing"):
         assert words(score.command, option) == {*map(str, get_args(rules[option].annotation))}
+    assert words(score.command, "no_relevant") == {*get_args(score_run.NoRelevant)}
     assert words(compare.command, "family") == {*get_args(method_options["family"].annotation)}
 
 

@@ -139,6 +139,7 @@ class _ScoreReader:
             system.generator,
             {name: self._score(system, name, rows) for name in system.scores},
             {name: score.kind or "generation" for name, score in system.scores.items()},
+            counts=system.counts,
             costs=self._costs(system.name),
             role=system.role,
         )

@@ -27,6 +27,7 @@ from ragbench.files import cache_folder
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
+from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.items import StageItems
 from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
@@ -389,13 +390,26 @@ class Rank(base.Stage):
         corpus = None if rules.match.level == "text" else plan.collection.documents
         # an app declares nothing: the defaults of a retriever hold
         retriever = Retriever() if self.source is None else self.source.retriever
-        notes = [] if self.source is None else self.source.notes
+        notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
         # a retriever over others has at most `depth` hits of each, and an app as many as it
         # returns: only other retrievers are expected to return `top_k`
         is_limited = self.source is None or bool(retriever.sources)
         top_k = None if is_limited else rules.top_k
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
+
+    def _cut_notes(self, outcomes: Sequence[Outcome[Retrieved]]) -> list[str]:
+        """Return a note if a run file is deeper than measures without a cut-off read; else []."""
+        measures = parse_measures(self.plan.measures)
+        if not isinstance(outcomes, FileRankings) or all(measure.k for measure in measures):
+            return []
+        longest = outcomes.longest()
+        if longest <= outcomes.top_k:
+            return []
+        return [
+            f"top_k cuts rankings of up to {longest} hits at {outcomes.top_k}: measures without a "
+            "cut-off read no more, and have other means than over the whole file"
+        ]
 
     @property
     def is_known(self) -> bool:

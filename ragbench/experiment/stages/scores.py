@@ -294,7 +294,7 @@ class ScoreRanking(StoredStage):
                 for measure in parse_measures(self.plan.measures)
                 if measure.spec.reads_ids
             }
-        counts = next((item.counts for _, item in pairs if item.counts), None)
+        counts = _joined_counts([item.counts for _, item in pairs if item.counts])
         results.add_scores(self.system, columns, "retrieval", counts)
         results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
 
@@ -461,6 +461,17 @@ class ScoreAnswers(StoredStage):
         if self._answer.is_known:
             self.items()
         return self.node(len(self.plan.metrics) * self._answer.samples)
+
+
+def _joined_counts(counts: Sequence[RunCounts]) -> RunCounts | None:
+    """Return the counts of one run from those of its measures; None without any.
+
+    Measures may be stored by several runs, each with the grades of its own measures.
+    """
+    if not counts:
+        return None
+    without_grade = {grade: n for of_one in counts for grade, n in of_one.without_grade.items()}
+    return replace(counts[0], without_grade=without_grade)
 
 
 def _texts_of(answers: records.Answers) -> Sequence[str | None]:

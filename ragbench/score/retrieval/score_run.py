@@ -194,19 +194,29 @@ class ScoringRules(OptionSet):
 
     `missing` is `zero`, which scores an empty ranking, or `skip`, which gives no value.
     `no_relevant` is `skip`, or `zero`, which gives the lowest value of the measure or its own value
-    for such queries. Only `Rules` checks the values.
+    for such queries; `without_relevant` returns the default. Only `Rules` checks the values.
 
     Attributes:
         ties: Order of documents with equal scores.
         trec_eval: Version of trec_eval whose rounding is used.
         missing: What happens to a judged query that the run lacks.
-        no_relevant: What happens to a query without a relevant document.
+        no_relevant: What happens to a query without a relevant document; null: zero with rel=,
+            else skip.
     """
 
     ties: Annotated[Ties, Option()] = "docid"
     trec_eval: Annotated[TrecEval, Option()] = 10
     missing: Annotated[Missing, Option()] = "zero"
-    no_relevant: Annotated[NoRelevant, Option()] = "skip"
+    no_relevant: Annotated[NoRelevant | None, Option()] = None
+
+    def without_relevant(self, measure: Measure) -> NoRelevant:
+        """Return the rule of a measure for queries without a relevant document.
+
+        The default follows the notation: ir_measures, whose `AP(rel=2)` this is, counts 0.
+        """
+        if self.no_relevant is not None:
+            return self.no_relevant
+        return "zero" if "rel" in measure.options else "skip"
 
 
 class Rules(ScoringRules):
@@ -230,12 +240,16 @@ class Rules(ScoringRules):
             allowed = "no depth with ties=average; cut with @k"
             raise OptionError("score_run", "depth", self.depth, allowed)
 
-    def signature_parts(self) -> dict[str, Any]:
-        """Return rule -> value for signatures; the rare `judged_only` only if it is set.
+    def signature_parts(self, measure: Measure) -> dict[str, Any]:
+        """Return rule -> value for the signature of a measure; `judged_only` only if it is set.
 
         A rule that is not set is None.
         """
-        return {**asdict(self), "judged_only": self.judged_only or None}
+        return {
+            **asdict(self),
+            "no_relevant": self.without_relevant(measure),
+            "judged_only": self.judged_only or None,
+        }
 
 
 def score_run(
@@ -298,14 +312,17 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
     judged query is no error.
     """
     ranked = evidence.grades
-    columns = []
+    columns, without_grade = [], dict[str, int]()
     for measure in measures:
         prints = evidence.fingerprints[measure.spec.reads]
-        values, causes = _values(measure, evidence, rules)
+        values, causes, n_zeros = _values(measure, evidence, rules)
         options = measure.signature_parts(ranked)
-        parts = {**options, **rules.signature_parts(), **prints}
+        if n_zeros:
+            without_grade[str(options.get("rel", 1))] = n_zeros
+        parts = {**options, **rules.signature_parts(measure), **prints}
         columns.append(column_of(measure, values, causes, **parts))
-    return ScoredRun(columns, ranked.query_ids, _counts(evidence, rules))
+    counts = replace(_counts(evidence, rules), without_grade=without_grade)
+    return ScoredRun(columns, ranked.query_ids, counts)
 
 
 def column_of(
@@ -406,19 +423,21 @@ def score_gold(
         has_no_gold = ranks.causes != Cause.SCORED
         causes[has_no_gold] = ranks.causes[has_no_gold]
         causes[~has_no_gold & np.isnan(values)] = Cause.UNPLACED_PASSAGE
-        if rules.no_relevant == "zero":
+        if rules.without_relevant(measure) == "zero":
             irrelevant = causes == Cause.NO_RELEVANT
             values[irrelevant], causes[irrelevant] = measure.spec.low, Cause.SCORED
         if rules.missing == "skip":
             absent = [row for row in missing if causes[row] == Cause.SCORED]
             values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
-        signed = {**measure.signature_parts(), **rules.signature_parts(), **parts}
+        signed = {**measure.signature_parts(), **rules.signature_parts(measure), **parts}
         columns.append(column_of(measure, values, causes, **signed))
     return columns
 
 
-def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
-    """Return values and causes of every query after applying the rules to a measure's scores.
+def _values(
+    measure: Measure, evidence: Evidence, rules: Rules
+) -> tuple[FloatArray, CauseArray, int]:
+    """Return values and causes after applying the rules, and the number of 0s by `no_relevant`.
 
     NaN wherever the cause is not `SCORED`.
     """
@@ -428,8 +447,8 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     if spec.reads == "gold":
         record = MetGold.of_grades(ranked)
     values, causes = _scored(measure, record, ranked.n_queries)
-    if rules.no_relevant == "zero":
-        irrelevant = causes == Cause.NO_RELEVANT
+    irrelevant = causes == Cause.NO_RELEVANT
+    if rules.without_relevant(measure) == "zero":
         values[irrelevant] = spec.low if spec.of_nothing is None else spec.of_nothing
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
@@ -440,7 +459,7 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
     # last: a query without judgements has no value under any rule
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
     values[causes != Cause.SCORED] = np.nan
-    return values, causes
+    return values, causes, int((irrelevant & (causes == Cause.SCORED)).sum())
 
 
 def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, CauseArray]:
