@@ -71,7 +71,7 @@ def _notes_of(scored: ScoredRankings) -> list[str]:
             continue
         grade = column.signature.part("rel") or "1"
         n = int((column.causes == Cause.NO_RELEVANT).sum())
-        if rule == "zero":
+        if rule == "zero" and (column.causes == Cause.SCORED).any():
             n = without_grade.get(grade, 0)
         document = "relevant document" if grade == "1" else f"document of grade {grade}"
         n_queries = int((~np.isin(column.causes, _OUTSIDE)).sum())

@@ -14,7 +14,13 @@ from ragbench.config.options import (
     references_of,
     report_refusal,
 )
-from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
+from ragbench.config.schema import (
+    DEFAULT_DEPTH,
+    DEFAULT_PASSAGES,
+    PYTHON_TIMEOUT,
+    Component,
+    Tail,
+)
 from ragbench.config.tree import KeyEntry, Node, Report
 from ragbench.data.loaders.base import ReasoningOption
 from ragbench.errors import DataError, OptionError, Place
@@ -60,17 +66,19 @@ class CodeCommon(OptionSet):
 
 
 class RerankerCommon(OptionSet):
-    """Further keys of every reranker, an entry of `retrievers:` too: the retriever and the depth.
+    """Further keys of every reranker, an entry of `retrievers:` too: retriever, depth and tail.
 
     The config checks the values; the class does not.
 
     Attributes:
         retriever: Retriever whose hits are reordered.
-        depth: Number of hits that are reordered; the rest is left out.
+        depth: Number of hits that are reordered.
+        tail: Whether the other hits follow in their order, or are left out.
     """
 
     retriever: Annotated[str, Option(refers_to="retriever")]
     depth: Annotated[int, Option(ge=1)] = DEFAULT_DEPTH
+    tail: Annotated[Tail, Option()] = "keep"
 
 
 class AnswerCommon(OptionSet):

@@ -135,6 +135,8 @@ MOST_DISTRACTORS = 100
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
+# What happens to the hits below the depth of a reranker.
+Tail = Literal["keep", "drop"]
 # Default time limit, in seconds, of components that run foreign code
 PYTHON_TIMEOUT = 60.0
 
@@ -234,6 +236,7 @@ class Component:
         retriever: Of a reranker: the retriever whose hits it orders; None for every other
             component.
         depth: Of a reranker: number of hits that it orders.
+        tail: Of a reranker: whether the hits below `depth` follow, or are left out.
         chunk: How a retriever cuts documents into chunks; None if it does not.
         timeout: Time limit of one call in seconds; None means no limit.
         concurrency: Number of concurrent calls.
@@ -252,6 +255,7 @@ class Component:
     reasoning: Reasoning = "cut"
     retriever: str | None = None
     depth: int | None = None
+    tail: Tail = "keep"
     chunk: Chunking | None = None
     timeout: float | None = None
     concurrency: int = 1

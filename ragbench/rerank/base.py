@@ -7,7 +7,9 @@ function `(question, hits)` that returns the hits in a better order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragbench.embed.component import SearchComponent
@@ -19,6 +21,8 @@ from ragbench.types import Query, ScoredDocument
 HitLists = Sequence[Sequence[ScoredDocument]]
 # An object is a reranker if it has this method.
 RERANKER_METHODS = ("rerank",)
+# Step between the scores of a tail, as a share of the last score: 32-bit floats tell them apart.
+_STEP = 1e-6
 
 
 class Reranker(SearchComponent):
@@ -60,6 +64,44 @@ def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[
                 "the corpus, or hits with a text"
             )
     return [hit.to_document().full_text for hit in hits]
+
+
+def with_tail(
+    reranked: Sequence[ScoredDocument], hits: Sequence[ScoredDocument], depth: int
+) -> list[ScoredDocument]:
+    """Return reranked hits, followed by the hits below the depth of the reranker, in their order.
+
+    The scores of the tail fall in small steps from the last reranked score, so that sorting by
+    score keeps the order; without such a score they are None. A reranker that returns fewer hits
+    than it got selects: its list gets no tail, whose hits it may not want either.
+
+    Args:
+        reranked: Hits that the reranker returned, best first.
+        hits: All hits of the retriever, best first.
+        depth: Number of hits that the reranker got.
+
+    Example:
+        >>> a, b, c = (ScoredDocument(name, score) for name, score in zip("abc", (9.0, 8.0, 7.0)))
+        >>> [hit.id for hit in with_tail([b, a], [a, b, c], depth=2)]
+        ['b', 'a', 'c']
+        >>> [hit.id for hit in with_tail([b], [a, b, c], depth=2)]
+        ['b']
+    """
+    names = {hit.id for hit in reranked}
+    if len(names) < len({hit.id for hit in hits[:depth]}):
+        return list(reranked)
+    joined, score = list(reranked), reranked[-1].score if reranked else None
+    for hit in hits[depth:]:
+        if hit.id not in names:
+            score = None if score is None else _below(score)
+            joined.append(replace(hit, score=score))
+    return joined
+
+
+def _below(score: float) -> float:
+    """Return the next score of a tail; -1.8e308 is the end, below which there is no number."""
+    lower = score - _STEP * max(abs(score), 1.0)
+    return lower if math.isfinite(lower) else score
 
 
 class CallableReranker(Reranker):

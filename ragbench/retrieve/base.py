@@ -55,6 +55,7 @@ class Retriever(SearchComponent):
         sources: Names of the retrievers whose rankings it combines, in order. A run asks each of
             them once, even if several retrievers share it.
         depth: Number of hits that it takes from each source; None takes `top_k`.
+        keeps_tail: True if the hits of its one source below `depth` follow its own.
         depth_option: Option of the user's code that sets the number of hits, with `{top_k}`, for
             the warning on short rankings; empty if unknown.
         query_ids: Ids of the queries that it can rank, such as those of a run file; None ranks any
@@ -70,6 +71,7 @@ class Retriever(SearchComponent):
     borrows: bool = False
     sources: Sequence[str] = ()
     depth: int | None = None
+    keeps_tail: bool = False
     depth_option: str = ""
     query_ids: Collection[str] | None = None
     unit: Literal["documents", "chunks"] = "documents"

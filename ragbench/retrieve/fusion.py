@@ -56,6 +56,7 @@ class Fusion(Retriever):
 
     ranks_by_score = True
     asks_one_by_one = True
+    depth_option = "depth: {top_k}"
 
     def __init__(
         self,

@@ -50,11 +50,16 @@ class Reranked(Retriever):
         reranker: Reranker that orders the hits.
         sources: Tuple with the name of the one retriever whose hits it orders.
         depth: Number of hits to order; None orders `top_k`.
+        keeps_tail: True if the hits below `depth` follow.
     """
 
-    def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
+    def __init__(
+        self, reranker: Reranker, retriever: str, depth: int | None, tail: schema.Tail = "keep"
+    ) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
         self.asks_one_by_one = reranker.asks_one_by_one
+        self.keeps_tail = tail == "keep"
+        self.depth_option = "" if self.keeps_tail else "tail: keep, or depth: {top_k}"
 
     @property
     def notes(self) -> Sequence[str]:
@@ -109,8 +114,8 @@ def calls_code(component: schema.Component | None) -> bool:
 class UncalledRetriever(Retriever):
     """Retriever of a plan that cannot retrieve: its class is not called before the run.
 
-    It tells sources, depth and whether it needs a corpus (`indexes`). `retrieve` and `combine`
-    raise NotImplementedError.
+    It tells sources, depth, tail and whether it needs a corpus (`indexes`). `retrieve` and
+    `combine` raise NotImplementedError.
     """
 
     def __init__(self, component: schema.Component) -> None:
@@ -129,6 +134,7 @@ class UncalledRetriever(Retriever):
         require_method(component, "reranker" if reranks else "retriever")
         self.sources = () if component.retriever is None else (component.retriever,)
         self.depth = component.depth if reranks else None
+        self.keeps_tail = reranks and component.tail == "keep"
         self.indexes = not reranks and (component.chunk is not None or indexes(component.cls))
 
 
@@ -228,7 +234,7 @@ def build_retriever(
         return UncalledRetriever(component)
     if component is not None and component.retriever is not None:
         reranker = _build(name, component, live, "reranker", as_reranker)
-        return Reranked(to_reranker(reranker), component.retriever, component.depth)
+        return Reranked(to_reranker(reranker), component.retriever, component.depth, component.tail)
     retriever = _build(name, component, live, "retriever", as_retriever)
     if component is None or component.chunk is None:
         return to_retriever(retriever)

@@ -190,7 +190,7 @@ def rank_outcomes(
             "order of the hits was used"
         )
     notes += retriever.notes if own_notes is None else own_notes
-    if top_k is not None and not retriever.ranks_by_score:
+    if top_k is not None:
         warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
     # passages without an id of their own cannot be documents of the corpus
     if n_unknown and any(map(_has_own_id, all_hits())):

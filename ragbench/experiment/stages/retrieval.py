@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, cast
 
 from ragbench.errors import AdapterError, RagbenchError
@@ -24,8 +25,10 @@ from ragbench.experiment.stages import base, stored_items
 from ragbench.experiment.stages.matching import check_ids, match_hits, rank_outcomes
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
+from ragbench.records.codec import Record, from_json, to_json
+from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
-from ragbench.retrieve.python import read_hits
+from ragbench.retrieve.python import first_documents, read_hits
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.items import StageItems
@@ -151,7 +154,23 @@ def _search_block(
 
 
 # Key of the item that holds the retriever's notes; the keys of the others are hashes.
-_NOTES = "notes"
+_NOTES = "notes by items"
+# Digits of the key of an item beside a note.
+_NOTE_DIGITS = 12
+
+
+class _StoredNotes(Record):
+    """Notes of a retriever on some of its items.
+
+    Attributes:
+        notes: The notes, in the order of the retriever.
+        items: First digits of the keys of the items that were made when it wrote the notes.
+    """
+
+    notes: tuple[str, ...]
+    items: tuple[str, ...]
+
+
 # Hits of each query.
 Hits = Sequence[list[ScoredDocument]]
 
@@ -184,14 +203,17 @@ def make_ready(workspace: base.Workspace, name: str) -> Retriever:
 def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
     """Return the key of a retriever's hits: a hash of its entry, `top_k`, and what it reads.
 
-    That is the corpus if it indexes one, and the keys of retrievers that it borrows. The entry of a
-    live object is its name and the run. The queries, and the hits of sources, are in the keys of
-    the items. It has 32 hexadecimal digits.
+    That is the corpus if it indexes one, its depth in other retrievers' hits, and the keys of
+    retrievers that it borrows. The entry of a live object is its name and the run. The queries, and
+    the hits of sources, are in the keys of the items. It has 32 hexadecimal digits.
     """
     retriever = workspace.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
     if retriever.indexes:
         inputs["corpus"] = workspace.plan.collection.fingerprint("corpus")
+    if retriever.sources:
+        # notes count over all hits of one depth, so that no depth uses items of another
+        inputs["depth"] = retriever.depth
     if retriever.borrows:
         # top_k 0: a borrowed retriever is searched at any depth
         inputs["borrows"] = [retriever_key(workspace, source, 0) for source in retriever.sources]
@@ -234,6 +256,7 @@ class Retrieve(base.StoredStage):
             stages.get((source, source_depth)) or Retrieve(workspace, source, source_depth, stages)
             for source in self.retriever.sources
         ]
+        self._made = set[int]()
         # a source that is not scored stands in a plan before the scored retrievers
         self.place = 1 if name in self.plan.scored_retrievers else 0
 
@@ -254,7 +277,31 @@ class Retrieve(base.StoredStage):
         for row, outcome in failed.items():
             if outcome != base.PENDING:
                 outcomes[row] = outcome
+        if self.retriever.keeps_tail:
+            pairs = zip(outcomes, self.sources[0].outcomes, strict=True)
+            outcomes = [self._with_tail(*pair) for pair in pairs]
         return outcomes
+
+    def _with_tail(
+        self, outcome: Outcome[Retrieved], source: Outcome[Retrieved]
+    ) -> Outcome[Retrieved]:
+        """Return an outcome with the hits of its source below `depth`; a failed one as it is.
+
+        They are no part of the stored item, so that another `tail` or `top_k` of the source sends
+        nothing to the reranker again.
+        """
+        if outcome.value is None or source.value is None:
+            return outcome
+        hits = with_tail(outcome.value.documents, source.value.documents, self._depth)
+        retrieved = replace(outcome.value, documents=first_documents(hits, self.top_k))
+        return replace(outcome, value=retrieved)
+
+    def longest(self) -> int:
+        """Return the number of hits of the query that has most; 0 without any."""
+        if isinstance(self.outcomes, FileRankings):
+            return self.outcomes.longest()
+        values = (outcome.value for outcome in self.outcomes)
+        return max((len(value.documents) for value in values if value is not None), default=0)
 
     def retrieved(self) -> Sequence[Outcome[Retrieved]]:
         """Return the outcomes, for `Rank`."""
@@ -262,14 +309,42 @@ class Retrieve(base.StoredStage):
 
     @property
     def notes(self) -> list[str]:
-        """Stored notes of the retriever about its hits; empty for a run file."""
-        return [] if isinstance(self.outcomes, FileRankings) else self._read_notes()
+        """Stored notes of the retriever about the hits of this run; empty for a run file.
 
-    def _read_notes(self) -> list[str]:
-        """Return the stored notes of the retriever, each once; empty if there are none."""
-        stored = self._stored_items.get(_NOTES)
-        notes = stored.get(_NOTES) if isinstance(stored, dict) else None
-        return list(map(str, notes)) if isinstance(notes, list) else []
+        The same cache may have notes on other hits, such as those of another source. A note is on
+        hits of this run if at least half of its items are items of the run, or the other way round.
+        """
+        if isinstance(self.outcomes, FileRankings) or not (stored := self._stored_notes()):
+            return []
+        items = self._note_items(range(len(self.plan.queries)))
+        notes = [
+            entry.notes
+            for entry in stored
+            if 2 * len(items.intersection(entry.items)) >= min(len(items), len(entry.items))
+        ]
+        return list(dict.fromkeys(chain.from_iterable(notes)))
+
+    def _stored_notes(self) -> list[_StoredNotes]:
+        """Return the stored notes of the retriever, with the items that they are about."""
+        stored = self._stored_items.get(_NOTES) or []
+        return [from_json(_StoredNotes, entry) for entry in stored]
+
+    def _store_notes(self, rows: Sequence[int]) -> None:
+        """Store the notes of the retriever after it made the items of the queries at `rows`.
+
+        It counts over all calls so far: its notes replace those on a part of the same items.
+        """
+        self._made.update(rows)
+        if notes := [*map(self.workspace.clean, self.retriever.notes)]:
+            items = self._note_items(self._made)
+            others = [entry for entry in self._stored_notes() if not items >= {*entry.items}]
+            entry = _StoredNotes(notes=tuple(notes), items=tuple(sorted(items)))
+            self._stored_items.put(_NOTES, [*map(to_json, [*others, entry])])
+
+    def _note_items(self, rows: Iterable[int]) -> set[str]:
+        """Return the first digits of the keys of the items of some queries."""
+        slots = self.slots()
+        return {slot.key[:_NOTE_DIGITS] for row in rows if (slot := slots[row]) is not None}
 
     @cached_property
     def _stored_items(self) -> StageItems:
@@ -326,10 +401,7 @@ class Retrieve(base.StoredStage):
         executor = self.workspace.executor
         outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
         base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
-        if notes := [*map(self.workspace.clean, self.retriever.notes)]:
-            # Not `self.notes`: it needs `outcomes`, which are being computed here.
-            stored = {_NOTES: list(dict.fromkeys([*self._read_notes(), *notes]))}
-            self._stored_items.put(_NOTES, stored)
+        self._store_notes(todo)
 
     read = staticmethod(stored_items.read_retrieved)
 
@@ -391,12 +463,22 @@ class Rank(base.Stage):
         # an app declares nothing: the defaults of a retriever hold
         retriever = Retriever() if self.source is None else self.source.retriever
         notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
-        # a retriever over others has at most `depth` hits of each, and an app as many as it
-        # returns: only other retrievers are expected to return `top_k`
-        is_limited = self.source is None or bool(retriever.sources)
-        top_k = None if is_limited else rules.top_k
+        top_k = self._expected_hits(retriever)
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
+
+    def _expected_hits(self, retriever: Retriever) -> int | None:
+        """Return the number of hits of which a ranking that has fewer gets a warning; None: none.
+
+        An app returns as many as it likes, and matching of terms finds fewer in some queries. A
+        retriever over others is expected to keep as many hits as its longest source has.
+        """
+        top_k = self.plan.config.metrics.retrieval.top_k
+        if self.source is None or (retriever.ranks_by_score and not retriever.sources):
+            return None
+        if not retriever.sources:
+            return top_k
+        return min(top_k, max(source.longest() for source in self.source.sources))
 
     def _cut_notes(self, outcomes: Sequence[Outcome[Retrieved]]) -> list[str]:
         """Return a note if a run file is deeper than measures without a cut-off read; else []."""
