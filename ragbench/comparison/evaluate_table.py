@@ -152,6 +152,7 @@ def evaluate(
         kinds={name: kind for kind, part in parts.items() for name in part},
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
+        query_notes=_relevance_notes(rankings, ranked),
     )
     notes = [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
     notes += [*of_gold.notes, *paired.notes]
@@ -159,9 +160,13 @@ def evaluate(
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
+    return replace(evaluation, notes=tuple(notes))
+
+
+def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:
+    """Return notes on the questions without a relevant document; `ranked` has their counts."""
     counts = ranked.read if isinstance(ranked.read, RunCounts) else None
-    query_notes = relevance_notes({"": ScoredRankings(rankings.values(), counts)})
-    return replace(evaluation, notes=tuple(notes), query_notes=tuple(query_notes))
+    return tuple(relevance_notes({"": ScoredRankings(rankings.values(), counts)}))
 
 
 def _default_scores(

@@ -337,9 +337,9 @@ class Retrieve(base.StoredStage):
         self._made.update(rows)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             items = self._note_items(self._made)
-            others = [entry for entry in self._stored_notes() if not items >= {*entry.items}]
-            entry = _StoredNotes(notes=tuple(notes), items=tuple(sorted(items)))
-            self._stored_items.put(_NOTES, [*map(to_json, [*others, entry])])
+            entries = [entry for entry in self._stored_notes() if not items >= {*entry.items}]
+            entries.append(_StoredNotes(notes=tuple(notes), items=tuple(sorted(items))))
+            self._stored_items.put(_NOTES, [*map(to_json, entries)])
 
     def _note_items(self, rows: Iterable[int]) -> set[str]:
         """Return the first digits of the keys of the items of some queries."""
