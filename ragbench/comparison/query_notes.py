@@ -14,7 +14,10 @@ from ragbench.types import Cause, ScoreColumn
 # Rule -> words for one query, and for several.
 _NO_DOCUMENT = {
     "zero": ("has no {} and counts 0", "have no {} and count 0"),
-    "skip": ("has no {} and is left out", "have no {} and are left out"),
+    "skip": (
+        "has no {} and is left out of retrieval means",
+        "have no {} and are left out of retrieval means",
+    ),
 }
 _MISSING = {"zero": "counted as 0", "skip": "left out"}
 # Causes of the queries that a run is not scored by, whatever the rule for relevant documents.

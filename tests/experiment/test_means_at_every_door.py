@@ -108,7 +108,7 @@ def test_plain_measures_leave_out_what_the_command_counts_and_each_door_says_so(
     """q1 1.0, q2 has no relevant document, the run lacks q3."""
     qrels = {"q1": {"d1": 2}, "q2": {"d2": 0}, "q3": {"d3": 2}}
     write_files(tmp_path, qrels, {"q1": {"d1": 2}, "q2": {"d2": 2}})
-    left_out = "1 of 3 queries has no relevant document and is left out"
+    left_out = "1 of 3 queries has no relevant document and is left out of retrieval means"
 
     doors = all_doors(tmp_path, ["AP", "AP(rel=2)"])
 
@@ -131,7 +131,11 @@ def test_plain_measures_leave_out_what_the_command_counts_and_each_door_says_so(
     [
         (None, 0.5, "1 of 2 queries has no document of grade 2 and counts 0"),
         ("zero", 0.5, "1 of 2 queries has no document of grade 2 and counts 0"),
-        ("skip", 1.0, "1 of 2 queries has no document of grade 2 and is left out"),
+        (
+            "skip",
+            1.0,
+            "1 of 2 queries has no document of grade 2 and is left out of retrieval means",
+        ),
     ],
 )
 def test_a_rule_of_the_user_wins(rule, mean, note):
