@@ -306,7 +306,7 @@ def test_verdicts_compare_by_judge_and_question():
     for result, reason in [
         (other_gold, "gold answers differ in 8 of 8"),
         (other_model, "model is m1 in .* and m2 in b"),
-        (other_rubric, "prompt is .* in .* and .* in b"),
+        (other_rubric, "rubric is .* in .* and .* in b"),
     ]:
         with pytest.raises(rb.DataError, match=reason):
             rb.compare(experiment, result, measures=["polite"])
