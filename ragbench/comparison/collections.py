@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ragbench import stats
-from ragbench.comparison.method import Method, adjust_family, is_shown
+from ragbench.comparison.decisions import decide
+from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_systems
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import ScoredSystems
@@ -100,7 +101,7 @@ def compare_collections(
                     for system in systems
                 ),
                 comparisons=(
-                    *_differences(tested, collections, pairs, method),
+                    *_differences(tested, pairs, method),
                     *_not_compared(measure, pairs),
                 ),
                 unlike=_unlike(measure, collections),
@@ -173,7 +174,6 @@ def _combined(
 
 def _differences(
     keys: Sequence[tuple[str, str, str]],
-    collections: Sequence[CollectionScores],
     pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]],
     method: Method,
 ) -> Iterator[Difference]:
@@ -189,38 +189,42 @@ def _differences(
     flips = replace(method, test="randomization")
     result = adjust_family(np.column_stack(columns), flips)
     for place, key in enumerate(keys):
-        parts = [_difference(collection.comparisons, key) for collection in collections]
-        _, interval = _combined([(row.difference, row.interval) for row in parts])
+        paired = [of[key] for of in pairs]
+
+        def limits(
+            confidence: float, paired: Sequence[PairedScores] = paired
+        ) -> tuple[float, float]:
+            low, high = _macro_interval(paired, replace(method, confidence=confidence))
+            return nan_if_none(low), nan_if_none(high)
+
+        interval = _macro_interval(paired, method)
+        p, adjusted = result.p[place], result.adjusted[place]
+        decision = decide(p, adjusted, interval, 1 - method.confidence, limits)
         yield Difference(
             system=key[1],
             baseline=key[2],
             # units are scaled so that their sum is the macro mean over the common queries
             difference=float(np.nansum(columns[place])),
-            interval=interval,
-            n=sum(int(np.isfinite(of[key].differences).sum()) for of in pairs),
+            interval=None if None in interval else decision.interval,
+            n=sum(int(np.isfinite(pair.differences).sum()) for pair in paired),
             n_changed=sum(
-                int(np.count_nonzero(np.nan_to_num(of[key].differences))) for of in pairs
+                int(np.count_nonzero(np.nan_to_num(pair.differences))) for pair in paired
             ),
             rule="macro",
             test="stratified randomization",
             resamples=result.resamples,
-            p=float(result.p[place]),
-            p_adjusted=float(result.adjusted[place]),
-            differs=is_shown(result.adjusted[place], interval, method),
+            p=decision.p,
+            p_adjusted=decision.p_adjusted,
+            n_comparisons=result.n_comparisons,
+            differs=decision.differs,
         )
 
 
-def _difference(comparisons: Comparisons, key: tuple[str, str, str]) -> Difference:
-    """Return the comparison of a pair by a measure; one without numbers if there is none.
+def _macro_interval(pairs: Sequence[PairedScores], method: Method) -> Ends:
+    """Return the limits of the macro mean of a pair's differences, one part a collection.
 
-    `key` is (measure, system, baseline).
+    Both are None if a collection has none.
     """
-    measure, system, baseline = key
-    rows = [
-        row
-        for family in comparisons.measures
-        if family.measure == measure
-        for row in family.comparisons
-        if (row.system, row.baseline) == (system, baseline)
-    ]
-    return rows[0] if rows else Difference(system=system, baseline=baseline)
+    intervals = [pair.interval(pair.differences, method) for pair in pairs]
+    _, interval = _combined([(i.mean, (finite(i.lower), finite(i.upper))) for i in intervals])
+    return interval or (None, None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.comparison.causes import flow_of
-from ragbench.comparison.differences import TestedPairs, compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.matching import QUERY_PARTS, Matching
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
@@ -33,8 +33,6 @@ from ragbench.records.comparison import (
     RunSince,
 )
 from ragbench.records.manifest import HitsRow, QuestionRow
-from ragbench.stats.multiple_comparisons import SystemPairs
-from ragbench.types import ScoreColumn
 
 # Letters of systems in tables; most fonts have no superscript q.
 _LETTERS = "abcdefghijklmnoprstuvwxyz"
@@ -127,13 +125,13 @@ def compare_sources(
 ) -> ComparedRuns:
     """Compare each system of a run with its system of the base, measure by measure.
 
-    With one source, each system is compared with the source's baseline. The comparisons by one
-    measure are a family, whose p-values are adjusted together. `better_than` of the result rests on
-    max-T tests of all pairs of rows.
+    With one source, each system is compared with the source's baseline. All pairs of rows by one
+    measure are a family, corrected by step-down max-T, whose decisions letters and verdicts share.
+    Unpaired sources have one of the comparisons alone, corrected by Holm's procedure.
 
     Args:
         matching: Sources over the same queries.
-        method: Test, correction and interval.
+        method: Interval and family; the test is by sign flips.
         clusters: Cluster label of each query; None if queries are units.
 
     Returns:
@@ -149,27 +147,29 @@ def compare_sources(
     rows = compared_rows(matching)
     systems = [_as_experiment(row, matching) for row in rows]
     base, several = matching.sources[0], len(matching.sources) > 1
-    tested = TestedPairs(systems, method, clusters)
     # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
+    is_paired = not matching.unpaired
     comparisons = compare_systems(
         systems,
         baseline,
-        method,
+        # letters rest on sign flips, so that the p-values beside them do, too
+        replace(method, test="randomization"),
         clusters,
-        tested,
+        every_pair=is_paired,
         unpaired=matching.unpaired,
         # `match_sources` compared the queries themselves
         tolerated=QUERY_PARTS,
         user_systems=[row.label for row in rows if _is_users(row, matching)],
     )
     measures = comparisons.measures
-    if not matching.unpaired:
-        measures = tuple(_with_all_pairs(family, rows, matching, tested) for family in measures)
+    if is_paired:
+        measures = tuple(_with_failed(family, rows, matching) for family in measures)
+    facts = {key: getattr(comparisons, key) for key in asdict(method)}
     unpaired = {source.source: len(source.query_ids) for source in matching.sources}
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
-        **asdict(method) | ({"test": "unpaired", "resamples": None} if matching.unpaired else {}),
+        **facts | ({} if is_paired else {"test": "unpaired", "resamples": None}),
         measures=measures,
         unpaired=unpaired if matching.unpaired else {},
         sources=tuple(source.source for source in matching.sources),
@@ -223,27 +223,22 @@ def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
     return replace(system, name=row.label)
 
 
-def _with_all_pairs(
-    family: MeasureComparison, rows: Sequence[ComparedRow], matching: Matching, tested: TestedPairs
+def _with_failed(
+    family: MeasureComparison, rows: Sequence[ComparedRow], matching: Matching
 ) -> MeasureComparison:
-    """Return the comparisons of a measure with `better_than` and the number of failed queries.
+    """Return the comparisons of a measure with the number of failed queries.
 
     KeyError if a compared system is none of `rows`.
     """
     name, query_ids = family.measure, matching.sources[0].query_ids
     columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
-    better = better_than(columns, tested.of(name), tested.method.confidence)
 
     def with_failed(difference: Difference) -> Difference:
         system, baseline = columns[difference.system], columns[difference.baseline]
         n_failed = int(PairedScores(system, baseline, query_ids).failed.sum())
         return replace(difference, n_failed=n_failed)
 
-    return replace(
-        family,
-        better_than={system: tuple(worse) for system, worse in better.items()},
-        comparisons=tuple(map(with_failed, family.comparisons)),
-    )
+    return replace(family, comparisons=tuple(map(with_failed, family.comparisons)))
 
 
 def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
@@ -317,42 +312,6 @@ def paired_rows(
         system, baseline = (row.scores.columns[measure] for row in pair)
         ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
         yield *pair, PairedScores(system, baseline, ids, clusters, changes=changes)
-
-
-def better_than(
-    columns: Mapping[str, ScoreColumn], pairs: SystemPairs, confidence: float = 0.95
-) -> dict[str, list[str]]:
-    """Return system -> systems that it is significantly better than, in the order of `columns`.
-
-    All pairs are one family of step-down max-T tests, as for the marks in tables of papers. Better
-    means lower if lower scores are better. Sums over the queries are not tested. Without a better
-    system, the list of each is empty; it is empty for all with fewer than two systems.
-
-    Args:
-        columns: System -> its scores.
-        pairs: Tests of all pairs of these systems, in the same order.
-        confidence: 1 - error rate of the family.
-
-    Example:
-        >>> from ragbench.signature import Signature
-        >>> column = lambda x: ScoreColumn(
-        ...     "mrr", np.full(12, x), np.zeros(12, np.uint8), Signature("mrr"))
-        >>> pairs = SystemPairs([[0.5, 0.75]] * 12)
-        >>> better_than({"bm25": column(0.5), "dense": column(0.75)}, pairs)
-        {'bm25': [], 'dense': ['bm25']}
-    """
-    names = list(columns)
-    worse: dict[str, list[str]] = {name: [] for name in names}
-    if len(names) < 2 or next(iter(columns.values())).aggregate == "sum":
-        return worse
-    up = columns[names[0]].direction == "higher"
-    # two-sided tests: the sign of the summed differences tells the winner
-    tests = zip(pairs.first, pairs.second, pairs.observed, pairs.p_values, strict=True)
-    for first, second, observed, p in tests:
-        if p <= 1 - confidence:
-            winner, loser = (first, second) if (observed > 0) == up else (second, first)
-            worse[names[winner]].append(names[loser])
-    return {name: sorted(losers, key=names.index) for name, losers in worse.items()}
 
 
 def moved_most(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.method import Method, adjust_family, is_shown
-from ragbench.comparison.pairs import PairedScores, pair_columns, pair_systems, systems_with
+from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, test_pairs
+from ragbench.comparison.decisions import decide
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import (
@@ -21,62 +23,7 @@ from ragbench.records.comparison import (
     leaders,
 )
 from ragbench.stats.mean import finite
-from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray, ScoreColumn
-
-
-class TestedPairs:
-    """Tests of all pairs of systems by each measure, computed once on first use.
-
-    The best set and the marks of tables share them: resampling is the slow part of a comparison.
-    It takes systems over the same queries, and the cluster label of each query or None. `of`
-    returns the tests of a measure; ValueError if no system has it.
-
-    Attributes:
-        method: Method of the comparison, with the number of resamples and the seed.
-    """
-
-    def __init__(
-        self, systems: Sequence[SystemScores], method: Method, clusters: Sequence[str] | None
-    ) -> None:
-        self.method = method
-        self._systems, self._clusters = systems, clusters
-        self._pairs: dict[str, SystemPairs] = {}
-
-    def of(self, measure: str) -> SystemPairs:
-        """Return the pairs of all systems that have a measure, in the order of the systems.
-
-        ValueError if no system has it, OptionError if a score is infinite. Clusters are checked
-        when the result is used.
-        """
-        if measure not in self._pairs:
-            systems = systems_with(measure, self._systems).values()
-            self._pairs[measure] = SystemPairs(
-                np.column_stack([system.columns[measure].values for system in systems]),
-                self._clusters,
-                resamples=self.method.resamples,
-                seed=self.method.seed,
-            )
-        return self._pairs[measure]
-
-    def lead(self, measure: str, system: str, rival: str) -> Difference:
-        """Return the difference of a system from another one, by the test over all pairs.
-
-        It has no p-value of its own. Without a common query nothing is tested. KeyError if one of
-        them lacks the measure.
-        """
-        systems = systems_with(measure, self._systems)
-        clusters = None if self._clusters is None else np.asarray(self._clusters)
-        pair = pair_columns(measure, systems[system], systems[rival], clusters)
-        difference, names = describe(pair, pair.differences, self.method), list(systems)
-        # equal scores need no test
-        if not difference.n_changed:
-            return replace(difference, differs=False if difference.n else None)
-        pairs, places = self.of(measure), sorted(map(names.index, (system, rival)))
-        is_pair = (pairs.first == places[0]) & (pairs.second == places[1])
-        p = float(pairs.p_values[is_pair][0])
-        differs = is_shown(p, difference.interval, self.method)
-        return replace(difference, test="max_t", p_adjusted=finite(p), differs=differs)
 
 
 def compare_systems(
@@ -84,8 +31,8 @@ def compare_systems(
     baseline: str | None,
     method: Method,
     clusters: Sequence[str] | None = None,
-    tested: TestedPairs | None = None,
     *,
+    every_pair: bool = False,
     unpaired: bool = False,
     tolerated: Collection[str] = frozenset(),
     user_systems: Collection[str] = (),
@@ -94,6 +41,8 @@ def compare_systems(
 
     Only queries that both systems have a score for are compared, unless they are unpaired. Scores
     whose signatures differ are not compared, and a measure with such scores has no best system.
+    Each pair has one decision: that of the family of its comparison with a baseline, or, for a pair
+    that is in no such comparison, that of the family of all pairs.
 
     Args:
         systems: Systems over the same queries.
@@ -102,7 +51,8 @@ def compare_systems(
         method: Test, correction, family and interval; by default, p-values of the comparisons by
             one measure are adjusted together by Holm's procedure.
         clusters: Cluster label of each query; None if queries are units.
-        tested: Tests of all pairs of these systems, if the caller needs them too.
+        every_pair: Correct for all pairs of systems by step-down max-T, as tables with letters do,
+            and fill `better_than`; the correction of the method does not count then.
         unpaired: True if systems and baselines have different queries: then they are independent
             samples, which are not ranked.
         tolerated: Parts of signatures that may differ, as in `unlike_parts`.
@@ -116,7 +66,9 @@ def compare_systems(
         OptionError: `clusters` are not one label per query, or a score is infinite or beyond the
             range of its measure by so much that a difference is larger than the range.
     """
-    tested = tested or TestedPairs(systems, method, clusters)
+    if every_pair:
+        method = replace(method, correction="max_t")
+    all_pairs = AllPairs(systems, method, clusters, tolerated)
     labels = None if clusters is None else np.asarray(clusters)
     pairs = pair_systems(systems, baseline, labels, tolerated)
     families = list(pairs.values())
@@ -125,33 +77,63 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        differences = _test_unpaired(family, method) if unpaired else _test(family, method)
+        if unpaired:
+            differences = _test_unpaired(family, method)
+        elif every_pair:
+            differences = all_pairs.differences(family)
+        else:
+            differences = _test(family, method)
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures, unlike = [], unlike_measures(systems, tolerated)
     for name, comparisons in compared.items():
         having = systems_with(name, systems)
         columns = [system.columns[name] for system in having.values()]
-        is_ranked = not unpaired and name not in unlike
-        same = same_everywhere(columns) if is_ranked else None
-        best, tied = _best(name, having, tested) if is_ranked and not same else (None, [])
-        measures.append(
-            MeasureComparison(
-                measure=name,
-                kind=next(iter(having.values())).kinds[name],
-                direction=columns[0].direction,
-                signature=None if name in unlike else str(columns[0].signature),
-                best=best,
-                tied_with_best=tuple(tied),
-                tells_nothing=same,
-                unlike=unlike.get(name),
-                comparisons=tuple(comparisons),
-                leads=()
-                if unpaired or name in unlike
-                else tuple(_leads(name, having, comparisons, tested, user_systems)),
-            )
+        family_of = MeasureComparison(
+            measure=name,
+            kind=next(iter(having.values())).kinds[name],
+            direction=columns[0].direction,
+            signature=None if name in unlike else str(columns[0].signature),
+            unlike=unlike.get(name),
+            comparisons=tuple(comparisons),
         )
+        if not unpaired:
+            family_of = _with_all_pairs(family_of, having, all_pairs, user_systems, every_pair)
+        measures.append(family_of)
     return Comparisons(baseline=baseline, **asdict(method), measures=tuple(measures))
+
+
+def _with_all_pairs(
+    family: MeasureComparison,
+    systems: Mapping[str, SystemScores],
+    all_pairs: AllPairs,
+    user_systems: Collection[str],
+    has_letters: bool,
+) -> MeasureComparison:
+    """Return the comparisons of a measure with its best systems, and `better_than` for letters."""
+    if has_letters:
+        better: dict[str, list[str]] = {name: [] for name in systems}
+        for winner, loser in all_pairs.wins(family.measure):
+            better[winner].append(loser)
+        order = list(systems).index
+        better_than = {name: tuple(sorted(losers, key=order)) for name, losers in better.items()}
+        family = replace(family, better_than=better_than)
+    if family.unlike is not None:
+        return family
+    columns = {name: system.columns[family.measure] for name, system in systems.items()}
+    family = replace(family, leads=tuple(_leads(family, columns, systems, all_pairs, user_systems)))
+    same = same_everywhere(list(columns.values()))
+    if same is not None:
+        return replace(family, tells_nothing=same)
+    means = {name: finite(column.mean) for name, column in columns.items()}
+    if next(iter(columns.values())).aggregate == "sum" or not any(
+        mean is not None for mean in means.values()
+    ):
+        return family
+    best, *_ = leaders(means, (), family.direction)
+    worse = _surely_worse(best, family, all_pairs)
+    tied = (name for name, mean in means.items() if mean is not None and name not in worse)
+    return replace(family, best=best, tied_with_best=tuple(tied))
 
 
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
@@ -174,51 +156,42 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
 
 def _leads(
-    name: str,
+    family: MeasureComparison,
+    columns: Mapping[str, ScoreColumn],
     systems: Mapping[str, SystemScores],
-    comparisons: Sequence[Difference],
-    tested: TestedPairs,
+    all_pairs: AllPairs,
     user_systems: Collection[str],
-) -> Iterator[Difference]:
-    """Yield the differences of the leading system from the next ones, without compared pairs.
+) -> list[Difference]:
+    """Return the differences of the leading system from the next ones, without compared pairs.
 
-    Nothing for a sum, and for fewer than two systems with a mean.
+    [] for a sum, and for fewer than two systems with a mean.
     """
-    columns = {system: scores.columns[name] for system, scores in systems.items()}
-    first = next(iter(columns.values()))
-    means = {system: finite(column.mean) for system, column in columns.items()}
-    names = leaders(means, user_systems, first.direction) if first.aggregate != "sum" else []
-    compared = [{c.system, c.baseline} for c in comparisons]
-    for rival in names[1:]:
-        if {names[0], rival} not in compared:
-            yield tested.lead(name, names[0], rival)
-
-
-def _best(
-    name: str, systems: Mapping[str, SystemScores], tested: TestedPairs
-) -> tuple[str | None, list[str]]:
-    """Return the system with the best mean, and the systems that max-T cannot tell from it.
-
-    The best is None for a sum, or without finite means. A system that shares no scored query with
-    the best was not compared, and is left out. Of equal means the first by name is best. The tied
-    ones include it and keep the order of `systems`.
-    """
-    columns = [system.columns[name] for system in systems.values()]
-    means = np.array([column.mean for column in columns])
-    if columns[0].aggregate == "sum" or not np.isfinite(means).any():
-        return None, []
-    direction, names = columns[0].direction, list(systems)
-    [best, *_] = leaders(dict(zip(names, map(finite, means), strict=True)), (), direction)
-    mask = tested.of(name).tied_with_best(
-        higher_is_better=direction == "higher", alpha=1 - tested.method.confidence
+    if next(iter(columns.values())).aggregate == "sum":
+        return []
+    means = {name: finite(column.mean) for name, column in columns.items()}
+    names = leaders(means, user_systems, family.direction)
+    rivals = [name for name in names[1:] if family.between(names[0], name) is None]
+    return all_pairs.differences(
+        [all_pairs.pair(family.measure, names[0], rival) for rival in rivals]
     )
-    scored = systems[best].columns[name].values
-    return best, [
-        name
-        for name, tied, column in zip(names, mask, columns, strict=True)
-        # NaN on every query: the two systems have no scored query in common
-        if tied and not np.isnan(column.values - scored).all()
-    ]
+
+
+def _surely_worse(best: str, family: MeasureComparison, all_pairs: AllPairs) -> set[str]:
+    """Return the systems that are shown to be worse than the best one.
+
+    A pair that is compared, or leads, has its decision already; all pairs decide on the others.
+    """
+    up = 1 if family.direction == "higher" else -1
+    compared, worse = set[str](), set[str]()
+    for row in (*family.comparisons, *family.leads):
+        if best in (row.system, row.baseline):
+            rival = row.baseline if row.system == best else row.system
+            sign = up if row.system == best else -up
+            compared.add(rival)
+            if row.differs and sign * (row.difference or 0.0) > 0:
+                worse.add(rival)
+    wins = all_pairs.wins(family.measure, best)
+    return worse | {loser for winner, loser in wins if winner == best and loser not in compared}
 
 
 def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
@@ -229,25 +202,7 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
     """
     if not family:
         return []
-    units = [pair.units(pair.differences[:, np.newaxis]) for pair in family]
-    result = adjust_family(np.hstack(units), method)
-    differences = []
-    for place, pair in enumerate(family):
-        difference = describe(pair, pair.differences, method)
-        # without common queries the sums are 0: no test, whatever p-value they give
-        if difference.n:
-            test = result.tests[place]
-            difference = replace(
-                difference,
-                test=test,
-                resamples=result.resamples if test == "randomization" else None,
-                p=finite(result.p[place]),
-                p_adjusted=finite(result.adjusted[place]),
-                # skewed differences of mean 0 have small p
-                differs=is_shown(result.adjusted[place], difference.interval, method),
-            )
-        differences.append(difference)
-    return differences
+    return decide_pairs(family, method, test_pairs(family, method))
 
 
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
@@ -261,67 +216,49 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
         [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
         for pair in family
     ]
-    options = method.confidence, method.resamples, method.seed
     intervals = [
-        stats.unpaired_interval(values, other, pair.range, *options)
-        for (values, other), pair in zip(samples, family, strict=True)
+        _unpaired_interval(sample, pair.range, method)
+        for sample, pair in zip(samples, family, strict=True)
     ]
     adjusted = stats.holm_p_values([interval.p for interval in intervals])
-    return [
-        Difference(
-            system=pair.names[0],
-            baseline=pair.names[1],
-            difference=finite(interval.mean),
-            interval=(finite(interval.lower), finite(interval.upper)),
-            n=len(values),
-            n_baseline=len(other),
-            test="unpaired",
-            p=finite(interval.p),
-            p_adjusted=finite(p),
-            differs=None if np.isnan(p) else bool(p <= 1 - method.confidence),
+    n_comparisons = int(np.count_nonzero(~np.isnan(adjusted)))
+    differences = []
+    for pair, sample, interval, p in zip(family, samples, intervals, adjusted, strict=True):
+
+        def limits(
+            confidence: float, sample: Sequence[FloatArray] = sample, pair: PairedScores = pair
+        ) -> tuple[float, float]:
+            wider = replace(method, confidence=confidence)
+            other = _unpaired_interval(sample, pair.range, wider)
+            return other.lower, other.upper
+
+        ends = (finite(interval.lower), finite(interval.upper))
+        decision = decide(interval.p, p, ends, 1 - method.confidence, limits)
+        differences.append(
+            Difference(
+                system=pair.names[0],
+                baseline=pair.names[1],
+                difference=finite(interval.mean),
+                interval=decision.interval,
+                n=len(sample[0]),
+                n_baseline=len(sample[1]),
+                test="unpaired",
+                p=decision.p,
+                p_adjusted=decision.p_adjusted,
+                n_comparisons=n_comparisons,
+                differs=decision.differs,
+            )
         )
-        for pair, (values, other), interval, p in zip(
-            family, samples, intervals, adjusted, strict=True
-        )
-    ]
+    return differences
 
 
-def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Difference:
-    """Return difference, interval and effect size of a pair, without a test.
-
-    `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
-    none remains, counts of the result are 0 and its other numbers None. OptionError if a difference
-    is larger than the range of the measure.
-    """
-    system, baseline = pair.names
-    compared = ~np.isnan(differences)
-    d, labels = differences[compared], pair.labels(compared)
-    if not len(d):
-        return Difference(
-            system=system,
-            baseline=baseline,
-            interval=(None, None),
-            effect_interval=(None, None),
-            n_changed=0,
-            unlike=pair.unlike or None,
-        )
-    confidence = method.confidence
-    interval = pair.interval(differences, method)
-    detectable = pair.detectable(differences, method, 1 - confidence)
-    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
-    return Difference(
-        system=system,
-        baseline=baseline,
-        difference=finite(interval.mean),
-        interval=(finite(interval.lower), finite(interval.upper)),
-        n=interval.n,
-        n_changed=interval.n_changed,
-        n_clusters=None if labels is None else interval.n_clusters,
-        rule=interval.rule,
-        effect_size=finite(stats.effect_size(d)),
-        effect_interval=(finite(low), finite(high)),
-        minimum_detectable=finite(detectable),
-    )
+def _unpaired_interval(
+    sample: Sequence[FloatArray], ends: tuple[float, float], method: Method
+) -> stats.UnpairedInterval:
+    """Return the interval of the difference of two means over different queries."""
+    values, other = sample
+    options = method.confidence, method.resamples, method.seed
+    return stats.unpaired_interval(values, other, ends, *options)
 
 
 # A slice of fewer queries is listed but not tested: it cannot tell a loss from chance.

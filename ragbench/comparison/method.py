@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ragbench import stats
-from ragbench.records.score import Ends
 from ragbench.registry import Option, OptionSet, check_values, declared_options
 from ragbench.types import FloatArray
 
@@ -88,23 +87,14 @@ class FamilyResult:
         adjusted: P-values after adjustment.
         tests: Name of the test of each p-value.
         resamples: Number of sign flips; more than the caller set if the family needs more.
+        n_comparisons: Number of comparisons that the correction is for; 1 without a correction.
     """
 
     p: FloatArray
     adjusted: FloatArray
     tests: list[Test]
     resamples: int
-
-
-def is_shown(p: float, interval: Ends | None, method: Method) -> bool:
-    """Return True if both the test and the interval of a comparison show a difference.
-
-    They are different methods: the test looks at the symmetry of the differences, the interval at
-    their mean. False without an interval, and for a `p` of NaN; `p` is adjusted for its family.
-    """
-    low, high = interval or (None, None)
-    excludes_0 = low is not None and high is not None and not low <= 0 <= high
-    return bool(p <= 1 - method.confidence) and excludes_0
+    n_comparisons: int
 
 
 def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
@@ -160,4 +150,5 @@ def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
     else:
         procedure = "benjamini_hochberg" if correction == "bh" else correction
         adjusted = getattr(stats, f"{procedure}_p_values")(p)
-    return FamilyResult(p, adjusted, tests, resamples)
+    n_comparisons = 1 if correction == "none" else int(np.count_nonzero(~np.isnan(p)))
+    return FamilyResult(p, adjusted, tests, resamples, n_comparisons)

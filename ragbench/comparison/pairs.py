@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
+from ragbench.comparison.decisions import decide
 from ragbench.comparison.matching import LEAST_COMMON, QueryChanges, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.signatures import unlike_measures
@@ -24,10 +25,11 @@ from ragbench.records.summary import PreferredSystem
 from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.difference import PairedUnits, paired_units
-from ragbench.stats.mean import finite
+from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.rows import BoolArray
 
+_NO_PREFERENCE = 0.5  # win rate
 _EQUAL = 1e-9  # strengths that differ by less have one rank
 
 # Cluster label of each query; None if queries are units.
@@ -434,7 +436,14 @@ def _comparisons(
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
     for pair, p, adjusted in zip(pairs, p_values, stats.holm_p_values(p_values), strict=True):
+
+        def limits(confidence: float, column: ScoreColumn = pair.column) -> tuple[float, float]:
+            low, high = summarize(column, confidence=confidence).interval or (None, None)
+            return nan_if_none(low), nan_if_none(high)
+
         score = summarize(pair.column, confidence=method.confidence)
+        ends = score.interval or (None, None)
+        decision = decide(p, adjusted, ends, alpha, limits, _NO_PREFERENCE)
         values = Counter(pair.column.values.tolist())
         yield PreferredPair(
             system=pair.system,
@@ -444,15 +453,15 @@ def _comparisons(
             losses=values[0.0],
             same_answer=pair.same,
             win_rate=score.mean,
-            interval=score.interval or (None, None),
+            interval=decision.interval or (None, None),
             n=score.n,
             failed=score.failed,
             not_applicable=score.not_applicable,
             bounds=score.bounds or (None, None),
             signature=score.signature,
-            p=finite(p),
-            p_adjusted=finite(adjusted),
-            differs=bool(adjusted <= alpha),
+            p=decision.p,
+            p_adjusted=decision.p_adjusted,
+            differs=bool(decision.differs),
         )
 
 

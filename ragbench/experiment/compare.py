@@ -29,8 +29,9 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import describe_subject, render_table
-from ragbench.report.headline import outcome_of, p_text
+from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.pictures import difference_pictures, picture_of
+from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, number
@@ -137,8 +138,8 @@ class Comparison:
                 difference.system,
                 difference.baseline,
                 _signed(difference.difference, difference.interval),
-                p_text(difference, 1 - (self.record.confidence or 0.95)),
-                outcome_of(difference, family.direction),
+                probability(difference.p_adjusted),
+                verdict_of(difference, family.direction),
             ]
             for family in self.record.measures
             for difference in family.comparisons

@@ -38,8 +38,11 @@ class Difference(Record):
         resamples: Sign flips behind p; None for a test without.
         p: P-value of the single comparison.
         p_adjusted: P-value adjusted for its family; None if nothing was tested.
-        differs: True if the adjusted p is at most 1 - confidence and the interval excludes 0; None
-            if nothing was tested.
+        n_comparisons: Number of comparisons that p_adjusted is corrected for; None if nothing was
+            tested.
+        differs: True if the adjusted p is at most 1 - confidence: then the interval excludes 0.
+            False with an interval that excludes 0: the correction stands between. None if nothing
+            was tested.
         n_failed: Pairs without a value because of a failure, if runs are compared.
         n_baseline: Queries of the baseline, if it was scored over other queries; None for pairs.
         unlike: Difference of the signatures in words, because of which nothing was compared; else
@@ -61,10 +64,19 @@ class Difference(Record):
     resamples: int | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    n_comparisons: int | None = optional()
     differs: bool | None = None
     n_failed: int | None = optional()
     n_baseline: int | None = optional()
     unlike: Prose | None = optional()
+
+    @property
+    def needs_correction(self) -> bool:
+        """True if the pair alone shows a difference, and only the correction stands between."""
+        low, high = self.interval or (None, None)
+        # `decide` leaves no other reason for an interval that excludes 0
+        is_outside = low is not None and high is not None and not low <= 0 <= high
+        return self.differs is False and is_outside
 
     def reverse(self) -> Difference:
         """Return the difference of the baseline minus the system: the same test, other signs.
@@ -119,8 +131,7 @@ def leaders(
 class MeasureComparison(Record):
     """Comparisons of all systems by one measure.
 
-    `untold` are the systems that are not shown to differ from the best one. `between` returns the
-    comparison of two systems, or None.
+    `between` returns the comparison of two systems, or None.
 
     Attributes:
         measure: Name of the measure.
@@ -129,16 +140,17 @@ class MeasureComparison(Record):
         signature: Everything that the score depends on, as text; None if it differs.
         best: System with the best mean; None for a count, if no system has a mean, if the measure
             tells nothing, if signatures differ, and in an unpaired comparison.
-        tied_with_best: The best system, and systems that are not shown to differ from it; empty
-            without a best system.
+        tied_with_best: The best system, and systems that are not shown to be worse; empty without a
+            best system.
         comparisons: Differences of systems from their baselines.
         leads: Differences of the leading system from the next ones (see `leaders`), without pairs
-            that `comparisons` have. Their p-values are adjusted for all pairs of systems.
+            that `comparisons` have. They are corrected for all pairs of systems by step-down max-T.
         tells_nothing: Reason why no system can be told from another by it, such as equal values on
             every query; else None.
         unlike: Difference of the signatures of systems in words: those with other signatures are
             not compared; None if all may be.
-        better_than: System -> systems that it is significantly better than, if runs are compared.
+        better_than: System -> systems that it is shown to be better than, if runs are compared;
+            then all decisions are corrected for all pairs.
     """
 
     measure: str
@@ -154,23 +166,9 @@ class MeasureComparison(Record):
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
 
     @property
-    def untold(self) -> tuple[str, ...]:
-        """Systems that are not shown to differ from the best one, without the best itself.
-
-        For a system and its baseline their own planned test decides, which has more power; for all
-        other pairs the test over all pairs, with the interval for the leading systems. So no pair
-        has two answers. In the order of `tied_with_best`, then of the comparisons; () without a
-        best system.
-        """
-        # the system may stand on either side of the pair
-        planned = {
-            c.system if c.baseline == self.best else c.baseline: c.differs
-            for c in (*self.leads, *self.comparisons)
-            if self.best in (c.system, c.baseline) and c.differs is not None
-        }
-        untold = dict.fromkeys(name for name in self.tied_with_best if name != self.best)
-        untold |= dict.fromkeys(name for name, differs in planned.items() if not differs)
-        return tuple(name for name in untold if not planned.get(name))
+    def sure_best(self) -> str | None:
+        """The best system if it is shown to be better than all others that have a mean."""
+        return self.best if self.tied_with_best == (self.best,) else None
 
     def between(self, system: str, other: str) -> Difference | None:
         """Return the difference of a system from another one; None if they were not compared."""

@@ -53,6 +53,10 @@ class ScoreCell:
         return self.value + self.letters.translate(_SUPERSCRIPTS) + SIGNS[self.mark]
 
 
+# Words behind a verdict where only the correction for several comparisons stands between.
+AFTER_CORRECTION = "after correction"
+
+
 @dataclass(frozen=True, slots=True)
 class DifferenceCell:
     """Table cell with the difference of a system from its baseline by a measure.
@@ -64,14 +68,20 @@ class DifferenceCell:
             system without a baseline.
         interval: `[low, high]` with signs; empty without an interval.
         p: Adjusted p-value as text; `-` if a sequential test of a judge decides, which has no
-            p-value; empty without a comparison, and where the interval decides that no difference
-            is shown, whatever p is.
+            p-value; empty without a comparison.
+        needs_correction: True if only the correction for several comparisons stands between.
     """
 
     outcome: Outcome = ""
     value: str = ""
     interval: str = ""
     p: str = ""
+    needs_correction: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Verdict as tables show it: the outcome, with the part of the correction."""
+        return f"{self.outcome} {AFTER_CORRECTION}" if self.needs_correction else self.outcome
 
     @property
     def text(self) -> str:
@@ -82,10 +92,10 @@ class DifferenceCell:
         """
         # without a test there is only a verdict such as "baseline", or the value
         if not self.p and not self.interval:
-            return self.outcome or self.value
+            return self.verdict or self.value
         numbers = " ".join(filter(None, [self.value, self.interval]))
         numbers += f", p {self.p}" if self.p else ""
-        return numbers + (f": {self.outcome}" if self.outcome else "")
+        return numbers + (f": {self.verdict}" if self.verdict else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ragbench.records.collections import CollectionsSummary, MacroMeasure
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Layout
 from ragbench.report.ci import gate_text
-from ragbench.report.headline import outcome_of
+from ragbench.report.headline import verdict_of
 from ragbench.report.latex import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
 from ragbench.report.markdown import render_chapter
 from ragbench.types.display import printable
@@ -100,7 +100,7 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
             value, ends = fmt.MISSING, ""
             if test.difference is not None:
                 value, ends = fmt.difference(test.difference, test.interval)
-            verdict = outcome_of(test, measure.direction)
+            verdict = verdict_of(test, measure.direction)
             cells += [f"{value} {ends}".rstrip(), fmt.probability(test.p_adjusted), verdict]
         # rows have as many cells as heads, also for the baseline, which is not compared with itself
         elif compared:

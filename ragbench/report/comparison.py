@@ -107,8 +107,8 @@ def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
             change = (fmt.MISSING, "")
             if row.difference is not None:
                 change = fmt.difference(row.difference, row.interval)
-            p = headline.p_text(row, 1 - (comparison.confidence or 0.95))
-            verdict = (p, headline.outcome_of(row, family.direction))
+            p = fmt.probability(row.p_adjusted)
+            verdict = (p, headline.verdict_of(row, family.direction))
             names = map(printable, (family.measure, row.system, row.baseline))
             unpaired = (f"{row.n}, {row.n_baseline}", fmt.MISSING)
             counts = unpaired if comparison.unpaired else (str(row.n), str(row.n_changed))
@@ -119,10 +119,10 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
     confidence = fmt.percent(comparison.confidence or 0.95)
     cells = [c for section in _sections(comparison) for m in section.measures for c in m.scores]
-    yield from legend.mark_meanings(cells)
+    yield from legend.mark_meanings(cells, comparison)
     if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "
-        yield _LETTERS, f"{text}(max-T test over all pairs, {confidence})"
+        yield _LETTERS, f"{text}({legend.ALL_PAIRS}, {confidence})"
     if any(family.comparisons for family in comparison.measures):
         text = f"paired, over the n queries that both have, {confidence} interval"
         if comparison.unpaired:
@@ -133,6 +133,8 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
         yield "difference", text
         yield "p", legend.p_meaning(comparison)
         yield legend.NOT_SHOWN
+    if (corrected := legend.corrected(comparison)) is not None:
+        yield corrected
     if any(c.difference is None for f in comparison.measures for c in f.comparisons):
         yield legend.NOT_COMPARED
 

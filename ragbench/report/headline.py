@@ -10,7 +10,7 @@ from ragbench.records.comparison import Comparisons, Difference, MeasureComparis
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
 from ragbench.report import text as fmt
-from ragbench.report.base import Outcome
+from ragbench.report.base import AFTER_CORRECTION, Outcome
 from ragbench.types.display import printable
 
 
@@ -33,14 +33,10 @@ def outcome_of(comparison: Difference, direction: str) -> Outcome:
     return "better" if (change > 0) == (direction != "lower") else "worse"
 
 
-def p_text(comparison: Difference, level: float) -> str:
-    """Return the adjusted p-value as text; '' if it is small and no difference is shown.
-
-    Then the interval decides, which has 0 in it; `level` is the error rate of the tests.
-    """
-    p = comparison.p_adjusted
-    is_contrary = comparison.differs is False and p is not None and p <= level
-    return "" if is_contrary else fmt.probability(p)
+def verdict_of(comparison: Difference, direction: str) -> str:
+    """Return the verdict as tables show it: `outcome_of`, with the part of the correction."""
+    outcome = outcome_of(comparison, direction)
+    return f"{outcome} {AFTER_CORRECTION}" if comparison.needs_correction else outcome
 
 
 def lead(summary: Summary, comparisons: Comparisons) -> str:
@@ -137,19 +133,18 @@ def headline(
     if first.scores[measure].aggregate == "sum":
         return f"{printable(measure)} is a sum over the queries: no system is better by it"
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
-    level = 1 - (comparisons.confidence or 0.95)
     place = _Standing.of(first, measure, family)
     is_users = first.name in summary.user_systems
     peers = [s for s in rivals if (s.name in summary.user_systems) == is_users]
     parts = [place.statement if peers else place.alone]
     for peer in peers:
         difference = family.between(first.name, peer.name)
-        parts[0] += f", {place.against(_Standing.of(peer, measure, family), difference, level)}"
+        parts[0] += f", {place.against(_Standing.of(peer, measure, family), difference)}"
     if with_losses:
         parts += _losses(first, place, f"{printable(first.name)} lost" if peers else "lost")
     for rival in rivals[len(peers) :]:
         difference = family.between(first.name, rival.name)
-        parts.append(place.aside(_Standing.of(rival, measure, family), difference, level))
+        parts.append(place.aside(_Standing.of(rival, measure, family), difference))
     return "; ".join(parts)
 
 
@@ -234,19 +229,19 @@ class _Standing:
         of = "" if self.n_judged == other.n_judged else f" of {self.n_judged}"
         return f"{self.n}{of}{self._unsupported}"
 
-    def against(self, other: _Standing, difference: Difference | None, level: float) -> str:
+    def against(self, other: _Standing, difference: Difference | None) -> str:
         """Return the other system with its result, and the verdict on the difference from it."""
         is_same = difference is not None and outcome_of(difference, "higher") == "identical"
         if is_same and self.is_count and self.n and not self._scope(other, difference):
             return f"{other.name} the same ones"
-        return f"{other.name} {other.value(self)}: {self._verdict(other, difference, level)}"
+        return f"{other.name} {other.value(self)}: {self._verdict(other, difference)}"
 
-    def aside(self, other: _Standing, difference: Difference | None, level: float) -> str:
+    def aside(self, other: _Standing, difference: Difference | None) -> str:
         """Return a system of another kind, and the verdict on the difference of this one from it.
 
         Example: against baseline bm25 with 57: surely worse (-30, from -38 to -22)
         """
-        verdict = self._verdict(other, difference, level)
+        verdict = self._verdict(other, difference)
         return f"against {other.name} with {other.value(self)}: {verdict}"
 
     def _scope(self, other: _Standing, difference: Difference | None) -> str:
@@ -262,11 +257,8 @@ class _Standing:
         """Plural of what the measure has a value for."""
         return "questions" if self.is_count else "queries"
 
-    def _verdict(self, other: _Standing, difference: Difference | None, level: float) -> str:
-        """Return the verdict on a difference from another system, with its numbers in brackets.
-
-        `level` is the error rate of the tests.
-        """
+    def _verdict(self, other: _Standing, difference: Difference | None) -> str:
+        """Return the verdict on a difference from another system, with its numbers in brackets."""
         if difference is None:
             return "not compared"
         if difference.unlike is not None:
@@ -280,8 +272,7 @@ class _Standing:
         is_paired = difference.n_baseline is None
         numbers = _with_ends(difference, difference.n if self.is_count and is_paired else None)
         numbers += f", over {scope}" if scope else ""
-        reason = _reason(difference, level) if outcome == "not shown" else ""
-        return f"{_VERDICTS[outcome]} ({numbers}{reason})"
+        return f"{_VERDICTS[outcome]} ({numbers}{_reason(difference)})"
 
 
 _VERDICTS: Mapping[Outcome, str] = {
@@ -324,15 +315,13 @@ def _questions(number: float) -> str:
 _ROUNDING = 1e-9
 
 
-def _reason(difference: Difference, level: float) -> str:
-    """Return the reason why a difference is not shown although its interval excludes 0, or ''."""
-    ends = fmt.ends_of(difference.interval)
-    if ends is None or ends[0] <= 0 <= ends[1]:
-        return ""  # the interval is the reason
-    if difference.p is not None and difference.p > level:
-        return f"; p {fmt.probability(difference.p)} in the paired test"
-    p = fmt.probability(difference.p_adjusted)
-    return f"; p {p} after the correction for several comparisons"
+def _reason(difference: Difference) -> str:
+    """Return the correction as the reason why a difference is not shown; '' for another reason."""
+    if not difference.needs_correction:
+        return ""
+    p, n = fmt.probability(difference.p_adjusted), difference.n_comparisons
+    family = "several comparisons" if n is None else fmt.counted(n, "comparisons")
+    return f"; p {p} after the correction for {family}"
 
 
 def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterator[str]:

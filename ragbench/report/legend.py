@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.comparison import Comparisons
 from ragbench.report import text as fmt
-from ragbench.report.base import SIGNS, Mark, Outcome, ScoreCell, Section
+from ragbench.report.base import AFTER_CORRECTION, SIGNS, Mark, Outcome, ScoreCell, Section
 from ragbench.types.display import printable
 
 # names of options -> names that readers know
 _CORRECTIONS = {
     "holm": "Holm",
     "benjamini_hochberg": "Benjamini-Hochberg",
-    "max_t": "studentized max-T",
+    "max_t": "step-down max-T",
 }
 _TESTS = {
     "t": "paired t test",
@@ -24,12 +24,8 @@ _TESTS = {
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems")
-NOT_SHOWN = (
-    "not shown",
-    # p tests whether gains and losses are symmetric, the interval is that of the mean
-    "no difference was shown, which does not mean equal: p is not small, or the interval has 0 "
-    "(a small p is then left out)",
-)
+NOT_SHOWN = ("not shown", "no difference was shown, which does not mean equal")
+_CORRECTED = "alone this comparison shows a difference, among the others it could be chance"
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
     "identical": ("identical", "the same score as its baseline on every query"),
@@ -55,24 +51,34 @@ def legend(
         text += " and of answers to them" if several_answers else ""
         text += ", not for another corpus, model or judge"
         explained.append(("[low, high]", text))
-    explained += mark_meanings(cells)
+    explained += mark_meanings(cells, comparisons)
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:
         text = f"surely better or worse than its baseline ({confidence} confidence)"
         explained.append(("better, worse", text))
     explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
+    if any(cell.needs_correction for cell in differences):
+        explained.append((AFTER_CORRECTION, _CORRECTED))
     if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
     return explained
 
 
-def mark_meanings(cells: Iterable[ScoreCell]) -> list[tuple[str, str]]:
-    """Return sign and meaning of the marks that occur in cells of scores; [] without marks."""
-    meanings: dict[Mark, str] = {
-        "best": "surely better than all others",
-        "tied": "the best mean, and those not shown to be worse",
-    }
+def mark_meanings(cells: Iterable[ScoreCell], comparisons: Comparisons) -> list[tuple[str, str]]:
+    """Return sign and meaning of the marks that occur in cells of scores; [] without marks.
+
+    The correction is named where marks rest on pairs that no row compares.
+    """
     marks = {cell.mark for cell in cells}
+    rows = [(family.best, row) for family in comparisons.measures for row in family.comparisons]
+    is_beyond = any(best and best not in (row.system, row.baseline) for best, row in rows)
+    scope = ""
+    if is_beyond and not has_all_pairs(comparisons):
+        scope = f" (pairs without the baseline: {ALL_PAIRS})"
+    meanings: dict[Mark, str] = {
+        "best": f"surely better than all others{scope}",
+        "tied": f"the best mean, and those not shown to be worse{scope}",
+    }
     return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
 
 
@@ -91,19 +97,45 @@ def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> li
     return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
 
 
+# Correction of decisions on pairs that no row compares, and of tables with letters.
+ALL_PAIRS = "step-down max-T over all pairs"
+
+
+def has_all_pairs(comparisons: Comparisons) -> bool:
+    """Return True if all decisions are corrected for all pairs, as where letters are printed."""
+    return any(family.better_than is not None for family in comparisons.measures)
+
+
+def corrected(comparisons: Comparisons) -> tuple[str, str] | None:
+    """Return the legend of verdicts that only the correction decides; None without any."""
+    rows = (row for family in comparisons.measures for row in family.comparisons)
+    return (AFTER_CORRECTION, _CORRECTED) if any(row.needs_correction for row in rows) else None
+
+
 def p_meaning(comparisons: Comparisons) -> str:
     """Return the name of the test, the correction and the comparisons that it corrects for.
 
     Of a test with resamples, their number and seed follow.
     """
     test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
-    correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
-    scope = "all measures" if comparisons.family == "all" else "one measure"
-    # without a correction the family does not matter
-    if comparisons.correction == "none":
-        p = f"{test}, not corrected for the number of comparisons"
-    else:
-        p = f"{test}, {correction} over the comparisons of {scope}"
+    p = f"{test}, {_correction(comparisons)}"
     if resamples := comparisons.resamples:
         p += f"; {resamples} resamples, seed {comparisons.seed}"
     return p
+
+
+def _correction(comparisons: Comparisons) -> str:
+    """Return the correction and its family: `Holm over the 3 comparisons with the baseline`."""
+    # without a correction the family does not matter
+    if comparisons.correction == "none":
+        return "not corrected for the number of comparisons"
+    scope = "by all measures" if comparisons.family == "all" else "by one measure"
+    if has_all_pairs(comparisons):
+        return f"{ALL_PAIRS} {scope}"
+    name = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
+    rows = [row for family in comparisons.measures for row in family.comparisons]
+    counts = sorted({row.n_comparisons for row in rows if row.n_comparisons is not None})
+    # measures that some systems lack have fewer comparisons
+    number = " to ".join(dict.fromkeys(str(n) for n in (*counts[:1], *counts[-1:])))
+    noun = "comparison" if counts[-1:] == [1] else "comparisons"
+    return " ".join(filter(None, (f"{name} over the", number, noun, "with the baseline", scope)))

@@ -77,9 +77,7 @@ def _measures(summary: Summary) -> list[str]:
 
 def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:
     """Return measure -> picture of the means of the systems; measures without means are absent."""
-    # the best mean alone shows nothing
-    families = [family for family in comparisons.measures if not family.untold]
-    best_of = {family.measure: family.best for family in families}
+    best_of = {family.measure: family.sure_best for family in comparisons.measures}
     pictures = {}
     # the number keeps file names distinct: `slug` may map two names to one
     for number, measure in enumerate(_measures(summary)):

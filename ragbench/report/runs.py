@@ -22,7 +22,7 @@ from ragbench.records.comparison import (
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Grid, Outcome
-from ragbench.report.headline import outcome_of
+from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.signature import Signature
 from ragbench.types.display import printable
 
@@ -214,7 +214,7 @@ def _score_grid(compared: ComparedRuns) -> Grid:
             fmt.MISSING
             if row.difference is None
             else " ".join(fmt.difference(row.difference, row.interval)).rstrip(),
-            outcome_of(row, family.direction),
+            verdict_of(row, family.direction),
             *map(str, counts.get((family.measure, row.system), (fmt.MISSING,) * 3)),
         )
         for family in compared.firsts

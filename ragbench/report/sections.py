@@ -20,7 +20,7 @@ from ragbench.report.base import (
     ScoreCell,
     Section,
 )
-from ragbench.report.headline import outcome_of, p_text
+from ragbench.report.headline import outcome_of
 from ragbench.types.display import printable
 
 # System -> measure -> its score.
@@ -57,8 +57,7 @@ def build_section(
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
     # judged answers may have other baselines than rankings
     baselines = baselines_of(summary, scores)
-    level = 1 - summary.confidence
-    measures = tuple(_measure(name, scores, families.get(name), baselines, level) for name in names)
+    measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
     is_compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
     # a generator on the baseline is named after it: `bm25/gpt`
     # None: systems without a baseline do not matter
@@ -97,11 +96,10 @@ def _measure(
     scores: Scores,
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
-    level: float,
 ) -> MeasureColumn:
     """Return the column of a measure with the differences from the baselines.
 
-    `level` is the error rate of the tests. IndexError if no system has the score.
+    IndexError if no system has the score.
     """
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
     column, differences = score_column(name, scores, family), []
@@ -110,7 +108,7 @@ def _measure(
             comparison = comparisons.get((system, baseline))
             # all scores of a measure share the direction
             direction = next(s[name].direction for s in scores.values() if name in s)
-            differences.append(_difference_cell(comparison, direction, level))
+            differences.append(_difference_cell(comparison, direction))
         else:
             is_baseline = name in by_measure and comparisons
             differences.append(DifferenceCell("baseline" if is_baseline else ""))
@@ -148,10 +146,10 @@ def score_cell(
     """
     if score is None or score.mean is None:
         return ScoreCell(fmt.MISSING, score=score)
-    best, tied = (None, ()) if family is None else (family.best, family.untold)
-    mark: Mark = "best" if system == best else "tied" if system in tied else ""
-    if mark == "best" and tied:  # the best mean alone shows nothing
-        mark = "tied"
+    mark: Mark = ""
+    if family is not None and system in family.tied_with_best:
+        # the best mean alone shows nothing
+        mark = "best" if system == family.sure_best else "tied"
     return ScoreCell(
         value=fmt.significant(score.mean),
         interval=fmt.interval(score.interval),
@@ -162,7 +160,7 @@ def score_cell(
     )
 
 
-def _difference_cell(comparison: Difference | None, direction: str, level: float) -> DifferenceCell:
+def _difference_cell(comparison: Difference | None, direction: str) -> DifferenceCell:
     """Return the cell of a comparison; its value is `-` without one or without a difference."""
     if comparison is None:
         return DifferenceCell(value=fmt.MISSING)
@@ -170,7 +168,8 @@ def _difference_cell(comparison: Difference | None, direction: str, level: float
     if comparison.difference is None:
         return DifferenceCell(outcome, fmt.MISSING)
     value, ends = fmt.difference(comparison.difference, comparison.interval)
-    return DifferenceCell(outcome, value, ends, p_text(comparison, level))
+    p = fmt.probability(comparison.p_adjusted)
+    return DifferenceCell(outcome, value, ends, p, comparison.needs_correction)
 
 
 def _fill_label(fill: FillCounts) -> str:

@@ -154,7 +154,7 @@ def score_tables(section: Section, head: str, width: int, color: bool = False) -
             group += [
                 (section.against, changes, [""] * len(cells)),
                 ("p", [cell.p for cell in cells], [""] * len(cells)),
-                ("verdict", [cell.outcome for cell in cells], [cell.outcome for cell in cells]),
+                ("verdict", [cell.verdict for cell in cells], [cell.outcome for cell in cells]),
             ]
         groups.append([_column(*column, color) for column in group])
     names = _column(head, section.systems, [""] * len(section.systems), color)

@@ -5,7 +5,8 @@ Nothing here knows a system, a measure or a file, opens anything or keeps state.
 and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
 `wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`; queries that
 belong together: `cluster_sums`. A family of comparisons:
-`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`. Groups of items with too many
+`holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`; the p-value of an interval:
+`interval_p_value`. Groups of items with too many
 marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `queries_to_exclude`. Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ragbench.stats.bradley_terry import *
     from ragbench.stats.correlation import *
     from ragbench.stats.difference import *
+    from ragbench.stats.interval_p import *
     from ragbench.stats.macro import *
     from ragbench.stats.marked_groups import *
     from ragbench.stats.mean import *
@@ -47,6 +49,7 @@ _HOMES = {
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
+    "interval_p": "interval_p_value",
     "macro": "macro_mean stratified_units",
     "marked_groups": "Overrepresentation overrepresentation",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",

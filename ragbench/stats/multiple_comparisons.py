@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -175,12 +175,11 @@ _BLOCK_BYTES = 8 * 2**20  # of flipped sums: more would not stay in the caches
 
 
 class SystemPairs:
-    """The scores of several systems by one measure, and the tests of their pairs.
+    """The scores of several systems, and the tests of their pairs.
 
     `values` has a row per query and a column per system, NaN where one is not scored. `p_values`
-    has the adjusted p-value of each pair, `tied_with_best` marks the systems that no test tells
-    from the best. OptionError for `values` that are no table and, when these two are first read,
-    for `clusters` that are not one label per query.
+    has the adjusted p-value of each pair. OptionError for `values` that are no table and, when
+    `p_values` is first read, for `clusters` that are not one label per query.
 
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
@@ -188,9 +187,9 @@ class SystemPairs:
     few numbers per pair.
 
     Attributes:
-        first: Number of the first system of each pair, from 0, in the order of
+        first: Number of the first column of each pair, from 0, in the order of
             `itertools.combinations`; shape (pairs,).
-        second: Number of the second system of each pair.
+        second: Number of the second column of each pair.
     """
 
     def __init__(
@@ -198,13 +197,22 @@ class SystemPairs:
         values: ArrayLike,
         clusters: ArrayLike | None = None,
         *,
+        groups: Sequence[int] | None = None,
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> None:
-        """Take a table (n queries, s systems) of one measure; NaN where a system is not scored.
+        """Take a table (n queries, s systems), NaN where a system is not scored.
 
         Pairs are in the order (0, 1), (0, 2), ...; fewer than two systems have none. `clusters` are
         n labels, checked on first use; None: each query is a unit.
+
+        Args:
+            values: Scores; those of several measures may stand side by side.
+            clusters: Cluster labels.
+            groups: Number of a group for each column: only columns of one group are paired, such
+                as those of one measure; None pairs all.
+            resamples: Number of random flips.
+            seed: Equal seeds give equal p-values.
 
         Raises:
             OptionError: `values` is no table or holds an infinity, resamples is no integer from 1,
@@ -213,15 +221,14 @@ class SystemPairs:
         self._table = arguments.matrix("SystemPairs", "values", values)
         arguments.resampling("SystemPairs", resamples, seed)
         self._clusters, self._resamples, self._seed = clusters, resamples, seed
-        self.first, self.second = np.triu_indices(self._table.shape[1], 1)
-
-    @property
-    def observed(self) -> FloatArray:
-        """Sum of first minus second system over the root of the sum of squares, by pair.
-
-        0 without common queries. OptionError if there is not one cluster label per query.
-        """
-        return self._standardized.observed
+        columns = np.zeros(self._table.shape[1], dtype=np.intp) if groups is None else groups
+        group_of = np.asarray(columns, dtype=np.intp)
+        _, places, inverse = np.unique(group_of, return_index=True, return_inverse=True)
+        # first column of each column's group
+        self._origin = places[inverse]
+        first, second = np.triu_indices(self._table.shape[1], 1)
+        is_pair = group_of[first] == group_of[second]
+        self.first, self.second = first[is_pair], second[is_pair]
 
     @cached_property
     def p_values(self) -> FloatArray:
@@ -253,27 +260,6 @@ class SystemPairs:
         p_values[order] = np.maximum.accumulate((extreme[order] + 1) / (self._resamples + 1))
         return np.where(columns.scored, p_values, np.nan)
 
-    def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
-        """Return True for each system with the best mean, or that no test tells from such a one.
-
-        A test tells two systems apart if its p-value of `p_values` is at most `alpha`; without
-        common queries they count as tied. Shape (systems,); False for a system without scores.
-
-        Raises:
-            OptionError: `alpha` is outside (0, 1), or there is not one cluster label per query.
-        """
-        arguments.probability("tied_with_best", "alpha", alpha)
-        table = self._table
-        tied = np.zeros(table.shape[1], dtype=np.bool_)
-        best = _best(table if higher_is_better else -table)
-        tied[best] = True
-        scored = ~np.isnan(table).all(axis=0)
-        # NaN too: a pair without common queries is not told apart
-        alike = ~(self.p_values <= alpha)
-        tied[self.first[alike & best[self.second]]] = True
-        tied[self.second[alike & best[self.first]]] = True
-        return tied & scored
-
     def _sums(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 
@@ -285,7 +271,7 @@ class SystemPairs:
         sums: FloatArray = (self._flipped[one] - self._flipped[other]).T
         # where one of the three was not scored, a sum has queries that the difference has not
         lacks = np.isnan(self._table)
-        uneven = (lacks != lacks[:, :1]).any(axis=0)
+        uneven = (lacks != lacks[:, self._origin]).any(axis=0)
         apart = uneven[one] | uneven[other]
         size = np.abs(np.nan_to_num(self._basis)).sum(axis=0)
         apart |= size[one] + size[other] > _MOST_CANCELLED * np.abs(d).sum(axis=0)
@@ -319,12 +305,12 @@ class SystemPairs:
 
     @cached_property
     def _basis(self) -> FloatArray:
-        """Every system minus the first one: small numbers, of which differences lose little.
+        """Every system minus the first of its group: small numbers, whose differences lose little.
 
         Shape (queries, systems), NaN where either is not scored. With clusters (clusters, systems):
         sums over the scored queries, NaN for a cluster without any.
         """
-        return self._by_unit(self._table, self._table[:, :1])
+        return self._by_unit(self._table, self._table[:, self._origin])
 
     @cached_property
     def _flipped(self) -> FloatArray:
@@ -378,19 +364,3 @@ class _Standardized(NamedTuple):
         """
         scaled: FloatArray = differences / self.largest / self.norm
         return scaled
-
-
-def _best(table: FloatArray) -> NDArray[np.bool_]:
-    """Mark the columns with the highest mean over their own scored rows, ties included.
-
-    All False where nothing is scored.
-    """
-    scored = ~np.isnan(table)
-    count = scored.sum(axis=0)
-    means = np.full(table.shape[1], -np.inf)
-    np.divide(np.nansum(table, axis=0), count, out=means, where=count > 0)
-    if not count.any():
-        return np.zeros(table.shape[1], dtype=np.bool_)
-    rounding = 1e-12 * float(np.nanmax(np.abs(table)))
-    best: NDArray[np.bool_] = means >= means.max() - rounding
-    return best

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.comparison.all_pairs import describe
 from ragbench.comparison.causes import cause_flows
-from ragbench.comparison.differences import compare_slices, compare_systems, describe
+from ragbench.comparison.differences import compare_slices, compare_systems
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.signatures import unlike_measures

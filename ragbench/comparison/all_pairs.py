@@ -1,0 +1,279 @@
+"""Decisions on pairs of systems: those of one family, and those of all pairs by max-T."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragbench import stats
+from ragbench.comparison.decisions import Limits, decide, is_shown
+from ragbench.comparison.method import FamilyResult, Method, adjust_family
+from ragbench.comparison.pairs import PairedScores, pair_columns, systems_with
+from ragbench.comparison.signatures import unlike_parts
+from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.records.comparison import Difference
+from ragbench.stats.mean import finite
+from ragbench.stats.multiple_comparisons import SystemPairs
+from ragbench.types import FloatArray, ScoreColumn
+
+# Pairs whose differences are tested in one table: it bounds the memory.
+_BLOCK = 500
+
+
+def test_pairs(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
+    """Return the tests of at least one pair, adjusted together by the correction of the method.
+
+    OptionError if the clusters are not one label per query.
+    """
+    units = [pair.units(pair.differences[:, np.newaxis]) for pair in pairs]
+    return adjust_family(np.hstack(units), method)
+
+
+def decide_pairs(
+    pairs: Sequence[PairedScores], method: Method, result: FamilyResult
+) -> list[Difference]:
+    """Return the difference of each pair with its decision, by the tests of its family.
+
+    A pair without a query that both systems have a score for has no p-value.
+    """
+    alpha, differences = 1 - method.confidence, []
+    for place, pair in enumerate(pairs):
+        difference = describe(pair, pair.differences, method)
+        # without common queries the sums are 0: no test, whatever p-value they give
+        if difference.n:
+            p, adjusted, test = result.p[place], result.adjusted[place], result.tests[place]
+            decision = decide(p, adjusted, difference.interval, alpha, _limits_of(pair, method))
+            difference = replace(
+                difference,
+                interval=decision.interval,
+                test=test,
+                resamples=result.resamples if test == "randomization" else None,
+                p=decision.p,
+                p_adjusted=decision.p_adjusted,
+                n_comparisons=result.n_comparisons,
+                differs=decision.differs,
+            )
+        differences.append(difference)
+    return differences
+
+
+def _limits_of(pair: PairedScores, method: Method) -> Limits:
+    """Return a function from a confidence to the limits of the interval of a pair."""
+
+    def limits(confidence: float) -> tuple[float, float]:
+        interval = pair.interval(pair.differences, replace(method, confidence=confidence))
+        return interval.lower, interval.upper
+
+    return limits
+
+
+def careful_interval(
+    pair: PairedScores, differences: FloatArray, method: Method
+) -> stats.DifferenceInterval:
+    """Return the interval of differences as the decision on their pair has it.
+
+    It ends at 0 where it would leave out 0 although the test of the pair alone shows nothing.
+    """
+    interval = pair.interval(differences, method)
+    if not interval.lower > 0 and not interval.upper < 0:
+        return interval
+    units = pair.units(differences[:, np.newaxis])
+    p = adjust_family(units, replace(method, correction="none")).p[0]
+    if p <= 1 - method.confidence:
+        return interval
+    return replace(interval, lower=min(interval.lower, 0.0), upper=max(interval.upper, 0.0))
+
+
+def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Difference:
+    """Return difference, interval and effect size of a pair, without a test.
+
+    `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
+    none remains, counts of the result are 0 and its other numbers None. OptionError if a difference
+    is larger than the range of the measure.
+    """
+    system, baseline = pair.names
+    compared = ~np.isnan(differences)
+    d, labels = differences[compared], pair.labels(compared)
+    if not len(d):
+        return Difference(
+            system=system,
+            baseline=baseline,
+            interval=(None, None),
+            effect_interval=(None, None),
+            n_changed=0,
+            unlike=pair.unlike or None,
+        )
+    confidence = method.confidence
+    interval = pair.interval(differences, method)
+    detectable = pair.detectable(differences, method, 1 - confidence)
+    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
+    return Difference(
+        system=system,
+        baseline=baseline,
+        difference=finite(interval.mean),
+        interval=(finite(interval.lower), finite(interval.upper)),
+        n=interval.n,
+        n_changed=interval.n_changed,
+        n_clusters=None if labels is None else interval.n_clusters,
+        rule=interval.rule,
+        effect_size=finite(stats.effect_size(d)),
+        effect_interval=(finite(low), finite(high)),
+        minimum_detectable=finite(detectable),
+    )
+
+
+class AllPairs:
+    """Decisions on all pairs of systems by each measure, corrected by step-down max-T.
+
+    The p-values are computed once, on first use: resampling is the slow part of a comparison. It
+    takes systems over the same queries, and the cluster label of each query or None. Sums over the
+    queries, and pairs whose signatures differ, are not tested.
+
+    Attributes:
+        method: Method of the comparison; with the family `all` the pairs by all measures are
+            corrected together.
+    """
+
+    def __init__(
+        self,
+        systems: Sequence[SystemScores],
+        method: Method,
+        clusters: Sequence[str] | None = None,
+        tolerated: Collection[str] = frozenset(),
+    ) -> None:
+        self.method = method
+        self._systems, self._tolerated = systems, tolerated
+        self._clusters = None if clusters is None else np.asarray(clusters)
+        self._families: dict[str, _Family] = {}
+
+    def differences(self, pairs: Sequence[PairedScores]) -> list[Difference]:
+        """Return the difference of each pair with its decision; [] without pairs.
+
+        The pairs are by one measure, or, with the family `all`, by any.
+        """
+        return decide_pairs(pairs, self.method, self._test(pairs)) if pairs else []
+
+    def pair(self, measure: str, system: str, other: str) -> PairedScores:
+        """Return the paired scores of two systems; KeyError if one of them lacks the measure."""
+        systems = systems_with(measure, self._systems)
+        return pair_columns(
+            measure, systems[system], systems[other], self._clusters, self._tolerated
+        )
+
+    def wins(self, measure: str, system: str | None = None) -> list[tuple[str, str]]:
+        """Return (better system, worse system) of each pair that is shown to differ.
+
+        In the order of the pairs. `system` limits them to the pairs of one system. Intervals are
+        computed only where p is small: they are slow for thousands of pairs.
+        """
+        alpha, systems = 1 - self.method.confidence, systems_with(measure, self._systems)
+        names = [
+            names
+            for names, adjusted in self._family(measure).p_values(measure).items()
+            if adjusted <= alpha and (system is None or system in names)
+        ]
+        wins = []
+        for start in range(0, len(names), _BLOCK):
+            pairs = [
+                pair_columns(measure, systems[a], systems[b], self._clusters, self._tolerated)
+                for a, b in names[start : start + _BLOCK]
+            ]
+            result = self._test(pairs)
+            for pair, p, adjusted in zip(pairs, result.p, result.adjusted, strict=True):
+                interval = pair.interval(pair.differences, self.method)
+                ends = finite(interval.lower), finite(interval.upper)
+                if is_shown(p, adjusted, ends, alpha):
+                    better, worse = (
+                        pair.names if pair.sign * interval.mean > 0 else pair.names[::-1]
+                    )
+                    wins.append((better, worse))
+        return wins
+
+    def _test(self, pairs: Sequence[PairedScores]) -> FamilyResult:
+        """Return the tests of at least one pair, with p-values adjusted for all pairs."""
+        result = test_pairs(pairs, replace(self.method, correction="none"))
+        adjusted = [self._family(pair.measure).p_value(pair.measure, pair.names) for pair in pairs]
+        n_comparisons = self._family(pairs[0].measure).n_tested
+        return replace(result, adjusted=np.array(adjusted), n_comparisons=n_comparisons)
+
+    def _family(self, measure: str) -> _Family:
+        """Return the family of the pairs by a measure; with the family `all`, that of all."""
+        is_one = self.method.family == "all"
+        key = "" if is_one else measure
+        if key not in self._families:
+            measures = dict.fromkeys(name for s in self._systems for name in s.columns)
+            self._families[key] = _Family(
+                {name: systems_with(name, self._systems) for name in measures if is_one}
+                or {measure: systems_with(measure, self._systems)},
+                self.method,
+                self._clusters,
+                self._tolerated,
+            )
+        return self._families[key]
+
+
+class _Family:
+    """Adjusted p-values of all pairs of systems by one measure or several, by step-down max-T."""
+
+    def __init__(
+        self,
+        systems: Mapping[str, Mapping[str, SystemScores]],
+        method: Method,
+        clusters: NDArray[Any] | None,
+        tolerated: Collection[str],
+    ) -> None:
+        columns: list[ScoreColumn] = []
+        names: list[tuple[str, str]] = []
+        # columns of one group are paired: those of one measure whose signatures allow it
+        groups: list[int] = []
+        for measure, having in systems.items():
+            start = len(columns)
+            for name, scores in having.items():
+                column = scores.columns[measure]
+                if column.aggregate == "sum":
+                    continue
+                like = (
+                    place
+                    for place in dict.fromkeys(groups[start:])
+                    if not unlike_parts(columns[place].signature, column.signature, tolerated)
+                )
+                groups.append(next(like, len(columns)))
+                columns.append(column)
+                names.append((measure, name))
+        self._names = names
+        self._pairs = SystemPairs(
+            np.column_stack([column.values for column in columns]) if columns else np.zeros((0, 0)),
+            clusters if columns else None,
+            groups=groups,
+            resamples=method.resamples,
+            seed=method.seed,
+        )
+
+    @cached_property
+    def _by_measure(self) -> dict[str, dict[tuple[str, str], float]]:
+        """Measure -> names of two systems -> their adjusted p-value; NaN without common queries."""
+        pairs, by_measure = self._pairs, dict[str, dict[tuple[str, str], float]]()
+        for first, second, p in zip(pairs.first, pairs.second, pairs.p_values, strict=True):
+            measure, name = self._names[first]
+            by_measure.setdefault(measure, {})[name, self._names[second][1]] = float(p)
+        return by_measure
+
+    def p_values(self, measure: str) -> Mapping[tuple[str, str], float]:
+        """Return names of two systems -> adjusted p-value, for the pairs by a measure."""
+        return self._by_measure.get(measure, {})
+
+    def p_value(self, measure: str, names: tuple[str, str]) -> float:
+        """Return the adjusted p-value of a pair; NaN if it is not tested."""
+        p_values = self.p_values(measure)
+        return p_values.get(names, p_values.get(names[::-1], math.nan))
+
+    @cached_property
+    def n_tested(self) -> int:
+        """Number of pairs that have a p-value."""
+        return int(np.count_nonzero(~np.isnan(self._pairs.p_values)))
