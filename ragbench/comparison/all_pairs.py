@@ -74,16 +74,16 @@ def _limits_of(pair: PairedScores, method: Method) -> Limits:
 
 
 def careful_interval(
-    pair: PairedScores, differences: FloatArray, method: Method
+    pair: PairedScores, gains: FloatArray, method: Method
 ) -> stats.DifferenceInterval:
-    """Return the interval of differences as the decision on their pair has it.
+    """Return the interval of gains as the decision on their pair has it.
 
     It ends at 0 where it would leave out 0 although the test of the pair alone shows nothing.
     """
-    interval = pair.interval(differences, method)
+    interval = pair.gain_interval(gains, method)
     if not interval.lower > 0 and not interval.upper < 0:
         return interval
-    units = pair.units(differences[:, np.newaxis])
+    units = pair.units(gains[:, np.newaxis])
     p = adjust_family(units, replace(method, correction="none")).p[0]
     if p <= 1 - method.confidence:
         return interval
@@ -152,48 +152,70 @@ class AllPairs:
         self._clusters = None if clusters is None else np.asarray(clusters)
         self._families: dict[str, _Family] = {}
 
-    def differences(self, pairs: Sequence[PairedScores]) -> list[Difference]:
+    def decide(self, pairs: Sequence[PairedScores]) -> list[Difference]:
         """Return the difference of each pair with its decision; [] without pairs.
 
         The pairs are by one measure, or, with the family `all`, by any.
         """
         return decide_pairs(pairs, self.method, self._test(pairs)) if pairs else []
 
-    def pair(self, measure: str, system: str, other: str) -> PairedScores:
-        """Return the paired scores of two systems; KeyError if one of them lacks the measure."""
-        systems = systems_with(measure, self._systems)
-        return pair_columns(
-            measure, systems[system], systems[other], self._clusters, self._tolerated
-        )
+    def between(self, measure: str, system: str, rivals: Sequence[str]) -> list[Difference]:
+        """Return the differences of a system from others, with the decisions of `wins`.
 
-    def wins(self, measure: str, system: str | None = None) -> list[tuple[str, str]]:
+        KeyError if one of them lacks the measure.
+        """
+        systems = systems_with(measure, self._systems)
+        order = list(systems).index
+        names = [sorted((system, rival), key=order) for rival in rivals]
+        differences = self.decide([self._pair(measure, systems, *of_pair) for of_pair in names])
+        return [row if row.system == system else row.reverse() for row in differences]
+
+    def wins(
+        self, measure: str, without: Collection[frozenset[str]] = (), system: str | None = None
+    ) -> list[tuple[str, str]]:
         """Return (better system, worse system) of each pair that is shown to differ.
 
-        In the order of the pairs. `system` limits them to the pairs of one system. Intervals are
-        computed only where p is small: they are slow for thousands of pairs.
+        In the order of the pairs. Intervals are computed only where p is small: they are slow for
+        thousands of pairs.
+
+        Args:
+            measure: Name of the measure.
+            without: Pairs that are decided elsewhere.
+            system: Limits the pairs to those of one system.
         """
         alpha, systems = 1 - self.method.confidence, systems_with(measure, self._systems)
         names = [
-            names
-            for names, adjusted in self._family(measure).p_values(measure).items()
-            if adjusted <= alpha and (system is None or system in names)
+            of_pair
+            for of_pair, adjusted in self._family(measure).p_values(measure).items()
+            if adjusted <= alpha and frozenset(of_pair) not in without
         ]
+        if system is not None:
+            names = [of_pair for of_pair in names if system in of_pair]
         wins = []
         for start in range(0, len(names), _BLOCK):
-            pairs = [
-                pair_columns(measure, systems[a], systems[b], self._clusters, self._tolerated)
-                for a, b in names[start : start + _BLOCK]
-            ]
+            block = names[start : start + _BLOCK]
+            pairs = [self._pair(measure, systems, *of_pair) for of_pair in block]
             result = self._test(pairs)
             for pair, p, adjusted in zip(pairs, result.p, result.adjusted, strict=True):
                 interval = pair.interval(pair.differences, self.method)
                 ends = finite(interval.lower), finite(interval.upper)
                 if is_shown(p, adjusted, ends, alpha):
-                    better, worse = (
-                        pair.names if pair.sign * interval.mean > 0 else pair.names[::-1]
-                    )
-                    wins.append((better, worse))
+                    first, second = pair.names
+                    is_first = pair.sign * interval.mean > 0
+                    wins.append((first, second) if is_first else (second, first))
         return wins
+
+    def _pair(
+        self, measure: str, systems: Mapping[str, SystemScores], system: str, other: str
+    ) -> PairedScores:
+        """Return the paired scores of two systems.
+
+        The interval of a pair depends on which of them is the baseline: callers keep the order of
+        the systems.
+        """
+        return pair_columns(
+            measure, systems[system], systems[other], self._clusters, self._tolerated
+        )
 
     def _test(self, pairs: Sequence[PairedScores]) -> FamilyResult:
         """Return the tests of at least one pair, with p-values adjusted for all pairs."""

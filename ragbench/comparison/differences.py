@@ -80,7 +80,7 @@ def compare_systems(
         if unpaired:
             differences = _test_unpaired(family, method)
         elif every_pair:
-            differences = all_pairs.differences(family)
+            differences = all_pairs.decide(family)
         else:
             differences = _test(family, method)
         for pair, comparison in zip(family, differences, strict=True):
@@ -110,30 +110,49 @@ def _with_all_pairs(
     user_systems: Collection[str],
     has_letters: bool,
 ) -> MeasureComparison:
-    """Return the comparisons of a measure with its best systems, and `better_than` for letters."""
+    """Return the comparisons of a measure with leads and best systems, and letters if wanted."""
+    columns = {name: system.columns[family.measure] for name, system in systems.items()}
+    first = next(iter(columns.values()))
+    is_ranked = family.unlike is None and first.aggregate != "sum"
+    means = {name: finite(column.mean) for name, column in columns.items()}
+    if is_ranked:
+        names = leaders(means, user_systems, family.direction)
+        rivals = [name for name in names[1:] if family.between(names[0], name) is None]
+        leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
+        family = replace(family, leads=tuple(leads))
     if has_letters:
-        better: dict[str, list[str]] = {name: [] for name in systems}
-        for winner, loser in all_pairs.wins(family.measure):
-            better[winner].append(loser)
-        order = list(systems).index
+        wins, order = _wins(family, all_pairs), list(systems).index
+        better = {name: [loser for winner, loser in wins if winner == name] for name in systems}
         better_than = {name: tuple(sorted(losers, key=order)) for name, losers in better.items()}
         family = replace(family, better_than=better_than)
-    if family.unlike is not None:
-        return family
-    columns = {name: system.columns[family.measure] for name, system in systems.items()}
-    family = replace(family, leads=tuple(_leads(family, columns, systems, all_pairs, user_systems)))
-    same = same_everywhere(list(columns.values()))
-    if same is not None:
+    same = same_everywhere(list(columns.values())) if family.unlike is None else None
+    scored = [name for name, mean in means.items() if mean is not None]
+    if same is not None or not is_ranked or not scored:
         return replace(family, tells_nothing=same)
-    means = {name: finite(column.mean) for name, column in columns.items()}
-    if next(iter(columns.values())).aggregate == "sum" or not any(
-        mean is not None for mean in means.values()
-    ):
-        return family
-    best, *_ = leaders(means, (), family.direction)
-    worse = _surely_worse(best, family, all_pairs)
-    tied = (name for name, mean in means.items() if mean is not None and name not in worse)
-    return replace(family, best=best, tied_with_best=tuple(tied))
+    best = leaders(means, (), family.direction)[0]
+    worse = {loser for winner, loser in _wins(family, all_pairs, best) if winner == best}
+    return replace(family, best=best, tied_with_best=tuple(n for n in scored if n not in worse))
+
+
+def _wins(
+    family: MeasureComparison, all_pairs: AllPairs, system: str | None = None
+) -> list[tuple[str, str]]:
+    """Return (better system, worse system) of the pairs that differ; `system` limits the pairs.
+
+    A pair that is compared, or leads, keeps its decision; all pairs decide on the others.
+    """
+    if system is not None and family.better_than is not None:
+        return [(n, loser) for n, losers in family.better_than.items() for loser in losers]
+    up = 1 if family.direction == "higher" else -1
+    rows = (*family.comparisons, *family.leads)
+    wins = []
+    for row in rows:
+        if row.differs:
+            is_better = up * (row.difference or 0.0) > 0
+            names = (row.system, row.baseline)
+            wins.append(names if is_better else names[::-1])
+    decided = {frozenset((row.system, row.baseline)) for row in rows}
+    return wins + all_pairs.wins(family.measure, decided, system)
 
 
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
@@ -153,45 +172,6 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     systems = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
     value = f"{distinct[0]:.3g}" if len(distinct) == 1 else "the same value"
     return f"{systems} {value} on every query"
-
-
-def _leads(
-    family: MeasureComparison,
-    columns: Mapping[str, ScoreColumn],
-    systems: Mapping[str, SystemScores],
-    all_pairs: AllPairs,
-    user_systems: Collection[str],
-) -> list[Difference]:
-    """Return the differences of the leading system from the next ones, without compared pairs.
-
-    [] for a sum, and for fewer than two systems with a mean.
-    """
-    if next(iter(columns.values())).aggregate == "sum":
-        return []
-    means = {name: finite(column.mean) for name, column in columns.items()}
-    names = leaders(means, user_systems, family.direction)
-    rivals = [name for name in names[1:] if family.between(names[0], name) is None]
-    return all_pairs.differences(
-        [all_pairs.pair(family.measure, names[0], rival) for rival in rivals]
-    )
-
-
-def _surely_worse(best: str, family: MeasureComparison, all_pairs: AllPairs) -> set[str]:
-    """Return the systems that are shown to be worse than the best one.
-
-    A pair that is compared, or leads, has its decision already; all pairs decide on the others.
-    """
-    up = 1 if family.direction == "higher" else -1
-    compared, worse = set[str](), set[str]()
-    for row in (*family.comparisons, *family.leads):
-        if best in (row.system, row.baseline):
-            rival = row.baseline if row.system == best else row.system
-            sign = up if row.system == best else -up
-            compared.add(rival)
-            if row.differs and sign * (row.difference or 0.0) > 0:
-                worse.add(rival)
-    wins = all_pairs.wins(family.measure, best)
-    return worse | {loser for winner, loser in wins if winner == best and loser not in compared}
 
 
 def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:

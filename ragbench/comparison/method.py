@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -74,6 +74,10 @@ class Method(IntervalsAndTests):
 
     def __post_init__(self) -> None:
         check_options("compare", self)
+
+    def of_runs(self) -> Method:
+        """Return the method with which `ragbench compare` compares runs: a family per measure."""
+        return replace(self, test="randomization", family="measure")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.comparison.systems import baselines, is_open, summarize, with_failed_at
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
-from ragbench.records.comparison import Preference, PreferredPair
+from ragbench.records.comparison import Difference, Preference, PreferredPair
 from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import PreferredSystem
 from ragbench.stats import paired_differences
@@ -122,6 +122,7 @@ class PairedScores:
         changes: Queries of either side that are not compared; None if the caller needs none.
         unlike: Difference of the signatures in words, which forbids a comparison: then differences
             and gains are NaN for all queries. Empty if the scores may be compared.
+        decision: Decision on the pair in the table that prints it; None if the caller needs none.
     """
 
     system: ScoreColumn
@@ -132,6 +133,7 @@ class PairedScores:
     names: tuple[str, str] = ("", "")
     changes: QueryChanges | None = None
     unlike: str = ""
+    decision: Difference | None = None
 
     @property
     def unchanged(self) -> str:

@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from ragbench.comparison.compare_runs import add_changes, compare_sources, paired_rows
+from ragbench.comparison.compare_runs import ComparedRow, add_changes, compare_sources, paired_rows
 from ragbench.comparison.matching import Matching, match_sources
-from ragbench.comparison.pairs import scores_of, worst_queries
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
@@ -25,6 +26,8 @@ from ragbench.experiment.selection import choose_combinations
 from ragbench.gates.base import Gate, decide_gates
 from ragbench.gates.drop import Change, NotWorse
 from ragbench.records.causes import gated_score
+from ragbench.records.comparison import ComparedRuns
+from ragbench.records.gate import Decision
 from ragbench.records.manifest import Choices, FailedPrediction
 from ragbench.report.gate import ChangedScore, GateReview, question_line
 from ragbench.report.progress import Progress
@@ -69,14 +72,14 @@ def run_gate(
     if not config.gates:
         gates = [NotWorse(measure=measure) for measure in measures]
     matching = match_sources(base, [head], measures=measures, intersect=True, least_same=0)
-    method = method_of_run(head)
+    method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
     rows = [
         (ChangedScore(measure, system.scores.name, decision, pairs.gains), system, baseline, pairs)
         for measure in matching.measures
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters)
-        for decision in [NotWorse(measure=measure).decide_pairs(pairs, method)]
+        for decision in [_decide(measure, system, baseline, pairs, compared, method)]
     ]
     if not rows:
         problem = "no system and score in common with this checkout"
@@ -110,6 +113,20 @@ def run_gate(
         summary=experiment.record,
         is_same=_is_same(matching, comparable),
     )
+
+
+def _decide(
+    measure: str,
+    system: ComparedRow,
+    baseline: ComparedRow,
+    pairs: PairedScores,
+    compared: ComparedRuns,
+    method: Method,
+) -> Decision:
+    """Return the default decision on a pair of rows, by the decision that a comparison prints."""
+    family = compared.measure(measure)
+    decision = None if family is None else family.between(system.label, baseline.label)
+    return NotWorse(measure=measure).decide_pairs(replace(pairs, decision=decision), method)
 
 
 def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:

@@ -64,6 +64,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         n_queries=len(plan.collection.queries),
         clusters=None if clusters is None else dict(zip(plan.ids, clusters, strict=True)),
         summary=summary,
+        comparisons=results.comparisons,
     )
     decisions = decide_gates(plan.config.gates, run)
     row_of = {query: row for row, query in enumerate(plan.ids)}
@@ -227,6 +228,7 @@ def gated_run(
         clusters=None if method.cluster is None else _clusters(method.cluster, scored),
         baseline=baseline,
         summary=scored.summary,
+        comparisons=None if scored.folder is None else read_comparisons(scored.folder),
     )
 
 
@@ -317,4 +319,5 @@ def method_of_run(run: ScoredSystems) -> Method:
         if value is None:
             allowed = "the file as the run wrote it"
             raise DataError(f"no '{key}'", file=run.folder / COMPARISONS, allowed=allowed)
-    return Method(**values, cluster=comparisons.cluster)
+    names = {key: getattr(comparisons, key) for key in ("test", "correction", "family")}
+    return Method(**values, **names, cluster=comparisons.cluster)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,6 +16,8 @@ from ragbench.comparison.pairs import reaches
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place, RagbenchError
+from ragbench.gates.pair_decisions import PrintedDecisions
+from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
@@ -172,9 +175,11 @@ class GateProblem:
     at_key: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GatedRun:
     """Scores of a run that gates are decided on, with their baselines.
+
+    `decisions` has the decisions on pairs of systems as tables print them, made on first use.
 
     Attributes:
         scored: Scores of its systems.
@@ -185,6 +190,7 @@ class GatedRun:
         baseline: Scores that gates without `against` are compared with; None for the run's own
             baseline.
         summary: Costs and judges of the run; None for scores that are no run.
+        comparisons: Comparisons that the run prints; None for scores that are no run.
     """
 
     scored: ScoredSystems
@@ -194,6 +200,12 @@ class GatedRun:
     clusters: Mapping[str, str] | None = None
     baseline: ScoredSystems | None = None
     summary: Summary | None = None
+    comparisons: Comparisons | None = None
+
+    @cached_property
+    def decisions(self) -> PrintedDecisions:
+        """Decisions on pairs of systems as tables print them."""
+        return PrintedDecisions(self.scored, self.method, self.clusters, self.comparisons)
 
     def not_scored(self, score: str) -> Decision:
         """Return an undecided decision on a score that the run lacks, with skipped judges.

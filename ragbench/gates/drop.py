@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from ragbench import stats
+from ragbench.comparison.all_pairs import careful_interval
 from ragbench.comparison.matching import LEAST_COMMON
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, both_means, pair_scores, reaches, worst_queries
@@ -223,7 +224,11 @@ class Change(base.MeasureGate):
             return Decision("undecided", sample or f"refused: {why}", refused=not sample)
         if sample and not pairs.is_decidable:
             return Decision("undecided", sample)
-        return self.decide_pairs(pairs, run.method)
+        if not self.conditions:  # then what the tables say decides
+            decision = run.decisions.find(score, name, source, baseline.name)
+            pairs = replace(pairs, decision=decision)
+        method = run.method if source is run.scored else run.method.of_runs()
+        return self.decide_pairs(pairs, method)
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision for a system and its baseline, over the same queries.
@@ -413,9 +418,11 @@ class Drop(Change):
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         decision = rule(d, pairs, method)
         decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
+        # the printed decision is on the scores without failed queries
+        alone = replace(pairs, decision=None)
         at_ends = (
             # a score without a bound could have any value for a failed query
-            "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
+            "undecided" if np.isinf(d).any() else rule(d, alone, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
         return base.undecided_if_turned(decision, n_failed, at_ends)
@@ -431,8 +438,8 @@ class Drop(Change):
             pairs: Scores of the system and its baseline.
             method: Options of the interval.
         """
-        margin, width = self.max_drop, pairs.range[1] - pairs.range[0]
-        interval = pairs.gain_interval(d, method)
+        margin = self.max_drop
+        interval = careful_interval(pairs, d, method)
         unit = "queries" if interval.n_clusters is None else "clusters"
         # in the direction of the score, as it is printed; adding 0.0 makes -0.0 0.0
         mean = pairs.sign * interval.mean + 0.0
@@ -456,7 +463,7 @@ class Drop(Change):
             return Decision("undecided", why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
-        verdict, words = self.verdict_of(interval, width)
+        verdict, words = self.verdict_of(interval, pairs)
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
         power = power_of(pairs, d, interval, self, method)
@@ -502,12 +509,13 @@ class Drop(Change):
         advice = ", or ".join(ways)
         return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
 
-    def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
+    def verdict_of(
+        self, interval: stats.DifferenceInterval, pairs: PairedScores
+    ) -> tuple[Verdict, str]:
         """Return the verdict that the interval of the mean gain gives, and its reason in words.
 
         Pass where the whole interval lies above -max_drop, fail where it lies below, else undecided
-        with an empty reason. `width` is that of the range of the score, infinite if it has no
-        bound; overrides read it.
+        with an empty reason. Overrides read the pair.
         """
         if interval.lower > -self.max_drop:
             return "pass", f"no drop by {self.max_drop:g} or more"
@@ -534,8 +542,8 @@ class NotWorse(Drop):
     """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
     The default decision: that of a gate without a condition, and of `ragbench gate` for a config
-    without gates. If the interval includes 0, the mean decides. Its only options are `measure`,
-    `against`, `system` and `undecided`.
+    without gates. Sure is what the table that prints the pair calls worse; else the mean decides.
+    Its only options are `measure`, `against`, `system` and `undecided`.
     `benchmarks/year.py` simulates what it does to a project.
     """
 
@@ -551,16 +559,27 @@ class NotWorse(Drop):
         """Condition as summaries show it."""
         return f"{self.measure} not worse{self.against_text}"
 
-    def verdict_of(self, interval: stats.DifferenceInterval, width: float) -> tuple[Verdict, str]:
-        """Return fail if the gain is surely below 0, or its mean is below -0.02 of the range.
+    def verdict_of(
+        self, interval: stats.DifferenceInterval, pairs: PairedScores
+    ) -> tuple[Verdict, str]:
+        """Return fail if the system is surely worse, or its mean is below -0.02 of the range.
 
-        Else pass, with words.
+        Else pass, with words. The decision on the pair says what is sure; without one, its
+        interval.
         """
-        if interval.upper < 0:
+        decision, low, high = pairs.decision, *pairs.range
+        is_sure = decision is None or decision.differs is True
+        if is_sure and interval.upper < 0:
             return "fail", "surely worse"
-        if base.within(interval.mean, -NOT_WORSE_MARGIN * width, None) == "fail":
-            return "fail", f"worse by more than {NOT_WORSE_MARGIN * width:g}, though not surely"
-        return "pass", "surely better" if interval.lower > 0 else "not shown to be worse"
+        margin = NOT_WORSE_MARGIN * (high - low)
+        if base.within(interval.mean, -margin, None) == "fail":
+            return "fail", f"worse by more than {margin:g}, though not surely"
+        if is_sure and interval.lower > 0:
+            return "pass", "surely better"
+        words = "not shown to be worse"
+        if decision is not None and decision.needs_correction and interval.upper < 0:
+            words += f" after the correction for {decision.n_comparisons} comparisons"
+        return "pass", words
 
 
 def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> QueriesNeeded:

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison import compare_runs
+from ragbench.comparison.compare_runs import compare_sources
+from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
-from ragbench.stats.multiple_comparisons import SystemPairs
-from tests.comparison.scored_systems import NAN, column
+from ragbench.stats import difference_interval
+from tests.comparison.scored_systems import NAN, column, source, system
 from tests.lazy import Lazy
 
 scipy_stats = Lazy("scipy.stats")
@@ -18,15 +19,16 @@ QUICK = Method(resamples=200)
 
 
 def better_than(columns, method):
-    table = np.column_stack([each.values for each in columns.values()])
-    pairs = SystemPairs(table, resamples=method.resamples, seed=method.seed)
-    return compare_runs.better_than(columns, pairs, method.confidence)
+    """Return system -> worse systems of a table with letters, of one run."""
+    met = match_sources(source("run", *(system(name, c) for name, c in columns.items())), [])
+    (family,) = compare_sources(met, method).measures
+    return {name: list(worse) for name, worse in family.better_than.items()}
 
 
-@pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.02, 2), (0.05, 3), (0.2, 4)])
-def test_two_systems_are_marked_as_the_permutation_test_says(shift, seed):
+@pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.05, 3), (0.2, 4), (0.5, 5)])
+def test_two_systems_are_marked_as_permutation_test_and_interval_say(shift, seed):
     random = np.random.default_rng(seed)
-    first = random.random(12)
+    first = 0.1 + 0.3 * random.random(12)
     second = first + shift + random.normal(0, 0.03, 12)
     theirs = scipy_stats.permutation_test(  # exact: all 4096 flips
         (second - first,), np.mean, permutation_type="samples", vectorized=True, n_resamples=5000
@@ -36,7 +38,10 @@ def test_two_systems_are_marked_as_the_permutation_test_says(shift, seed):
 
     winner = "y" if second.mean() > first.mean() else "x"
     loser = "x" if winner == "y" else "y"
-    assert found == {winner: [loser] if theirs.pvalue <= 0.05 else [], loser: []}
+    interval = difference_interval(second - first, baseline=first)
+    is_shown = theirs.pvalue <= 0.05 and not interval.lower <= 0 <= interval.upper
+    assert is_shown == (shift >= 0.5)
+    assert found == {winner: [loser] if is_shown else [], loser: []}
 
 
 def test_hand_worked():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ragbench import stats
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
 from ragbench.data.runs.scored_systems import SystemScores
@@ -54,18 +55,23 @@ def test_a_real_difference_is_told_from_chance():
 
 @pytest.mark.costly
 def test_skewed_differences_of_mean_0_are_not_called_different():
-    """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05."""
-    base, families = np.full(20, 0.5), []
+    """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05.
+
+    The interval has 0 in it: it says what p is, and nobody sees a small p beside `not shown`.
+    """
+    base, families, symmetry = np.full(20, 0.5), [], []
     for _ in range(6):
         gains = np.where(RANDOM.random((19, 20)) < 0.1, 0.45, -0.05)
         others = [system(f"s{number}", base + d) for number, d in enumerate(gains)]
         (family,) = measures([system("base", base), *others], resamples=1_000)
+        p_values = stats.randomization_p_values(gains.T, resamples=1_000, seed=13)
+        symmetry.append(stats.holm_p_values(p_values).min())
         families.append(family["comparisons"])
 
-    small_p = [any(row["p_adjusted"] <= 0.05 for row in rows) for rows in families]
-    different = [any(row["differs"] for row in rows) for rows in families]
-    assert sum(small_p) >= 4
-    assert not any(different)
+    rows = [row for family in families for row in family]
+    assert sum(p <= 0.05 for p in symmetry) >= 4
+    assert not any(row["differs"] for row in rows)
+    assert min(row["p"] for row in rows) > 0.05
 
 
 @pytest.mark.costly
@@ -86,14 +92,15 @@ def test_p_values_are_those_of_the_permutation_test():
 
 
 def test_holm_adjusts_over_the_family_of_one_measure():
-    others = [np.clip(BASE + 0.01 * k * RANDOM.random(60), 0, 1) for k in (1, 2, 3)]
+    others = [np.clip(BASE + RANDOM.normal(0.07 * k, 0.3, 60), 0, 1) for k in (1, 2, 3)]
     systems = [system("base", BASE), *(system(f"s{i}", x) for i, x in enumerate(others))]
 
     (found,) = measures(systems)
 
     p = sorted(comparison["p"] for comparison in found["comparisons"])
     adjusted = sorted(comparison["p_adjusted"] for comparison in found["comparisons"])
-    assert adjusted[0] == pytest.approx(3 * p[0])
+    assert adjusted[0] == pytest.approx(min(3 * p[0], 1))
+    assert {comparison["n_comparisons"] for comparison in found["comparisons"]} == {3}
 
 
 def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
@@ -180,13 +187,13 @@ def test_one_system_is_its_own_best():
     assert found["comparisons"] == []
 
 
-def test_what_shares_no_query_with_the_best_is_not_tied_with_it():
+def test_what_shares_no_query_with_the_best_is_not_shown_to_be_worse():
     even, odd = (np.where(np.arange(60) % 2 == part, 1.0, np.nan) for part in (0, 1))
 
     (found,) = measures([system("base", BASE * 0.1), system("even", even), system("odd", odd)])
 
     assert found["best"] == "even"
-    assert found["tied_with_best"] == ["even"]
+    assert found["tied_with_best"] == ["even", "odd"]
 
 
 def test_the_tests_of_a_measure_are_named_and_chosen():
@@ -230,14 +237,14 @@ def test_clusters_are_the_unit():
 
     (clustered,) = found["measures"][0]["comparisons"]
     assert found["cluster"] == "metadata.topic"
-    assert clustered["p"] == 2 / 2**6
+    # 2 / 2^6 by the flips; six clusters cannot exclude that one more loses all
+    assert clustered["p"] > 0.05
     assert (clustered["n"], clustered["n_clusters"]) == (60, 6)
     assert clustered["interval"][0] < alone["comparisons"][0]["interval"][0]
     assert clustered["effect_interval"][0] < alone["comparisons"][0]["effect_interval"][0]
-    # six clusters cannot exclude that one more loses all
     assert clustered["minimum_detectable"] is None
     assert 0 < alone["comparisons"][0]["minimum_detectable"] < 0.2
-    assert found["measures"][0]["tied_with_best"] == ["up"]
+    assert found["measures"][0]["tied_with_best"] == ["base", "up"]
 
 
 def test_five_clusters_cannot_be_told_apart():

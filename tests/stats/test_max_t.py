@@ -139,69 +139,65 @@ def test_no_column_and_no_query():
     assert np.isnan(max_t_p_values(np.zeros((0, 2)))).all()
 
 
-def tied_with_best(values, *, higher_is_better=True, alpha=0.05, clusters=None):
+def differing(values, alpha=0.05, clusters=None):
+    """Return the pairs of systems with a small p-value."""
     pairs = SystemPairs(values, clusters)
-    return pairs.tied_with_best(higher_is_better=higher_is_better, alpha=alpha)
+    numbers = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.p_values, strict=True)
+    return [(first, second) for first, second, p in numbers if p <= alpha]
 
 
 CLEAR = np.random.default_rng(7).normal([0.9, 0.5, 0.9, 0.1], 0.05, (60, 4))
 
 
-def test_tied_with_best_separates_the_clear_cases():
-    assert tied_with_best(CLEAR).tolist() == [True, False, True, False]
-    assert tied_with_best(CLEAR, higher_is_better=False).tolist() == [False, False, False, True]
-    assert tied_with_best(-CLEAR).tolist() == [False, False, False, True]
-    assert tied_with_best(CLEAR, alpha=1e-5).all(), "10,000 flips cannot say so little"
+def test_pairs_separate_the_clear_cases():
+    assert differing(CLEAR) == [(0, 1), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert differing(CLEAR, alpha=1e-5) == [], "10,000 flips cannot say so little"
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param([[0.3]], [True], id="one system"),
-        pytest.param([[np.nan]], [False], id="one system, no score"),
-        pytest.param([[0.3, 0.9]], [True, True], id="one query tells nothing"),
-        pytest.param([[0.3, 0.3]] * 9, [True, True], id="the same everywhere"),
-        pytest.param([[0.3, 0.2]] * 5, [True, True], id="5 of 5 worse: p 2 / 32"),
-        pytest.param([[0.3, 0.2]] * 6, [True, False], id="6 of 6 worse: p 2 / 64"),
-        pytest.param([[0.3, np.nan]] * 9, [True, False], id="no score at all"),
-        pytest.param(
-            [[0.3, np.nan]] * 9 + [[np.nan, 0.2]] * 9, [True, True], id="no query in common"
-        ),
-        pytest.param(
-            [[0.3, 0.2, 0.1 + 0.2]] * 6, [True, False, True], id="two best, but for rounding"
-        ),
+        pytest.param([[0.3]], [], id="one system"),
+        pytest.param([[0.3, 0.9]], [], id="one query tells nothing"),
+        pytest.param([[0.3, 0.3]] * 9, [], id="the same everywhere"),
+        pytest.param([[0.3, 0.2]] * 5, [], id="5 of 5 worse: p 2 / 32"),
+        pytest.param([[0.3, 0.2]] * 6, [(0, 1)], id="6 of 6 worse: p 2 / 64"),
+        pytest.param([[0.3, np.nan]] * 9, [], id="no score at all"),
+        pytest.param([[0.3, np.nan]] * 9 + [[np.nan, 0.2]] * 9, [], id="no query in common"),
+        pytest.param([[0.3, 0.2, 0.1 + 0.2]] * 6, [(0, 1), (1, 2)], id="equal, but for rounding"),
     ],
 )
-def test_tied_with_best_by_hand(values, expected):
-    assert tied_with_best(np.array(values)).tolist() == expected
-
-
-def test_a_best_mean_that_rounding_decides_is_shared():
-    """Both best systems have 2.8 / 6, summed in two orders; the third differs from one only."""
-    first = np.array([0.1, 0.2, 0.3, 0.7, 0.9, 0.6])
-    second = np.array([0.2, 0.1, 0.7, 0.3, 0.6, 0.9])
-    third = first - 0.05  # worse by .05 on all six: p 2 / 64
-
-    assert sum(first) != sum(second)
-    assert tied_with_best(np.column_stack((first, third))).tolist() == [True, False]
-    assert tied_with_best(np.column_stack((first, second, third))).all()
+def test_pairs_by_hand(values, expected):
+    assert differing(np.array(values)) == expected
 
 
 def test_no_system():
-    assert tied_with_best(np.zeros((4, 0))).tolist() == []
+    assert differing(np.zeros((4, 0))) == []
 
 
 @given(difference_tables(), st.randoms(use_true_random=False))
 @settings(max_examples=16)
-def test_tied_with_best_does_not_depend_on_order(values, random):
-    tied = tied_with_best(values, alpha=0.3)
+def test_pairs_do_not_depend_on_the_order_of_systems(values, random):
     columns = random.sample(range(values.shape[1]), values.shape[1])
+    moved = differing(values[:, columns], alpha=0.3)
 
-    assert tied.any() == (~np.isnan(values)).any()
-    np.testing.assert_array_equal(tied_with_best(values[:, columns], alpha=0.3), tied[columns])
-    np.testing.assert_array_equal(
-        tied_with_best(-values[::-1], higher_is_better=False, alpha=0.3), tied
-    )
+    assert {frozenset(pair) for pair in differing(values, alpha=0.3)} == {
+        frozenset((columns[first], columns[second])) for first, second in moved
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_only_columns_of_one_group_are_paired(seed):
+    """Two measures side by side: the flips of a query are the same for both."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random((50, 5)) * [1, 1, 1, 100, 100]
+    scores[rng.random((50, 5)) < 0.1] = np.nan
+    pairs = SystemPairs(scores, groups=[0, 0, 0, 3, 3], resamples=300, seed=seed)
+    places = [(0, 1), (0, 2), (1, 2), (3, 4)]
+    d = np.column_stack([paired_differences(scores[:, a], scores[:, b]) for a, b in places])
+
+    assert list(zip(pairs.first, pairs.second, strict=True)) == places
+    np.testing.assert_array_equal(pairs.p_values, max_t_p_values(d, resamples=300, seed=seed))
 
 
 def scores_of(seed, n=60):
@@ -241,8 +237,6 @@ def test_all_pairs_take_one_product_for_each_system(monkeypatch):
 
     monkeypatch.setattr(multiple_comparisons, "random_flips", counting)
     pairs = SystemPairs(np.random.default_rng(1).random((50, 10)), resamples=200)
-    pairs.tied_with_best(higher_is_better=True, alpha=0.05)
-
     assert pairs.p_values.shape == (45,)
     assert flipped == [10]
 
@@ -263,7 +257,7 @@ def test_memory_grows_with_systems_not_with_their_pairs():
     def peak(systems):
         pairs = SystemPairs(np.random.default_rng(3).random((60, systems)), resamples=1_000)
         tracemalloc.start()
-        pairs.tied_with_best(higher_is_better=True, alpha=0.05)
+        assert pairs.p_values.size
         try:
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -280,7 +274,6 @@ def test_memory_grows_with_systems_not_with_their_pairs():
         (lambda: max_t_p_values([[1.0]], resamples=0), "resamples: found 0, allowed"),
         (lambda: max_t_p_values([[1.0]], seed=-1), "seed: found -1, allowed"),
         (lambda: SystemPairs([1.0]), "SystemPairs: values: found 1 dimensions"),
-        (lambda: tied_with_best([[1.0]], alpha=0), "tied_with_best: alpha: found 0, allowed"),
     ],
 )
 def test_bad_arguments_say_what_is_allowed(call, message):
@@ -304,5 +297,5 @@ def test_clusters_are_flipped_together():
     table = np.column_stack([np.full(40, 0.5), 0.4 - np.repeat(np.arange(5), 8) / 100])
     topics = np.repeat(np.arange(5), 8)
 
-    assert tied_with_best(table).tolist() == [True, False]
-    assert tied_with_best(table, clusters=topics).tolist() == [True, True]
+    assert differing(table) == [(0, 1)]
+    assert differing(table, clusters=topics) == []
