@@ -50,7 +50,8 @@ def command(
         measures: A measure or metric; repeatable. Default: all that BASE and RUN have.
         qrels: The judgements of TREC run files.
         fail_if: Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.
-        cluster: Count queries with the same value as one unit; needs a run folder.
+        cluster: Count queries with the same value as one unit; needs a run folder. Default: the
+            statistics.cluster of the runs.
         family: Correct p-values over the comparisons of each measure, or of all measures.
         strict: Exit 4 if a --fail-if is undecided.
         intersect: Compare the common queries if the sets differ; leave out queries that have

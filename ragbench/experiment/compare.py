@@ -22,7 +22,7 @@ from ragbench.comparison.sources import (
 )
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.experiment.plan.groups import common_clusters
+from ragbench.experiment.plan.groups import common_clusters, shared_cluster
 from ragbench.gates.fail_if import FailIf
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
@@ -207,7 +207,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
             first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
         cluster: `metadata.<key>`: queries with equal values are one unit, as in
-            `statistics.cluster` of the YAML. One source has to be a run folder with metadata.
+            `statistics.cluster` of the YAML. One source has to be a run folder with metadata. None
+            takes the key that all runs have in their `statistics.cluster`.
         confidence: Level of intervals and tests.
         resamples: Sign flips and bootstrap resamples; at least 100, as in the YAML.
         seed: Equal seeds give equal results.
@@ -235,9 +236,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     if unpaired and (intersect or fail_if or cluster or not runs):
         allowed = "two runs or more, without intersect, fail_if and cluster"
         raise errors.OptionError("compare", "unpaired", True, allowed)
-    method = Method(
-        confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster
-    )
+    method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
     measures = [measures] if isinstance(measures, str) else measures
     fail_if = [fail_if] if isinstance(fail_if, str) else fail_if
     conditions = [FailIf.parse(text) for text in fail_if]
@@ -253,7 +252,10 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         )
     else:
         matching = _match_or_advise(sources, names, intersect, unpaired)
+    if cluster is None and not unpaired:
+        cluster = shared_cluster(sources)
     clusters = None if cluster is None else common_clusters(cluster, matching)
+    method = replace(method, cluster=cluster)
     compared = compare_sources(matching, method, clusters)
     gates = [condition.undecided(why) for condition, why in skipped.items()]
     for condition in decided:

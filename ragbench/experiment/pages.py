@@ -22,6 +22,7 @@ from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
+from ragbench.experiment.plan.groups import common_clusters, shared_cluster
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_file
 from ragbench.pictures.svg import FIGURES, drawer
@@ -160,9 +161,10 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
-    compared = add_changes(
-        compare_sources(matching, Method(confidence=summaries[0].confidence)), matching
-    )
+    cluster = shared_cluster(sources)
+    clusters = None if cluster is None else common_clusters(cluster, matching)
+    method = Method(confidence=summaries[0].confidence, cluster=cluster)
+    compared = add_changes(compare_sources(matching, method, clusters), matching)
     measures = [family.measure for family in compared.firsts]
     moved = [row for name in measures for row in moved_most(compared, matching, name, _MOVED)]
     compared = replace(compared, moved=tuple(moved))

@@ -72,13 +72,13 @@ def mark_meanings(cells: Iterable[ScoreCell], comparisons: Comparisons) -> list[
     marks = {cell.mark for cell in cells}
     rows = [(family.best, row) for family in comparisons.measures for row in family.comparisons]
     is_beyond = any(best and best not in (row.system, row.baseline) for best, row in rows)
-    scope = ""
-    if is_beyond and not has_all_pairs(comparisons):
-        scope = f" (pairs without the baseline: {ALL_PAIRS})"
     meanings: dict[Mark, str] = {
-        "best": f"surely better than all others{scope}",
-        "tied": f"the best mean, and those not shown to be worse{scope}",
+        "best": "surely better than all others",
+        "tied": "the best mean, and those not shown to be worse",
     }
+    if is_beyond and not has_all_pairs(comparisons):
+        last: Mark = "tied" if "tied" in marks else "best"
+        meanings[last] += f" (pairs without the baseline: {ALL_PAIRS})"
     return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
 
 

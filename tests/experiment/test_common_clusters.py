@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -66,20 +67,32 @@ def test_a_folder_says_what_its_run_said(clustered):
 
 def test_clusters_and_families_change_the_numbers(clustered):
     """Or the test above would hold of options that do nothing."""
-    plain = compare(clustered.path, resamples=1000).found
-    named = compare(clustered.path, resamples=1000, cluster="metadata.topic").found
+    named = compare(clustered.path, resamples=1000).found
     together = compare(clustered.path, resamples=1000, family="all").found
+
+    (clustered.path / "queries.jsonl").rename("queries.jsonl")
+    plain = compare(clustered.path, resamples=1000).found
+    Path("queries.jsonl").rename(clustered.path / "queries.jsonl")
 
     first = [each["measures"][0]["comparisons"][0] for each in (plain, named, together)]
     assert "n_clusters" not in first[0]
     assert first[1]["n_clusters"] == 3
     assert first[1]["interval"] != first[0]["interval"]
     assert together["family"] == "all"
-    assert "over the comparisons of one measure" in str(compare(clustered.path, measures=["map"]))
-    assert "of all measures" in str(compare(clustered.path, family="all"))
-    assert "same metadata.topic are one unit" in str(
-        compare(clustered.path, cluster="metadata.topic")
-    )
+    assert "over all pairs by one measure" in str(compare(clustered.path, measures=["map"]))
+    assert "by all measures" in str(compare(clustered.path, family="all"))
+    assert "same metadata.topic are one unit" in str(compare(clustered.path))
+
+
+def test_runs_are_compared_by_the_clusters_of_their_config(clustered):
+    again = run_again(clustered)
+    write_baseline("main.json", read_run_scores(clustered.path))
+
+    for sources in ([clustered.path], [clustered.path, again], ["main.json", clustered.path]):
+        found = compare(*sources, moved=0).found
+        assert found["cluster"] == "metadata.topic"
+        assert found == compare(*sources, cluster="metadata.topic", moved=0).found
+        assert {made["n_clusters"] for made in found["measures"][0]["comparisons"]} == {3}
 
 
 def test_a_baseline_file_takes_the_metadata_of_the_run(clustered):
@@ -109,8 +122,11 @@ def test_a_comparison_says_that_it_does_not_cluster(clustered):
         found = compare(clustered.path, measures=["map"], **options).found["notes"]
         return [note for note in found if "relevant document" not in note]
 
-    assert any("--cluster metadata.topic" in note for note in notes())
+    assert not notes()
     assert not notes(cluster="metadata.topic")
+
+    (clustered.path / "queries.jsonl").unlink()
+    assert any("--cluster metadata.topic" in note for note in notes())
 
 
 def test_no_metadata_no_file(config):

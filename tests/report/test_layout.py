@@ -79,7 +79,7 @@ def test_the_legend_explains_what_is_on_the_page_only(example):
     signs = dict(lay_out(summary, comparisons).legend)
 
     assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "not shown"]
-    assert signs["p"].startswith("randomization test, Holm over the comparisons of one")
+    assert signs["p"].startswith("randomization test, Holm over the 2 comparisons with")
     assert "pair of the same generator" not in signs["vs bm25"]
 
 
@@ -232,10 +232,13 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({}, "randomization test, Holm over the comparisons of one measure; 10000"),
+        (
+            {},
+            "randomization test, Holm over the 2 comparisons with the baseline by one measure; 1",
+        ),
         ({"test": "t"}, "paired t test, Holm over"),
-        ({"family": "all"}, "Holm over the comparisons of all measures"),
-        ({"correction": "max_t"}, "studentized max-T over"),
+        ({"family": "all"}, "Holm over the 2 comparisons with the baseline by all measures"),
+        ({"correction": "max_t"}, "step-down max-T over the"),
         ({"correction": "none"}, "test, not corrected for the number of comparisons;"),
         ({"test": "mcnemar"}, "McNemar test of hits and misses, randomization test of other"),
         ({"cluster": "metadata.topic"}, "queries with the same metadata.topic are one unit"),

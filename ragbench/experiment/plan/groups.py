@@ -289,6 +289,17 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
     return labels
 
 
+def shared_cluster(sources: Sequence[ScoredSystems]) -> str | None:
+    """Return the key of metadata by which all runs among the sources cluster their queries.
+
+    None if a run has no clusters or those of another key, without runs, and if no source has
+    metadata.
+    """
+    keys = {source.summary.cluster for source in sources if source.summary is not None}
+    has_metadata = any(source.metadata is not None for source in sources)
+    return keys.pop() if len(keys) == 1 and has_metadata else None
+
+
 def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> list[str] | None:
     """Return the clusters of the queries `ids` by one source; None where it has no metadata.
 
