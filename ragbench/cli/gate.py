@@ -43,7 +43,7 @@ def command(
     worse, on how many questions, and on which one most. If all rankings and answers are those of
     the base, the command prints "nothing changed" and exits with 0, or with 3 if the run is
     incomplete. Gates against baseline files are decided against the base. Without gates, a system
-    fails that is surely worse (the whole interval of the difference is below 0), or lower by more
+    fails that is surely worse (the verdict of `ragbench compare`), or lower by more
     than 0.02 of the range, by the first measure of rankings (`found` alone if there is no other) or
     by `right`, else the first score of answers. Judges whose key or package is missing are skipped
     with their gates.
