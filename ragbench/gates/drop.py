@@ -21,6 +21,7 @@ from ragbench.comparison.systems import baseline_of, find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates import base
+from ragbench.records.comparison import Difference
 from ragbench.records.gate import Decision, Facts, Power, QueriesNeeded, Verdict
 from ragbench.registry import Option, nearest
 from ragbench.stats.difference import PairedUnits
@@ -463,7 +464,8 @@ class Drop(Change):
             return Decision("undecided", why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
-        verdict, words = self.verdict_of(interval, pairs)
+        width = pairs.range[1] - pairs.range[0]
+        verdict, words = self.verdict_of(interval, width, pairs.decision)
         if verdict != "undecided":
             return Decision(verdict, f"{why}: {words}", facts=facts)
         power = power_of(pairs, d, interval, self, method)
@@ -510,12 +512,16 @@ class Drop(Change):
         return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
 
     def verdict_of(
-        self, interval: stats.DifferenceInterval, pairs: PairedScores
+        self,
+        interval: stats.DifferenceInterval,
+        width: float,
+        decision: Difference | None = None,
     ) -> tuple[Verdict, str]:
         """Return the verdict that the interval of the mean gain gives, and its reason in words.
 
         Pass where the whole interval lies above -max_drop, fail where it lies below, else undecided
-        with an empty reason. Overrides read the pair.
+        with an empty reason. Overrides read `width`, that of the range of the score, infinite if it
+        has no bound, and the decision on the pair.
         """
         if interval.lower > -self.max_drop:
             return "pass", f"no drop by {self.max_drop:g} or more"
@@ -560,18 +566,20 @@ class NotWorse(Drop):
         return f"{self.measure} not worse{self.against_text}"
 
     def verdict_of(
-        self, interval: stats.DifferenceInterval, pairs: PairedScores
+        self,
+        interval: stats.DifferenceInterval,
+        width: float,
+        decision: Difference | None = None,
     ) -> tuple[Verdict, str]:
         """Return fail if the system is surely worse, or its mean is below -0.02 of the range.
 
         Else pass, with words. The decision on the pair says what is sure; without one, its
         interval.
         """
-        decision, low, high = pairs.decision, *pairs.range
         is_sure = decision is None or decision.differs is True
         if is_sure and interval.upper < 0:
             return "fail", "surely worse"
-        margin = NOT_WORSE_MARGIN * (high - low)
+        margin = NOT_WORSE_MARGIN * width
         if base.within(interval.mean, -margin, None) == "fail":
             return "fail", f"worse by more than {margin:g}, though not surely"
         if is_sure and interval.lower > 0:
