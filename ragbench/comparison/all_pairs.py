@@ -26,7 +26,7 @@ from ragbench.types import FloatArray, ScoreColumn
 _BLOCK = 500
 
 
-def test_pairs(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
+def run_tests(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
     """Return the tests of at least one pair, adjusted together by the correction of the method.
 
     OptionError if the clusters are not one label per query.
@@ -219,7 +219,7 @@ class AllPairs:
 
     def _test(self, pairs: Sequence[PairedScores]) -> FamilyResult:
         """Return the tests of at least one pair, with p-values adjusted for all pairs."""
-        result = test_pairs(pairs, replace(self.method, correction="none"))
+        result = run_tests(pairs, replace(self.method, correction="none"))
         adjusted = [self._family(pair.measure).p_value(pair.measure, pair.names) for pair in pairs]
         n_comparisons = self._family(pairs[0].measure).n_tested
         return replace(result, adjusted=np.array(adjusted), n_comparisons=n_comparisons)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, test_pairs
+from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, run_tests
 from ragbench.comparison.decisions import decide
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
@@ -182,7 +182,7 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
     """
     if not family:
         return []
-    return decide_pairs(family, method, test_pairs(family, method))
+    return decide_pairs(family, method, run_tests(family, method))
 
 
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
