@@ -141,6 +141,19 @@ REFERENCES = [
         of_cases(stats.max_t_p_values, lambda table: written_out(table), _tables, 30),
     ),
     Reference(
+        "interval_p_value",
+        "SciPy `ttest_1samp`, from its intervals alone",
+        2e-6,
+        of_cases(
+            lambda d: stats.interval_p_value(
+                lambda c: tuple(scipy.ttest_1samp(d, 0.0).confidence_interval(c)), least=1e-9
+            ),
+            lambda d: scipy.ttest_1samp(d, 0.0).pvalue,
+            differences,
+            20,
+        ),
+    ),
+    Reference(
         "resamples_needed",
         "plainly: the fewest draws whose 1 / (B + 1) is at most alpha / m",
         0.0,
