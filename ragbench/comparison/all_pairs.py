@@ -18,7 +18,7 @@ from ragbench.comparison.pairs import PairedScores, pair_columns, systems_with
 from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Difference
-from ragbench.stats.mean import finite
+from ragbench.stats.mean import finite, nan_if_none
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray, ScoreColumn
 
@@ -78,9 +78,13 @@ def careful_interval(
 ) -> stats.DifferenceInterval:
     """Return the interval of gains as the decision on their pair has it.
 
-    It ends at 0 where it would leave out 0 although the test of the pair alone shows nothing.
+    It ends at 0 where it would leave out 0 although the test of the pair alone shows nothing. The
+    printed decision has it already.
     """
     interval = pair.gain_interval(gains, method)
+    if pair.decision is not None and pair.decision.interval is not None:
+        ends = sorted(pair.sign * nan_if_none(end) for end in pair.decision.interval)
+        return replace(interval, lower=ends[0], upper=ends[1])
     if not interval.lower > 0 and not interval.upper < 0:
         return interval
     units = pair.units(gains[:, np.newaxis])

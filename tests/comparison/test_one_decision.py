@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragbench.comparison.all_pairs import AllPairs
 from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.decisions import decide
 from ragbench.comparison.differences import compare_systems
@@ -36,6 +37,10 @@ GRADES = [
 ]
 
 
+# ways in which the scores of a system differ from those of the base
+KINDS = ["same", "few", "many", "gain", "loss", "constant", "won", "lost", "lost"]
+
+
 @st.composite
 def score_tables(draw):
     """Two to eight systems with ties, constants, failures and queries without a score."""
@@ -47,8 +52,10 @@ def score_tables(draw):
     measures = draw(st.integers(1, 2))
     columns = {f"s{place}": [] for place in range(n_systems)}
     for number in range(measures):
+        # half of the baselines are the base itself
+        first = draw(st.sampled_from(["same", "same", "few", "many"]))
         for made in columns.values():
-            kind = draw(st.sampled_from(["same", "few", "many", "gain", "loss", "constant"]))
+            kind = draw(st.sampled_from(KINDS)) if made is not columns["s0"] else first
             values = changed(kind, base, grades, rng)
             causes = np.full(n, Cause.SCORED)
             holes = rng.random(n) < draw(st.sampled_from([0, 0, 0, 0.1, 0.6]))
@@ -74,6 +81,11 @@ def changed(kind, base, grades, rng):
     step = {"gain": 0.01, "loss": -0.01}.get(kind)
     if step is not None:  # all queries change by little: a small p beside a wide interval
         return np.clip(base + step * rng.integers(1, 30), 0, 1)
+    if kind in ("won", "lost"):  # 5 to 9 changes of one sign: p is 2 / 2^5 to 2 / 2^9
+        places = rng.choice(n, min(n, int(rng.integers(5, 10))), replace=False)
+        values = base.copy()
+        values[places] = grades[-1] if kind == "won" else grades[0]
+        return values
     if kind == "constant":
         return np.full(n, grades[-1])
     share = {"same": 0, "few": 0.1, "many": 0.7}[kind]
@@ -116,11 +128,19 @@ def check_marks(family, means):
         assert set(family.tied_with_best) == scored - set(worse)
 
 
-def check_letters(family):
+def check_letters(family, all_pairs):
     """A system has the letter of another one where, and only where, the verdict says so."""
     better = {(name, worse) for name, of in family.better_than.items() for worse in of}
     assert not {pair[::-1] for pair in better} & better
-    for row in (*family.comparisons, *family.leads):
+    names = list(family.better_than)
+    compared = {frozenset((row.system, row.baseline)) for row in family.comparisons}
+    rows = [*family.comparisons, *family.leads]
+    for place, name in enumerate(names):
+        # pairs that no row compares
+        rivals = [n for n in names[place + 1 :] if frozenset((name, n)) not in compared]
+        rows += all_pairs.between(family.measure, name, rivals)
+    for row in rows:
+        check_numbers(row)
         pairs = {(row.system, row.baseline), (row.baseline, row.system)}
         assert better & pairs == {winner_of(row, family.direction)} - {None}
 
@@ -233,7 +253,7 @@ def means_of(systems, measure):
 
 @pytest.mark.slow
 @given(score_tables())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 def test_all_that_is_printed_of_a_pair_says_the_same(made):
     systems, method, labels = made
     scored = source("run", *systems, baseline="s0")
@@ -243,8 +263,9 @@ def test_all_that_is_printed_of_a_pair_says_the_same(made):
 
     for family in (*with_letters.measures, *of_run.measures):
         check_marks(family, means_of(systems, family.measure))
+    all_pairs = AllPairs(systems, method, labels)
     for family in with_letters.measures:
-        check_letters(family)
+        check_letters(family, all_pairs)
     check_texts(with_letters)
     check_first_line(systems, of_run)
     check_gates(scored, method, labels, of_run)
@@ -252,7 +273,7 @@ def test_all_that_is_printed_of_a_pair_says_the_same(made):
 
 @pytest.mark.slow
 @given(score_tables())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_gate_against_another_run_says_what_compare_prints(made):
     systems, method, labels = made
     ids = source("x", *systems).query_ids
