@@ -58,6 +58,10 @@ def decide_pairs(
                 p_adjusted=decision.p_adjusted,
                 n_comparisons=result.n_comparisons,
                 differs=decision.differs,
+                # the smallest p-value of a family has to be as small as Bonferroni's rule asks for
+                minimum_detectable=finite(
+                    pair.detectable(pair.differences, method, alpha / result.n_comparisons)
+                ),
             )
         differences.append(difference)
     return differences
@@ -115,7 +119,6 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
         )
     confidence = method.confidence
     interval = pair.interval(differences, method)
-    detectable = pair.detectable(differences, method, 1 - confidence)
     low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return Difference(
         system=system,
@@ -128,7 +131,6 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
         rule=interval.rule,
         effect_size=finite(stats.effect_size(d)),
         effect_interval=(finite(low), finite(high)),
-        minimum_detectable=finite(detectable),
     )
 
 
