@@ -33,8 +33,8 @@ class Difference(Record):
         rule: Method of the interval.
         effect_size: The difference in standard deviations of the differences.
         effect_interval: Confidence limits of the effect size.
-        minimum_detectable: Size of the smallest difference that so many queries show in 4 of 5 cases,
-            after the correction; None if no difference like these would be shown.
+        minimum_detectable: Size of the smallest difference that so many queries show in 4 of 5
+            cases, after the correction; None if no difference like these would be shown.
         test: Test that gives p; None if nothing was tested.
         resamples: Sign flips behind p; None for a test without.
         p: P-value of the single comparison.
