@@ -31,6 +31,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -42,12 +43,14 @@ from gates import write
 from numpy.typing import NDArray
 
 from ragbench.gates.drop import NotWorse
-from ragbench.stats import difference_interval, randomization_p_values
+from ragbench.stats import DifferenceInterval, difference_interval, randomization_p_values
 from ragbench.types import FloatArray
 
 Ranks = NDArray[np.int64]
 Verdict = Literal["fail", "undecided", "pass"]
 Mode = Literal["fixed", "main"]
+# Differences of the known questions, and scores of their baseline -> verdict
+Rule = Callable[[FloatArray, FloatArray], Verdict]
 MODES: dict[Mode, str] = {
     "fixed": "Against a fixed baseline, made anew after each gain",
     "main": "Against main as it is before the commit",
@@ -148,31 +151,31 @@ def commit(rng: np.random.Generator, ranks: Ranks, effect: float | None, world: 
     return shuffle(rng, ranks, world.shuffled, world.steps)
 
 
-def mean_fell(d: FloatArray) -> Verdict:
+def mean_fell(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Fail where the mean is lower by more than the margin."""
     return "fail" if d.mean() < -MARGIN else "pass"
 
 
-def surely_worse(d: FloatArray) -> Verdict:
+def surely_worse(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Fail where the interval is below 0."""
-    return _by_interval(d, 0.0)
+    return _by_interval(d, baseline, 0.0)
 
 
-def max_drop(margin: float) -> Callable[[FloatArray], Verdict]:
+def max_drop(margin: float) -> Rule:
     """Return the rule of `max_drop` with `decide: interval`."""
-    return lambda d: _by_interval(d, margin)
+    return lambda d, baseline: _by_interval(d, baseline, margin)
 
 
-def _by_interval(d: FloatArray, margin: float) -> Verdict:
+def _by_interval(d: FloatArray, baseline: FloatArray, margin: float) -> Verdict:
     if not d.any():
         return "pass"
-    interval = difference_interval(d)
+    interval = _interval(d, baseline)
     if interval.upper < -margin:
         return "fail"
     return "pass" if interval.lower > -margin else "undecided"
 
 
-def statgate(d: FloatArray) -> Verdict:
+def statgate(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Decide as statgate 0.1.1 with its defaults: BCa, margin .02; its undecided exits with 2."""
     if not d.any():
         return "pass"
@@ -180,7 +183,7 @@ def statgate(d: FloatArray) -> Verdict:
     return "pass" if interval.lower > -MARGIN else "fail"
 
 
-def regressgate(d: FloatArray) -> Verdict:
+def regressgate(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Decide as regressgate 0.1.0 with its defaults: lower, and random signs are so in 2.5 %."""
     if d.mean() >= 0:
         return "pass"
@@ -188,14 +191,24 @@ def regressgate(d: FloatArray) -> Verdict:
     return "fail" if both_sides < 0.05 else "undecided"
 
 
-def default(d: FloatArray) -> Verdict:
+def default(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Decide as a gate without a limit."""
     if not d.any():
         return "pass"
-    return NotWorse(measure="score").verdict_of(difference_interval(d), 1.0)[0]
+    return NotWorse(measure="score").verdict_of(_interval(d, baseline), 1.0)[0]
 
 
-RULES: dict[str, Callable[[FloatArray], Verdict]] = {
+def _interval(d: FloatArray, baseline: FloatArray) -> DifferenceInterval:
+    """Return the interval by which gates decide: it ends at 0 where the test shows nothing."""
+    interval = difference_interval(d, baseline=baseline)
+    if interval.lower <= 0 <= interval.upper:
+        return interval
+    if randomization_p_values(d[:, np.newaxis], resamples=2_000)[0] <= 0.05:
+        return interval
+    return replace(interval, lower=min(interval.lower, 0.0), upper=max(interval.upper, 0.0))
+
+
+RULES: dict[str, Rule] = {
     DEFAULT: default,
     USUAL: mean_fell,
     "surely worse": surely_worse,
@@ -224,9 +237,7 @@ class Year(NamedTuple):
     quality: float
 
 
-def year(
-    rule: Callable[[FloatArray], Verdict], world: World, n: int, mode: Mode, seed: int
-) -> Year:
+def year(rule: Rule, world: World, n: int, mode: Mode, seed: int) -> Year:
     """Run a year of commits through a rule."""
     rng = np.random.default_rng(seed)
     effects: list[float | None] = [*EFFECTS, *(None,) * world.n_shuffles]
@@ -250,7 +261,7 @@ def year(
         state = commit(np.random.default_rng(seeds[i, 0]), pool, effect, world)
         scores, truth = evaluate(state, int(seeds[i, 1])), float(scores_of(state).mean())
         own = truth - float(scores_of(pool).mean())
-        verdict = rule(scores - baseline_scores)
+        verdict = rule(scores - baseline_scores, baseline_scores)
         undecided += verdict == "undecided"
         if verdict == "fail":
             alarms += truth - baseline > HARMLESS
