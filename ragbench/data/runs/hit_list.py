@@ -179,13 +179,16 @@ def list_hits(
         passage = stored.get(name)
         document = _document_of(name, ranking, passage, judged)
         grade = judged.get(document or name)
-        fields = text_fields(_own_text(texts, ranking.source, name, document, passage))
-        hit = Hit(rank, name, ranking.scores.get(name), grade, *fields, document=document)
+        text = _own_text(texts, ranking.source, name, document, passage) if texts else None
+        hit = Hit(
+            rank, name, ranking.scores.get(name), grade, *text_fields(text), document=document
+        )
         is_gold_document = grade is not None and grade > 0
         if passage is not None:
-            hit = hit._replace(start=passage.start, end=passage.end, gold=passage.gold)
             is_beside = is_gold_document and document in with_spans and not passage.gold
-            hit = hit._replace(is_beside=is_beside)
+            hit = hit._replace(
+                start=passage.start, end=passage.end, gold=passage.gold, is_beside=is_beside
+            )
         elif ranking.row is None and is_gold_document:
             hit = hit._replace(gold=(name,))
         hits.append(hit)

@@ -264,7 +264,9 @@ class ScoreRanking(StoredStage):
     @property
     def _missing(self) -> list[int]:
         """Rows of the queries that the ranking lacks, failed ones included, ascending."""
-        return [row for row, name in enumerate(self.plan.ids) if name not in self._order]
+        ranking = self._ranking
+        run = ranking.run if ranking.unmatched is None else ranking.unmatched
+        return [row for row, name in enumerate(self.plan.ids) if name not in run.query_index]
 
     @property
     def _rules(self) -> Rules:

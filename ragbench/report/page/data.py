@@ -358,7 +358,11 @@ class _Packer:
 
     def _facts(self, view: QueryView, hit: Hit) -> dict[str, object]:
         """Return document, place and mark of a passage; empty for a document as a whole."""
-        document = None if hit.document in (None, hit.id) and hit.start is None else hit.document
+        is_whole = hit.start is None and hit.document in (None, hit.id)
+        # most hits, in pages of thousands of queries
+        if is_whole and hit.gold in ((), (hit.document,)) and not hit.is_beside:
+            return {}
+        document = None if is_whole else hit.document
         place = None if hit.start is None else (hit.start, hit.end)
         return _filled(
             document=None if document is None else self._document(view, document),
