@@ -194,6 +194,7 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
         columns, counts = scored.evaluation.columns.values(), scored.evaluation.read
         if rules.judged_only:
             notes.append(f"{scored.name}: -J: unjudged documents were removed before scoring")
+        notes += [f"{scored.name}: {note}" for note in scored.evaluation.notes]
         if isinstance(counts, RunCounts):
             texts = reading_notes(columns, counts, " (-c counts them as 0)")
             notes += [f"{scored.name}: {text}: {n}" for text, n in texts.items()]

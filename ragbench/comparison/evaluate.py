@@ -112,6 +112,7 @@ def rank_run_file(
         judged_only=rules.judged_only,
         unknown=ranker.unknown,
         duplicates=ranker.duplicates,
+        steps=ranker.steps,
     )
     return RankedFile(evidence, tag or "run")
 
@@ -180,7 +181,7 @@ class Evaluation:
         fingerprints: Fingerprints of the question, judgements and gold answers of each item, as far
             as the input has them: comparisons refuse items that differ.
         notes: Sentences on what makes scores doubtful, such as texts that a metric does not read as
-            a user expects.
+            a user expects, or scores of a run that never fall.
         kinds: Score -> `retrieval`, `generation` or `judge`, for results of `evaluate`; else empty.
         texts: Part -> value of each item: `question`, `contexts`, `answer`, `reference`, for
             results of `evaluate`; else empty.
@@ -292,7 +293,9 @@ class Evaluation:
     def __repr__(self) -> str:
         width = max(map(len, self.columns), default=0)
         lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
-        lines += [f"note: {note}" for note in self.query_notes]
+        # `evaluate_texts` has warned of its notes already
+        notes = self.notes if isinstance(self.read, RunCounts) else ()
+        lines += [f"note: {note}" for note in (*notes, *self.query_notes)]
         joint = "\n  " if len(lines) > 1 else " "
         return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
 
@@ -427,7 +430,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         trec_eval=trec_eval,
         judged_only=judged_only,
     )
-    return _evaluation_of(scored, confidence)
+    return _evaluation_of(scored, confidence, from_file=False)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -663,7 +666,8 @@ def evaluate_run_file(
         >>> result.mean["mrr"], result.counts["tag"]
         (0.5, 'mine')
     """
-    rules, parsed = rules or score_run.Rules(), parse_measures(measures)
+    rules = rules or score_run.Rules()
+    parsed = parse_measures(measures, trec_eval_defaults=True, trec_eval=rules.trec_eval)
     ranked = rank_run_file(run, qrels, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
     evaluation = evaluate_ranked_file(ranked, parsed, rules, tag=ranked.tag)
     return replace(evaluation, fingerprints=qrels.query_fingerprints())
@@ -683,11 +687,17 @@ def evaluate_ranked_file(
         IndexError: A measure reads subtopics, and the file was ranked without them.
     """
     scored = score_run.score_ranked(ranked.evidence, measures, rules)
-    return _evaluation_of(replace(scored, counts=replace(scored.counts, tag=tag)))
+    scored = replace(scored, counts=replace(scored.counts, tag=tag))
+    return _evaluation_of(scored, from_file=True)
 
 
-def _evaluation_of(scored: score_run.ScoredRun, confidence: Confidence = 0.95) -> Evaluation:
-    """Return the scores of a run with notes on the queries that its means leave out, or count 0."""
+def _evaluation_of(
+    scored: score_run.ScoredRun, confidence: Confidence = 0.95, *, from_file: bool
+) -> Evaluation:
+    """Return the scores of a run with notes on the queries that its means leave out, or count 0.
+
+    `from_file` selects the remedy in the note on scores that never fall.
+    """
     missing = reading_notes(scored.columns, scored.counts)
     notes = [f"{note}: {n}" for note, n in missing.items()]
     notes += relevance_notes({"": ScoredRankings(scored.columns, scored.counts)})
@@ -697,6 +707,7 @@ def _evaluation_of(scored: score_run.ScoredRun, confidence: Confidence = 0.95) -
         scored.counts,
         confidence,
         scored.fingerprints,
+        notes=tuple(scored.steps.notes(from_file=from_file)),
         query_notes=tuple(notes),
     )
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +134,10 @@ def evaluate(
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         scored = {**ranked.columns, **of_gold.columns}
         rankings: dict[str, ScoreColumn] = {}
-        for name in (measure.label for measure in parse_measures(by_kind["retrieval"])):
+        for name in (
+            measure.label
+            for measure in parse_measures(by_kind["retrieval"], trec_eval_defaults=True)
+        ):
             is_stray = bool(strays) and name not in of_gold.columns
             rankings[name] = _with_causes(scored[name], records, has_strays=is_stray)
         paired = _score_answers(collection, items, by_kind["generation"])
@@ -311,7 +315,7 @@ def _score_gold(
     Raises:
         DataError: There is a measure of gold spans, and no question has one.
     """
-    measures = parse_measures(names)
+    measures = parse_measures(names, trec_eval_defaults=True)
     by_place = [measure for measure in measures if measure.spec.reads == "spans"]
     by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
     if not by_place and not by_gold:
@@ -400,7 +404,7 @@ def open_judge(judge: object) -> Judge | None:
 
 
 _PARSERS: Mapping[Kind, Callable[[Any], object]] = {
-    "retrieval": parse_measures,
+    "retrieval": partial(parse_measures, trec_eval_defaults=True),
     "generation": parse_metric,
     "judge": load_rubric,
 }

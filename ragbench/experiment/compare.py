@@ -283,13 +283,24 @@ def _match_or_advise(
     An OptionError for an unknown measure passes through.
 
     Raises:
-        DataError: They may not be compared. The message tells whether `intersect` would help.
+        DataError: They may not be compared. The message tells whether `intersect` or `unpaired`
+            would help.
     """
     base, *runs = sources
     try:
         return match_sources(base, runs, measures=measures, intersect=intersect, unpaired=unpaired)
     except errors.DataError as refused:
-        if intersect or unpaired:
+        if unpaired:
+            raise
+        # without a common question, samples are all that can be compared
+        if runs and not set.intersection(*(set(source.query_ids) for source in sources)):
+            try:
+                match_sources(base, runs, measures=measures, unpaired=True)
+            except errors.DataError:
+                raise refused from None
+            advice = "--unpaired compares runs of other questions, as independent samples"
+            raise errors.DataError(f"{refused}\n{advice}") from refused
+        if intersect:
             raise
         # tried, not guessed: the advice names only what works
         try:

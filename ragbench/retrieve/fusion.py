@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from ragbench.errors import AdapterError, OptionError
@@ -22,11 +23,12 @@ class Fusion(Retriever):
     `rrf` adds 1 / (k + rank); `isr` adds 1 / rank², and multiplies the sum by the number of
     rankings with the document; `weighted` and `combsum` add scores, scaled from 0 to 1 in each
     ranking of a query; `combmnz` multiplies their sum by that number. The weight of a retriever
-    multiplies what its ranking adds. A ranking without a document adds 0 to it. Ties go to the
-    larger document id; a repeated hit counts once, at its best rank and score. OptionError for
-    fewer than two retrievers, an option that the method does not use, and `weights` that are not
-    one finite number >= 0 per retriever or are all 0, or another option out of its range. `combine`
-    raises AdapterError for a hit without a finite score if scores are added.
+    multiplies what its ranking adds. A ranking without a document adds 0 to it. Scores that rise
+    within a ranking may be distances, so that n, n - 1, ... 1 replace them there. Ties go to the
+    larger document id; a repeated hit counts once, at its best rank. OptionError for fewer than two
+    retrievers, an option that the method does not use, and `weights` that are not one finite number
+    >= 0 per retriever or are all 0, or another option out of its range. `combine` raises
+    AdapterError for a hit without a finite score if scores are added.
 
     Args:
         retrievers: Names of two or more retrievers.
@@ -143,9 +145,19 @@ class Fusion(Retriever):
                 problem = f"'{self.sources[source]}' gives {hit.id!r} the score {hit.score}"
                 allowed = "numbers; method: rrf uses ranks only"
                 raise AdapterError(f"fusion: {problem}, allowed: {allowed}")
-            # a repeated hit counts at its best score
-            scores[hit.id] = max(hit.score, scores.get(hit.id, -math.inf))
-        return scaled(scores)
+            # a repeated hit counts at its first score, the best one of scores that fall
+            scores.setdefault(hit.id, hit.score)
+        return scaled(_falling(scores))
+
+
+def _falling(scores: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the scores of a ranking, best first; n, n - 1, ... 1 if one is above the one before.
+
+    Equal neighbours stay equal: a tie does not contradict the order.
+    """
+    if all(earlier >= later for earlier, later in pairwise(scores.values())):
+        return scores
+    return dict(zip(scores, map(float, range(len(scores), 0, -1)), strict=True))
 
 
 def scaled(scores: Mapping[str, float]) -> dict[str, float]:

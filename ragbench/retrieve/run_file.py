@@ -14,6 +14,7 @@ from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Run, ScoredDocument
 from ragbench.types.byte_ids import PADDING
+from ragbench.types.score_order import ScoreSteps
 
 FILES_IN_MEMORY = 16  # rankings that stay in memory, those of the files read last
 
@@ -25,7 +26,8 @@ class RunFile(Retriever):
     ignored. Bytes of an id that are not UTF-8 become surrogates (`surrogateescape`). A query that
     the file lacks counts as missing, not as empty. There is no latency. The rankings of the 16
     files read last stay in memory. DataError at once if the file cannot be read or a line is
-    malformed, and from a search if it has changed since.
+    malformed, and from a search if it has changed since. `notes` tells of scores that never
+    fall.
     """
 
     ranks_by_score = True
@@ -34,8 +36,8 @@ class RunFile(Retriever):
     def __init__(self, *, path: Annotated[Path, Option("The run file.", refers_to="path")]) -> None:
         path = Path(path)  # from Python it may be a text
         self._path, self._state = path, _state_of(path)
-        self._run = None if self._state else _sorted_ranking(path)
-        run = self._ranked()
+        self._read = None if self._state else _sorted_ranking(path)
+        run, self._notes = self._ranked()
         self.query_ids = frozenset(run.query_ids)
         # our files allow no NUL in an id: of a file with one, `read_hits` checks each hit
         self._is_plain = bool(run.document_ids.data[: -len(PADDING)].all())
@@ -46,7 +48,12 @@ class RunFile(Retriever):
         Raises:
             DataError: The file has changed since it was read, or cannot be read again.
         """
-        return self._ranked() if self._is_plain else None
+        return self._ranked()[0] if self._is_plain else None
+
+    @property
+    def notes(self) -> list[str]:
+        """Return a note on scores that never fall within a ranking, else []."""
+        return self._notes
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the ranking of each query, cut at `top_k`; empty for a query that the file lacks.
@@ -54,32 +61,34 @@ class RunFile(Retriever):
         Raises:
             DataError: The file has changed since it was read, or cannot be read again.
         """
-        run = self._ranked()
+        run, _ = self._ranked()
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
-    def _ranked(self) -> Run:
-        """Return the rankings, read again if they are no longer in memory.
+    def _ranked(self) -> tuple[Run, list[str]]:
+        """Return the rankings, read again if they are no longer in memory, and notes on their scores.
 
         DataError if the file has changed since it was read.
         """
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
-        return _cached_ranking(self._path, self._state) if self._run is None else self._run
+        return _cached_ranking(self._path, self._state) if self._read is None else self._read
 
 
-def _sorted_ranking(path: Path) -> Run:
-    """Return the rankings of a run file, each best first.
+def _sorted_ranking(path: Path) -> tuple[Run, list[str]]:
+    """Return the rankings of a run file, each best first, and notes on their scores.
 
     Ties are ordered by document id, largest first. DataError as `read_run`.
     """
-    run = read_run(path, "run").best_first()
+    in_file = read_run(path, "run")
+    notes = ScoreSteps.of(in_file.scores, in_file.starts).notes(from_file=True)
+    run = in_file.best_first()
     # adding 0 turns -0.0 into 0.0, so that the two tie
-    return replace(run, scores=run.scores + 0.0, duplicates={})
+    return replace(run, scores=run.scores + 0.0, duplicates={}), notes
 
 
 @functools.lru_cache(maxsize=FILES_IN_MEMORY)
-def _cached_ranking(path: Path, state: tuple[int, int] | None) -> Run:
-    """Return the rankings of a file; `state`, its size and time, makes a changed file a new key."""
+def _cached_ranking(path: Path, state: tuple[int, int] | None) -> tuple[Run, list[str]]:
+    """Return the rankings and notes of a file; `state`, its size and time, makes a new key."""
     return _sorted_ranking(path)
 
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import pytrec_eval
 
-from ragbench import __version__, read_run
+from ragbench import __version__, evaluate_run, read_qrels, read_run
+from ragbench.retrieve.run_file import RunFile
 from tests.cli.run_files import made_up, write_qrels, write_trec
 
 pytestmark = pytest.mark.usefixtures("runs")
@@ -326,3 +327,38 @@ def test_subtopics_come_from_the_second_column(runs, score):
         "diversity", "-", *asked, "--format", "trec", "-q", stdin=(runs / "a.run").read_bytes()
     )
     assert again[1] == text, "a stream is read once"
+
+
+QRELS_OF_TWO = "q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 1\n"
+NEVER_FALLING = {
+    "q1 Q0 d2 1 0.0 r\nq1 Q0 d1 2 0.0 r\nq2 Q0 d4 1 0 r\nq2 Q0 d3 2 0 r\n": "$5 = 1 / $4",
+    "q1 Q0 d1 1 0.1 r\nq1 Q0 d2 2 0.5 r\nq2 Q0 d3 1 0.2 r\nq2 Q0 d4 2 0.9 r\n": "$5 = -$5",
+}
+
+
+@pytest.mark.parametrize(("text", "remedy"), NEVER_FALLING.items(), ids=["equal", "rising"])
+def test_scores_that_never_fall_are_told_at_every_door(runs, score, text, remedy):
+    (runs / "qrels").write_text(QRELS_OF_TWO)
+    (runs / "a.run").write_text(text)
+
+    _, page, _ = score("qrels", "a.run", "-m", "mrr")
+    of_file = RunFile(path=runs / "a.run").notes
+    in_python = evaluate_run(read_run(runs / "a.run"), read_qrels(runs / "qrels"), ["mrr"])
+
+    assert remedy in page
+    assert [remedy in note for note in of_file] == [True]
+    assert len(in_python.notes) == 1
+    assert in_python.notes[0] in repr(in_python)
+
+
+@pytest.mark.parametrize("name", ["recall", "official", "set", "all_trec", "recall@all", "P"])
+def test_names_of_trec_eval_mean_the_same_in_python(runs, means, name):
+    (runs / "qrels").write_text(QRELS_OF_TWO)
+    (runs / "a.run").write_text("q1 Q0 d1 1 0.9 r\nq1 Q0 d2 2 0.5 r\nq2 Q0 d4 1 0.2 r\n")
+    run, qrels = read_run(runs / "a.run"), read_qrels(runs / "qrels")
+
+    in_python = evaluate_run(run, qrels, [name], missing="skip", no_relevant="zero")
+
+    assert [*in_python.mean.values()] == pytest.approx(
+        [*means("qrels", "a.run", "-m", name).values()]
+    )

@@ -139,7 +139,7 @@ def test_evaluations_of_different_questions():
         run = {q: {"d" if n < n_hits else "x": 1.0} for n, q in enumerate(qrels)}
         weeks.append(rb.evaluate_run(run, qrels, ["hit_rate@1"]))
 
-    with pytest.raises(DataError, match="nothing is common"):
+    with pytest.raises(DataError, match="nothing is common\n--unpaired compares"):
         rb.compare(*weeks)
     found = rb.compare(*weeks, unpaired=True)
 

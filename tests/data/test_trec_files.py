@@ -295,3 +295,33 @@ def test_a_long_query_id_makes_no_wide_table():
 
     assert n_lines == 3_001
     assert peak < 40_000_000
+
+
+WORDS = st.text("bcdgh.", min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", "  "])
+@given(words=st.lists(WORDS, min_size=2, max_size=4), is_query=st.booleans())
+def test_a_blank_in_an_id_is_told_with_the_line_to_write(separator, words, is_query):
+    ids = [" ".join(words), "d1"] if is_query else ["q1", " ".join(words)]
+    encoded = [identifier.replace(" ", "%20") for identifier in ids]
+    lines = [
+        separator.join([query, "Q0", document, "1", "12.5", "r"])
+        for query, document in (ids, encoded)
+    ]
+
+    with pytest.raises(DataError, match=r":1: a blank in an id") as refused:
+        read_run(io.BytesIO(f"{lines[0]}\n".encode()))
+
+    assert read_run(io.BytesIO(f"{lines[1]}\n".encode())).to_dict() == {
+        encoded[0]: {encoded[1]: 12.5}
+    }
+    if not is_query or separator == "\t":
+        assert str(refused.value).endswith(" ".join(lines[1].split()))
+
+
+@pytest.mark.parametrize("rank", ["-", "Q0", "first"])
+def test_a_rank_of_another_form_is_read_as_before(rank):
+    assert read_run(io.BytesIO(f"q1 Q0 d1 {rank} 12.5 my run\n".encode())).to_dict() == {
+        "q1": {"d1": 12.5}
+    }

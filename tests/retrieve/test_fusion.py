@@ -132,3 +132,16 @@ def test_scores_that_cannot_be_added_name_the_retriever(score):
 def test_bad_options_say_what_is_allowed(options, message):
     with pytest.raises(OptionError, match=f"fusion: {message}"):
         Fusion(**({"retrievers": ["a", "b"]} | options))
+
+
+@given(
+    st.lists(st.permutations("abcde"), min_size=2, max_size=3),
+    st.lists(st.floats(-9, 9), min_size=5, max_size=5, unique=True).map(sorted),
+    st.sampled_from(["combsum", "combmnz", "weighted"]),
+)
+def test_distances_are_fused_in_the_order_of_the_hits(orders, distances, method):
+    """Scores that rise with the rank give the sums of the ranks: n, n - 1, ... 1, scaled."""
+    of_ranks = [dict(zip(order, (5.0, 4.0, 3.0, 2.0, 1.0), strict=True)) for order in orders]
+    of_distances = [dict(zip(order, distances, strict=True)) for order in orders]
+
+    assert fuse(*of_distances, method=method) == fuse(*of_ranks, method=method)

@@ -93,7 +93,7 @@ class RunStream:
             ScatteredQueriesError: A query comes again after another one; the blocks so far are
                 right but incomplete.
             DataError: The file is empty, damaged or has only blank lines; or a line has fewer than
-                six columns, a NUL byte, or a score that is no number.
+                six columns, a NUL byte, a blank in an id, or a score that is no number.
         """
         if self._start is None:
             yield group_queries(self.pieces())
@@ -323,7 +323,7 @@ def read_qrels(source: lines.Source) -> Qrels:
 def read_run(source: lines.Source, name: str | None = None) -> Run:
     """Read a TREC run, plain or gzip.
 
-    Six columns or more between any white space; the rank column is not looked at. Blank lines and
+    Six columns or more between any white space; the rank column does not rank. Blank lines and
     lines that start with '#' are skipped; ids may hold '#', and bytes that are not UTF-8. A
     document that a query names again counts once, at its best score (`duplicates` has the
     counts). inf and -inf are scores.
@@ -340,7 +340,7 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
 
     Raises:
         DataError: The file cannot be read, is empty or has only blank lines; or fewer than six
-            columns, a NUL byte, or a score that is not a number, with the line.
+            columns, a NUL byte, a score that is not a number, or a blank in an id, with the line.
     """
     with open_run_stream(source) as stream:
         return replace(whole_run(stream), name=name or stream.tag or "run")

@@ -37,6 +37,9 @@ _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 Positions = NDArray[np.int64]
 COLUMNS = "query Q0 document rank score tag"
 
+# Byte -> whether a number may begin with it.
+_BEGINS_NUMBER = np.isin(np.arange(256), [*b"+-.0123456789"])
+
 
 def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats | None:
     """Return the numbers in spans of a buffer; None if one is NaN, no number, or has an underscore.
@@ -196,13 +199,16 @@ def parse_uniform(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them, from pieces of bytes.
 
     None if a line has another form, has no line end, is a comment, or has a score that is no
-    number. Some 0.1 s a million lines; memory is some 6 times the text. Empty text gives None.
+    number or a rank that does not begin as one. Some 0.1 s a million lines; memory is some 6 times
+    the text. Empty text gives None.
     """
     data = joined_bytes(text)
     n_bytes = len(data) - len(PADDING)
     table = separators(data, data[:n_bytes] <= _SPACE, 6)
     if table is None:
         return None
+    if not _BEGINS_NUMBER[data[table[:, 2] + 1]].all():
+        return None  # `normalize_lines` tells a blank in an id from a rank of another form
     lines = _line_starts(table)
     parsed = _columns(data, table, lines)
     if parsed is None or any(query.startswith(b"#") for query in parsed.block.query_ids):
@@ -236,7 +242,8 @@ def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int
     `first_line`, the number of the first line, are for messages.
 
     Raises:
-        DataError: A line has a NUL byte, fewer than six fields, or a score that is no number.
+        DataError: A line has a NUL byte, fewer than six fields, a score that is no number, or a
+            blank in an id.
     """
     hits, has_comment, number = [], False, first_line - 1
     for number, line in enumerate(BytesIO(text), first_line):
@@ -248,12 +255,46 @@ def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int
         elif fields:
             if len(fields) < 6:
                 raise wrong_columns(fields, line, "6", COLUMNS, name, number)
+            if _has_blank_in_id(fields, line):
+                raise DataError(
+                    "a blank in an id: the columns after it are read one too early",
+                    file=name,
+                    line=number,
+                    allowed=f"ids without blanks, such as: {_with_encoded_blank(fields, line)}",
+                )
             if read_number(fields[4]) is None:
                 quote = fields[4][:40].decode("utf-8", "backslashreplace")
                 allowed = "a number, inf, -inf"
                 raise DataError(f"score '{quote}'", file=name, line=number, allowed=allowed)
             hits.append(b" ".join(fields[:6]) + b"\n")
     return b"".join(hits), number - first_line + 1, has_comment
+
+
+def _has_blank_in_id(fields: list[bytes], line: bytes) -> bool:
+    """Return True if columns in front of the tag seem shifted by a blank in an id.
+
+    They are if tabs separate six columns and one of the first five has a blank; or if the rank is
+    no number, and a field after the fifth is one.
+    """
+    columns = line.rstrip(b"\r\n").split(b"\t")
+    if len(columns) == 6:
+        return any(len(column.split()) > 1 for column in columns[:5])
+    return read_number(fields[3]) is None and any(map(_is_number, fields[5:]))
+
+
+def _is_number(field: bytes) -> bool:
+    return read_number(field) is not None
+
+
+def _with_encoded_blank(fields: list[bytes], line: bytes) -> str:
+    """Return the line with %20 for the blanks of its ids, if tabs or the last columns show them."""
+    columns = [column.split() for column in line.rstrip(b"\r\n").split(b"\t")]
+    if len(columns) == 6:
+        words = [b"%20".join(column) for column in columns]
+    else:
+        score = max(n for n, field in enumerate(fields) if n > 4 and _is_number(field))
+        words = [*fields[:2], b"%20".join(fields[2 : score - 1]), *fields[score - 1 :]]
+    return b" ".join(words).decode("utf-8", "backslashreplace")
 
 
 def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Positions | None:

@@ -217,6 +217,15 @@ def parse_measures(
     return measures
 
 
+# Measure that needs a cut-off -> the measure of the whole ranking.
+_WHOLE = {
+    "recall": "set_recall",
+    "precision": "set_p",
+    "f1": "set_f",
+    "relative_p": "set_relative_p",
+}
+
+
 def _text(name: object) -> str:
     """Return the name of a measure as text, also of an object of ir_measures.
 
@@ -249,8 +258,10 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
     if name == "IPrec":
         raise OptionError("measure", "", text, _INTERPOLATED)
     # NumRet(rel=1) of ir_measures counts relevant documents, NumRet all
-    ours = WITH_OPTIONS.get(name.casefold()) if options else None
-    return [_measure(text, ours or _spelt(name), options, k, implied)]
+    ours = (WITH_OPTIONS.get(name.casefold()) if options else None) or _spelt(name)
+    if k == "all":  # over the whole ranking: a measure that needs a cut-off has a sister without
+        ours, k = _WHOLE.get(ours, ours), None
+    return [_measure(text, ours, options, k, implied)]
 
 
 def _spelt(name: str) -> str:

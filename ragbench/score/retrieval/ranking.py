@@ -27,6 +27,7 @@ from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, HashArray, keep_freed_memory, query_keys, spans
 from ragbench.types.checks import LARGEST_GRADE, check_ids, has_plain_form, id_bytes
 from ragbench.types.rows import HitBlock, borders, repeated_rows, without_repeats
+from ragbench.types.score_order import NO_STEPS, ScoreSteps
 
 _FEWEST_BITS = 16  # of the filter of rows: 64 KiB fit into the nearest cache
 _MOST_BITS = 24
@@ -408,11 +409,12 @@ class BlockRanker:
     Sparse: unjudged documents are hashed and counted, but not kept. Time grows with the hits,
     memory with the qrels. `rank` reads one run and returns its `RankedGrades`, with every query of
     the qrels; a ranker may rank several runs, one after the other. Errors of reading the blocks
-    pass through. The two counts are 0 before the first ranking.
+    pass through. The counts are 0 before the first ranking.
 
     Attributes:
         unknown: Number of queries of the run that the qrels lack.
         duplicates: Number of hits that were dropped since their query had the document already.
+        steps: Steps between the scores of neighbouring hits, in the order of the file.
     """
 
     def __init__(
@@ -431,23 +433,24 @@ class BlockRanker:
         self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
         self.unknown = 0
         self.duplicates = 0
+        self.steps = NO_STEPS
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
         """Return the ranking of all blocks of one run; each query is in one block.
 
-        Sets `unknown` and `duplicates`. DataError as reading the blocks raises it.
+        Sets `unknown`, `duplicates` and `steps`. DataError as reading the blocks raises it.
         """
         return self.rank_parts([blocks], threads=1)
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
         """Return the ranking of the parts of one run, by threads: NumPy releases the GIL.
 
-        Sets `unknown` and `duplicates`. The first error of a part is raised, and no further part is
-        begun. Each query is in one block.
+        Sets `unknown`, `duplicates` and `steps`. The first error of a part is raised, and no
+        further part is begun. Each query is in one block.
         """
         self._n_retrieved = np.full(len(self._codes), -1)
 
-        def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int]]:
+        def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int, ScoreSteps]]:
             return [self._rank_block(block) for block in part]
 
         if threads == 1:
@@ -459,19 +462,21 @@ class BlockRanker:
             with ThreadPoolExecutor(threads) as pool:
                 # after an error or interrupt, `map` begins no further part
                 blocks = [block for part in pool.map(rank_part, parts) for block in part]
-        self.unknown = sum(unknown for _, unknown, _ in blocks)
-        self.duplicates = sum(duplicates for *_, duplicates in blocks)
+        self.unknown = sum(unknown for _, unknown, *_ in blocks)
+        self.duplicates = sum(duplicates for *_, duplicates, _ in blocks)
+        self.steps = ScoreSteps.total(steps for *_, steps in blocks)
         missing = frozenset(np.flatnonzero(self._n_retrieved < 0).tolist())
         hits, n_retrieved = [hits for hits, *_ in blocks], self._n_retrieved.clip(min=0)
         rules = self._ties, self._trec_eval, self._depth
         return _in_rank_order(self._qrels, hits, n_retrieved, missing, *rules)
 
-    def _rank_block(self, block: HitBlock) -> tuple[Hits, int, int]:
+    def _rank_block(self, block: HitBlock) -> tuple[Hits, int, int, ScoreSteps]:
         """Return the judged hits of a block, its queries without qrels, and its dropped hits.
 
-        The last two are numbers.
+        These two are numbers; the last part are the steps between the scores of the block.
         """
         hits, duplicates = Keyed.of_block(block), 0
+        steps = ScoreSteps.of(block.scores, block.starts)
         suspects = repeated_rows(hits.keys)
         if len(suspects):
             block, rows = without_repeats(block, hits.query, suspects)
@@ -483,4 +488,4 @@ class BlockRanker:
         self._n_retrieved[codes[is_judged]] = np.diff(block.starts)[is_judged]
         rules = {"stable": self._ties == "stable", "singles": self._trec_eval == 9}
         ranked = join_hits(block, hits, codes, self._qrels, **rules)
-        return ranked, int((~is_judged).sum()), duplicates
+        return ranked, int((~is_judged).sum()), duplicates, steps

@@ -25,6 +25,7 @@ from ragbench.signature import Signature, fingerprint_unordered
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
+from ragbench.types.score_order import NO_STEPS, ScoreSteps
 from ragbench.types.spans import spans_fingerprint
 
 # Forms of judgements with subtopics.
@@ -52,6 +53,7 @@ class Evidence:
             `qrels`, and for `subtopics` also `subtopics`. A kind without a record is left out.
         unknown: Number of queries of the run that the qrels lack.
         duplicates: Number of hits that repeat a document of their query, and were dropped.
+        steps: Steps between the scores of neighbouring hits, in the order of the input.
     """
 
     grades: base.RankedGrades
@@ -60,6 +62,7 @@ class Evidence:
     fingerprints: Mapping[base.Reads, Mapping[str, str | None]]
     unknown: int
     duplicates: int
+    steps: ScoreSteps = NO_STEPS
 
 
 def reads_subtopics(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> bool:
@@ -94,11 +97,12 @@ def gather(
     judged_only: bool = False,
     unknown: int = 0,
     duplicates: int = 0,
+    steps: ScoreSteps = NO_STEPS,
 ) -> Evidence:
     """Return the records of a ranking, with subtopics if asked for, in the order of the queries.
 
     `qrels` are those of the ranking. `judged_only` removes unjudged documents first. The judged
-    share is taken before. `unknown` and `duplicates` are those of `Evidence`.
+    share is taken before. `unknown`, `duplicates` and `steps` are those of `Evidence`.
     """
     prints: dict[base.Reads, dict[str, str | None]] = {"grades": {"qrels": qrels.fingerprint()}}
     # judgements alone are whole documents
@@ -108,7 +112,7 @@ def gather(
     if judged_only:
         ranked = without_unjudged(ranked)
     if not with_subtopics:
-        return Evidence(ranked, (), judged_share, prints, unknown, duplicates)
+        return Evidence(ranked, (), judged_share, prints, unknown, duplicates, steps)
     prints["subtopics"] = {**prints["grades"], "subtopics": qrels.subtopics_fingerprint}
     hits = list(zip(ranked.rank.tolist(), ranked.rows.tolist(), strict=True))
     borders = ranked.starts.tolist()
@@ -120,7 +124,7 @@ def gather(
         )
         for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
     ]
-    return Evidence(ranked, subtopics, judged_share, prints, unknown, duplicates)
+    return Evidence(ranked, subtopics, judged_share, prints, unknown, duplicates, steps)
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -172,7 +176,8 @@ def without_unjudged(ranked: base.RankedGrades) -> base.RankedGrades:
 class ScoredRun:
     """Scores of a run by each measure, query by query.
 
-    `score_run` and `score_ranked` create it; the latter from rankings, without the last two fields.
+    `score_run` and `score_ranked` create it; the latter from rankings, without `fingerprints`
+    and `ranked`.
 
     Attributes:
         columns: One column per measure, in the order of the request, with the caller's names.
@@ -180,6 +185,7 @@ class ScoredRun:
         counts: Counts of queries and repeated documents.
         fingerprints: Fingerprints of the judgements of each query; empty for rankings.
         ranked: Ranking before unjudged documents were removed; None for rankings.
+        steps: Steps between the scores of neighbouring hits of the run.
     """
 
     columns: list[ScoreColumn]
@@ -187,6 +193,7 @@ class ScoredRun:
     counts: RunCounts
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     ranked: base.RankedGrades | None = field(default=None, repr=False)
+    steps: ScoreSteps = NO_STEPS
 
 
 class ScoringRules(OptionSet):
@@ -284,7 +291,7 @@ def score_run(
         'mrr|rel:1|ties:docid|trec_eval:10|missing:zero|no_relevant:skip|qrels:d3b0b70877f9|v:1')
     """
     rules = Rules(**options)
-    parsed = parse_measures(measures)
+    parsed = parse_measures(measures, trec_eval_defaults=True, trec_eval=rules.trec_eval)
     judged = as_qrels(qrels)
     with_subtopics = reads_subtopics(parsed, judged, rules.ties)
     ranked = rank(judged, run, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
@@ -296,10 +303,18 @@ def score_run(
         judged_only=rules.judged_only,
         unknown=n_queries - ranked.n_queries + len(ranked.missing),
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
+        steps=_steps_of(run),
     )
     scored = score_ranked(evidence, parsed, rules)
     # fingerprints now: the caller may change the qrels later
     return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
+
+
+def _steps_of(run: Run | Mapping[str, Mapping[str, float]]) -> ScoreSteps:
+    """Return the steps between the scores of neighbouring hits, in the order of the input."""
+    if isinstance(run, Run):
+        return ScoreSteps.of(run.scores, run.starts)
+    return ScoreSteps.of_lists(list(scores.values()) for scores in run.values())
 
 
 def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) -> ScoredRun:
@@ -322,7 +337,7 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
         parts = {**options, **rules.signature_parts(measure), **prints}
         columns.append(column_of(measure, values, causes, **parts))
     counts = replace(_counts(evidence, rules), without_grade=without_grade)
-    return ScoredRun(columns, ranked.query_ids, counts)
+    return ScoredRun(columns, ranked.query_ids, counts, steps=evidence.steps)
 
 
 def column_of(
