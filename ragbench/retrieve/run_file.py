@@ -65,7 +65,7 @@ class RunFile(Retriever):
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
     def _ranked(self) -> tuple[Run, list[str]]:
-        """Return the rankings, read again if they are no longer in memory, and notes on their scores.
+        """Return the rankings, read again if not in memory, and notes on their scores.
 
         DataError if the file has changed since it was read.
         """
