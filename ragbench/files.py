@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import errno
 import fcntl
+import functools
 import os
 import re
 import stat
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -141,6 +143,10 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+class UnconfirmedWrites(UserWarning):
+    """Warning that a file system does not support fsync."""
+
+
 def names_in(folder: Path) -> list[str]:
     """Return the sorted names in a folder, to suggest one; [] if it is missing or unreadable."""
     try:
@@ -230,7 +236,7 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
         with temporary.open("xb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            _sync_stream(stream.fileno())
         os.replace(temporary, path)
     _sync(path.parent)
 
@@ -377,6 +383,24 @@ def network_file_system(path: Path) -> str | None:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _sync_stream(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync_stream(descriptor: int) -> None:
+    """Wait until a file is on the disk; a file system that cannot tell is used, with a warning."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # some FUSE mounts answer so, and SMB for folders; other errors are lost data
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        _warn_unsynced()
+
+
+@functools.cache
+def _warn_unsynced() -> None:
+    """Warn of a file system without fsync, once in a process."""
+    text = "this file system cannot confirm writes (fsync): files of a crash may be incomplete"
+    warnings.warn(UnconfirmedWrites(text), stacklevel=2)

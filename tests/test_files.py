@@ -1,17 +1,20 @@
 """Files are whole or absent, also when the writer is killed."""
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import ragbench as rb
+from ragbench import files
 from ragbench.errors import DataError
 from ragbench.files import (
     folder_written_atomically,
@@ -264,3 +267,31 @@ def test_without_a_list_of_mounts_nothing_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "absent")
 
     assert network_file_system(tmp_path) is None
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_without_fsync_is_used_with_one_warning(tmp_path, monkeypatch, number):
+    def refuse(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    files._warn_unsynced.cache_clear()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        files.write_file(tmp_path / "a", "one")
+        with files.folder_written_atomically(tmp_path / "folder") as folder:
+            (folder / "b").write_text("two")
+
+    assert (tmp_path / "a").read_text() == "one"
+    assert (tmp_path / "folder" / "b").read_text() == "two"
+    assert [warning.category for warning in told] == [files.UnconfirmedWrites]
+
+
+def test_a_disk_that_fails_to_sync_is_an_error(tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(DataError, match="cannot be written"):
+        files.write_file(tmp_path / "a", "one")
+    assert list(tmp_path.iterdir()) == []

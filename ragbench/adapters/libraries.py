@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from numbers import Integral
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -111,6 +111,62 @@ class SyncOrAsync:
         True too if the method takes any keyword.
         """
         return self.parameters is None or name in self.parameters
+
+
+class PlainCall:
+    """Callable over a function of the user, plain or asynchronous.
+
+    A call blocks: it returns the result of a coroutine, and the parts of a generator, plain or
+    asynchronous, as a list. Errors of the function pass through. Asynchronous functions run in one
+    event loop, which starts with the first of them.
+
+    Args:
+        function: Function of the user.
+        optional: Names of the last arguments of a call, which the function need not take: one
+            without a parameter for them gets the others, one with a keyword of this name gets it.
+    """
+
+    def __init__(self, function: Any, *optional: str) -> None:
+        self._function = function
+        self._keywords, self._n_left_out = _kinds_of_optional(function, optional)
+        # imported here, as for SyncOrAsync
+        from ragbench.llm.threads import LoopThread
+
+        self._loop = LoopThread("ragbench-own-code")
+        weakref.finalize(self, self._loop.close)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return the result of the function, awaited and read to its end."""
+        n_plain = len(arguments) - self._n_left_out - len(self._keywords)
+        keywords = dict(zip(self._keywords, arguments[n_plain:], strict=False))
+        result = self._function(*arguments[:n_plain], **keywords)
+        if inspect.isawaitable(result):
+            result = self._loop.run(_awaited(result))
+        if inspect.isasyncgen(result):
+            return self._loop.run(_collected(result))
+        return list(result) if inspect.isgenerator(result) else result
+
+
+def _kinds_of_optional(function: Any, optional: Sequence[str]) -> tuple[list[str], int]:
+    """Return (optional arguments to pass by keyword, number of them to leave out).
+
+    All are passed by position if the signature cannot be read.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return [], 0
+    kinds = [parameter.kind for parameter in parameters.values()]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    n_positional = sum(kind in positional for kind in kinds)
+    if inspect.Parameter.VAR_POSITIONAL in kinds or n_positional != 1:
+        return [], 0
+    keywords = [name for name in optional if name in parameters]
+    return keywords, len(optional) - len(keywords)
+
+
+async def _collected(parts: AsyncIterator[Any]) -> list[Any]:
+    return [part async for part in parts]
 
 
 def _method(target: Any, name: str) -> Any:

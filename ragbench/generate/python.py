@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.adapters.libraries import HitReader, checked_id
+from ragbench.adapters.libraries import HitReader, PlainCall, checked_id
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, Generator
 from ragbench.generate.haystack import HaystackApp
@@ -29,20 +29,21 @@ APP_METHODS = ("answer", "invoke", "ainvoke", "query", "aquery", "run", "run_asy
 
 
 class CallableGenerator(Generator):
-    """Generator over a function `(question, contexts) -> answer`.
+    """Generator over a function `(question, contexts) -> answer` or `(question) -> answer`.
 
-    `as_generator` makes it. `generate` returns the unchecked answer of the function.
+    `as_generator` makes it. The function may be asynchronous, or yield the answer in pieces.
+    `generate` returns the unchecked answer of the function.
     """
 
     def __init__(self, function: Any) -> None:
-        self._function = function
+        self._call = PlainCall(function, "contexts")
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Any:
         """Return the answer of the function.
 
         It is not checked; errors of the function are passed on.
         """
-        return self._function(question, contexts)
+        return _whole(self._call(question, contexts))
 
 
 # A user's generator with all of these methods calls chat models, as built-in ones do.
@@ -64,15 +65,20 @@ class OwnGenerator(OwnComponent, Generator):
         # Without `generate`, an answer depends on the query alone, as a stored answer does.
         self.is_stored = not hasattr(component, "generate")
         self.asks = all(has_method(component, [name]) for name in _ASKING)
+        self._calls = {
+            name: PlainCall(method)
+            for name in (*GENERATOR_METHODS, "generate_sample")
+            if callable(method := getattr(component, name, None))
+        }
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Return the answer of the object to a query.
 
         It is not checked (see `read_answer`); errors of the object are passed on.
         """
-        if hasattr(self.component, "generate_for"):
-            return self.component.generate_for(query, contexts)
-        return self.component.generate(query.text, contexts)
+        if "generate_for" in self._calls:
+            return _whole(self._calls["generate_for"](query, contexts))
+        return _whole(self._calls["generate"](query.text, contexts))
 
     def generate_sample(self, query: Query, contexts: Sequence[Document], sample: int) -> Any:
         """Return the answer of a sample; sample 0 equals the answer of a run without samples.
@@ -80,8 +86,8 @@ class OwnGenerator(OwnComponent, Generator):
         Without the method `generate_sample`, every sample calls the object anew. Errors of the
         object are passed on.
         """
-        if sample and hasattr(self.component, "generate_sample"):
-            return self.component.generate_sample(query, contexts, sample)
+        if sample and "generate_sample" in self._calls:
+            return _whole(self._calls["generate_sample"](query, contexts, sample))
         return self.generate_for(query, contexts)
 
 
@@ -114,7 +120,7 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
 
 
 class CallableApp:
-    """App over a function `(question) -> answer`.
+    """App over a function `(question) -> answer`, which may be asynchronous, or yield pieces.
 
     `as_app` makes it. `answer` returns a checked prediction; AdapterError for another form.
     """
@@ -122,14 +128,14 @@ class CallableApp:
     is_opaque = True
 
     def __init__(self, function: Any) -> None:
-        self._function = function
+        self._call = PlainCall(function)
 
     def answer(self, question: str) -> Prediction:
         """Return the answer of the function; raise an AdapterError for one of another form.
 
         Errors of the function are passed on.
         """
-        return read_answer(self._function(question))
+        return read_answer(_whole(self._call(question)))
 
 
 def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
@@ -163,6 +169,13 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
     if has_method(app, ("query", "aquery")):
         return LlamaIndexApp(client=app)
     return HaystackApp(client=app)
+
+
+def _whole(answer: Any) -> Any:
+    """Return the text of an answer that came in pieces of text; any other answer as it is."""
+    if isinstance(answer, list) and answer and all(isinstance(piece, str) for piece in answer):
+        return "".join(answer)
+    return answer
 
 
 _SHAPES = "text, ragbench.Prediction, or a mapping with 'answer' and, where known, 'contexts'"
@@ -223,7 +236,10 @@ def read_answer(answer: Any) -> Prediction:
     if contexts is None:
         return prediction
     # A text or mapping can be iterated, but its parts are no passages.
-    if isinstance(contexts, (str, bytes, Mapping)) or not isinstance(contexts, Iterable):
+    # and a set has no order.
+    if isinstance(contexts, (str, bytes, Mapping, set, frozenset)) or not isinstance(
+        contexts, Iterable
+    ):
         allowed = f"a list of {_PASSAGES}"
         raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")
     passages = [_passage(passage, n, reader) for n, passage in enumerate(contexts, start=1)]

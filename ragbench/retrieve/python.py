@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.adapters.libraries import HitReader, checked_id, is_id
+from ragbench.adapters.libraries import HitReader, PlainCall, checked_id, is_id
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
+from ragbench.types.tables import Frame, cells_of, is_frame
 
 _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
 # An object is a retriever if it has one of these methods; the last are those of libraries.
@@ -26,23 +27,23 @@ RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
 
 
 class CallableRetriever(Retriever):
-    """Retriever that calls a plain function `(question, top_k) -> hits`.
+    """Retriever that calls a function `(question, top_k) -> hits` or `(question) -> hits`.
 
-    `retrieve` returns the results of the function unchecked; `read_hits` reads them. Errors of the
-    function pass through.
+    The function may be asynchronous. `retrieve` returns its results unchecked; `read_hits` reads
+    them. Errors of the function pass through.
     """
 
     asks_one_by_one = True  # a question that fails must not repeat the calls for the others
 
     def __init__(self, function: Any) -> None:
-        self._function = function
+        self._call = PlainCall(function, "top_k")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
         """Return the result of the function for each question, unchecked; see `read_hits`.
 
         In the order of the queries; errors of the function are passed on.
         """
-        return [self._function(query.text, top_k) for query in queries]
+        return [self._call(query.text, top_k) for query in queries]
 
 
 class OwnRetriever(OwnComponent, Retriever):
@@ -55,13 +56,19 @@ class OwnRetriever(OwnComponent, Retriever):
 
     takes = frozenset(
         {"asks_one_by_one", "ranks_by_score", "query_ids", "sources", "depth", "load"}
-        | {"cache_folder", "cache_also", "advance", "unit", "retrieve", "combine"}
+        | {"cache_folder", "cache_also", "advance", "unit", "combine"}
     )
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
         self.indexes = callable(getattr(target, "index", None))
         self.borrows = callable(getattr(target, "borrow", None))
+        search = getattr(target, "retrieve", super().retrieve)
+        self._search = PlainCall(search) if callable(search) else search
+
+    def retrieve(self, queries: Sequence[Query], top_k: int) -> Any:
+        """Return the hits of the object for each query, unchecked, also of an `async` method."""
+        return self._search(queries, top_k)
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Let the object index the documents.
@@ -142,6 +149,9 @@ def _takes_one_question(retriever: Any) -> bool:
     return not takes_any and sum(parameter.kind in kinds for parameter in parameters) == 1
 
 
+# Columns of a data frame with the hits of one query; PyTerrier's come first.
+_ID_COLUMNS = ("docno", "doc_id", "id", "document_id", "docid")
+_HIT_COLUMNS = ("score", "text", "title")
 _SHAPES = "ids, documents, mappings with 'id', or pairs of one and a score"
 
 
@@ -150,14 +160,16 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
 
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
     documents of LangChain, mappings with `id` and optionally `score`, `text`, `title`, `metadata`,
-    and pairs of one of these and a score; also `Retrieved`, and a mapping {id: score}, which is
-    sorted by score. An empty list gives no hits. Ids become text, with white space encoded as in a
-    URL. Hits keep their order, a mapping's come largest score first, None as 0. A repeated id with
+    and pairs of one of these and a score; also `Retrieved`, a mapping {id: score}, which is sorted
+    by score, and a data frame of one query, such as PyTerrier's, which is sorted by `rank`. An
+    empty list gives no hits. Ids become text, with white space encoded as in a URL. Hits keep their
+    order, a mapping's come largest score first, None as 0. A repeated id with
     another text is another chunk, with an id of its own (`separate_chunks`); any other repeated id
     stays. With chunks, `top_k` counts documents, so that there may be more hits.
 
     Raises:
-        AdapterError: The reply is None, a text or no iterable, or a hit has no usable id or score.
+        AdapterError: The reply is None, a text, a set or no iterable, a frame has no column of ids,
+            or a hit has no usable id or score.
     """
     queries: list[str] = []
     if isinstance(answer, Retrieved):
@@ -165,10 +177,32 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if isinstance(answer, Mapping):  # its order is no ranking
         pairs = [_read_hit(pair, number) for number, pair in enumerate(answer.items(), start=1)]
         answer = sorted(pairs, key=lambda hit: -(hit.score or 0.0))
+    if is_frame(answer):
+        answer = _hits_of_frame(answer)
+    # a set has no order, and would be ranked at random
+    if isinstance(answer, (set, frozenset)):
+        raise AdapterError(
+            f"found a set, which has no order, allowed: a list, best first: {_SHAPES}"
+        )
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
     return Retrieved(first_documents(separate_chunks(hits), top_k), queries)
+
+
+def _hits_of_frame(frame: Frame) -> list[dict[str, Any]]:
+    """Return the rows of a data frame as mappings with `id`, by rank if there is such a column.
+
+    AdapterError without a column of ids.
+    """
+    cells = cells_of(frame)
+    if (id_column := next((name for name in _ID_COLUMNS if name in cells), None)) is None:
+        problem = f"found a frame with the columns {', '.join(cells)}"
+        raise AdapterError(f"{problem}, allowed: one of {', '.join(_ID_COLUMNS)}, and score, text")
+    parts = {"id": cells[id_column]} | {name: cells[name] for name in _HIT_COLUMNS if name in cells}
+    hits = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    ranks = cells.get("rank", range(len(hits)))
+    return [hits[row] for row in sorted(range(len(hits)), key=ranks.__getitem__)]
 
 
 def separate_chunks(hits: list[ScoredDocument]) -> list[ScoredDocument]:

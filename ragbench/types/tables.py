@@ -113,6 +113,12 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
     return zip(query, document, number, strict=True)
 
 
+def cells_of(frame: Frame) -> dict[str, list[Any]]:
+    """Return column name -> cells of a data frame, as Python objects."""
+    columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+    return {str(column): _cells(frame[column]) for column in columns}
+
+
 def _cells(column: Any) -> list[Any]:
     """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects.
 

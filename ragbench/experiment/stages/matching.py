@@ -190,6 +190,11 @@ def rank_outcomes(
             "order of the hits was used"
         )
     notes += retriever.notes if own_notes is None else own_notes
+    n_empty = sum(outcome.value is not None and not outcome.value.documents for outcome in outcomes)
+    if n_empty and retriever.query_ids is None:
+        remark = f"{n_empty} of {len(queries)} queries got no hit"
+        # a few may have no words of the corpus; more mean a spent limit or iterator, or a filter
+        (warnings if n_empty > len(queries) / 10 else notes).append(remark)
     if top_k is not None:
         warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
     # passages without an id of their own cannot be documents of the corpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,7 +33,7 @@ from ragbench.retrieve.python import first_documents, read_hits
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.items import StageItems
-from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
 # Position of a query, and its outcome.
@@ -111,6 +112,20 @@ def retrieve(
     blocks = [positions[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
     for number, answered in calling(ask_block, blocks, untimed):
         yield from zip(blocks[number], answered.value or (), strict=True)
+
+
+def _with_remedy(outcome: Outcome[Retrieved], top_k: int) -> Outcome[Retrieved]:
+    """Return an outcome whose detail names the remedy, if its error is of `top_k` or of threads."""
+    if outcome.cause != Cause.ERROR:
+        return outcome
+    remedies = {
+        # a store that refuses more hits than it has documents says how many were asked for
+        rf"(?<!\d){top_k}(?!\d)": f"; it was asked for {top_k} hits: set metrics.retrieval.top_k",
+        # sqlite3, and other libraries whose connections belong to a thread
+        r"\bthread\b": "; calls run in other threads than the import: connect in the function",
+    }
+    words = [words for sign, words in remedies.items() if re.search(sign, outcome.detail)]
+    return replace(outcome, detail=outcome.detail + "".join(words))
 
 
 def _search_on_workers(
@@ -309,12 +324,14 @@ class Retrieve(base.StoredStage):
 
     @property
     def notes(self) -> list[str]:
-        """Stored notes of the retriever about the hits of this run; empty for a run file.
+        """Stored notes of the retriever about the hits of this run; for a run file, its own.
 
         The same cache may have notes on other hits, such as those of another source. A note is on
         hits of this run if at least half of its items are items of the run, or the other way round.
         """
-        if isinstance(self.outcomes, FileRankings) or not (stored := self._stored_notes()):
+        if isinstance(self.outcomes, FileRankings):
+            return list(self.retriever.notes)
+        if not (stored := self._stored_notes()):
             return []
         items = self._note_items(range(len(self.plan.queries)))
         notes = [
@@ -399,7 +416,8 @@ class Retrieve(base.StoredStage):
         calls = self.workspace.calls("retriever", self.name)
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor = self.workspace.executor
-        outcomes = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
+        answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
+        outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
         base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
         self._store_notes(todo)
 

@@ -1,0 +1,133 @@
+"""Functions of users as retrievers, generators and apps, in runs: shapes, threads and limits."""
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import AdapterError
+from ragbench.experiment.runner import run_experiment
+from ragbench.generate.python import as_app, as_generator
+from ragbench.retrieve.python import as_retriever, read_hits
+from ragbench.types import Query
+
+ORDER = {"when": ["c1", "c2"], "what": ["c2", "c1"], "may": ["c3", "c4"], "is": ["c4", "c1"]}
+QUESTIONS = dict(zip(ORDER, ["c1", "c2", "c3", "c4"], strict=True))
+CONNECTION = sqlite3.connect(":memory:")
+
+
+def first(question):
+    return ORDER[question.split()[0]]
+
+
+async def asynchronous(question, top_k):
+    return first(question)[:top_k]
+
+
+async def parts(question):
+    for hit in first(question):
+        yield hit
+
+
+def by_keyword(question, *, top_k):
+    return first(question)[:top_k]
+
+
+def pieces(question, top_k):
+    yield from first(question)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run an experiment with one retriever over four questions; return its result."""
+
+    def of(retriever, **more):
+        rows = [f"{n},{word} is it,{gold}\n" for n, (word, gold) in enumerate(QUESTIONS.items())]
+        (tmp_path / "qa.csv").write_text("id,question,relevant\n" + "".join(rows))
+        return run_experiment(
+            {
+                "name": "own",
+                "dataset": {"type": "records", "path": str(tmp_path / "qa.csv")},
+                "retrievers": {} if callable(retriever) else {"mine": retriever},
+                "metrics": {"retrieval": {"measures": ["mrr"]}},
+                "output": str(tmp_path / "runs"),
+                "cache": str(tmp_path / "cache"),
+                **more,
+            },
+            retrievers={"mine": retriever} if callable(retriever) else None,
+        )
+
+    return of
+
+
+@pytest.mark.parametrize("function", [first, asynchronous, parts, by_keyword, pieces])
+def test_every_shape_of_a_function_gives_its_hits(function):
+    retriever = as_retriever(function, {}, "retriever 'mine'")
+
+    answers = retriever.retrieve([Query("q1", "what is it"), Query("q2", "may it")], 2)
+
+    assert answers == [["c2", "c1"], ["c3", "c4"]]
+
+
+@pytest.mark.parametrize("adapter", [as_generator, as_app])
+def test_answers_may_be_awaited_or_come_in_pieces(adapter):
+    async def awaited(question):
+        return f"{question}!"
+
+    async def streamed(question):
+        for piece in (question, "!"):
+            yield piece
+
+    for function in (awaited, streamed):
+        component = adapter(function, {}, "mine")
+        arguments = ["yes", []] if adapter is as_generator else ["yes"]
+        answer = getattr(component, "generate" if adapter is as_generator else "answer")(*arguments)
+        assert getattr(answer, "answer", answer) == "yes!"
+
+
+@given(st.permutations("abcdef"), st.randoms())
+def test_a_frame_of_pyterrier_is_read_by_its_ranks(order, random):
+    frame = pd.DataFrame({"qid": "1", "docid": range(6), "docno": order, "rank": np.arange(6)})
+    frame["score"] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    shuffled = frame.iloc[random.sample(range(6), 6)]
+
+    assert [hit.id for hit in read_hits(shuffled, 10).documents] == order
+
+
+@given(st.sets(st.text("abc", min_size=1)), st.sampled_from([set, frozenset]))
+def test_a_set_is_no_ranking(ids, kind):
+    with pytest.raises(AdapterError, match="found a set, which has no order"):
+        read_hits(kind(ids), 3)
+
+
+def test_empty_rankings_are_counted(run):
+    found = run(lambda question: first(question) if question[0] == "w" else [])
+    assert "mine: 2 of 4 queries got no hit" in found.summary["warnings"]
+
+
+def test_a_store_that_refuses_many_hits_names_top_k(run):
+    def search(question, top_k):
+        if top_k > 4:
+            raise ValueError(f"results {top_k} cannot be greater than the number of elements 4")
+        return first(question)
+
+    found = run(search)
+
+    assert any("set metrics.retrieval.top_k" in warning for warning in found.summary["warnings"])
+    rules = {"retrieval": {"measures": ["mrr"], "top_k": 4}}
+    assert run(search, metrics=rules).summary["systems"][0]["scores"]["mrr"]["mean"] == 1.0
+
+
+def test_a_connection_of_another_thread_says_how(run):
+    found = run(lambda question: CONNECTION.execute("select 1").fetchall())
+    said = [warning for warning in found.summary["warnings"] if "ProgrammingError" in warning]
+    assert "connect in the function" in said[0]
+
+
+def test_a_run_file_of_equal_scores_is_told(run, tmp_path):
+    (tmp_path / "tied.run").write_text("0 Q0 c1 1 0 r\n0 Q0 c2 2 0 r\n1 Q0 c2 1 0 r\n")
+    found = run({"type": "run_file", "path": str(tmp_path / "tied.run")})
+    assert any("$5 = 1 / $4" in note for note in found.summary["notes"])
