@@ -184,7 +184,7 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
     page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
-    (notebook, shop, server), (chains, forms, config, prompt) = (
+    (notebook, shop, server), (chains, forms, urls, config, prompt) = (
         blocks(page, "python"),
         blocks(page, "yaml"),
     )
@@ -197,6 +197,8 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
         "build_pipeline = Pipeline()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    for options in yaml.safe_load(urls)["apps"].values():
+        assert APPS.load(options.pop("type"))(**options) is not None
     for options in yaml.safe_load(forms)["apps"].values():
         app = APPS.load(options.pop("type"))(**options)
         assert app.answer("Which?").answer in ("Which?", "Io has volcanoes.")

@@ -54,7 +54,9 @@ class RequestOptions(OptionSet):
     retries: Annotated[int, Option(ge=0)] = 2
     keep_alive: Annotated[bool, Option()] = True
 
-    def connect(self, url: str, headers: Mapping[str, str] | None) -> Endpoint:
+    def connect(
+        self, url: str, headers: Mapping[str, str] | None, accept: str = "application/json"
+    ) -> Endpoint:
         """Return the client of a URL with headers; None sends none besides those for JSON.
 
         Nothing is sent. OptionError if URL, header or proxy of the environment is invalid.
@@ -66,6 +68,7 @@ class RequestOptions(OptionSet):
             timeout=self.timeout,
             retries=self.retries,
             keep_alive=self.keep_alive,
+            accept=accept,
         )
 
 
@@ -111,6 +114,7 @@ class Endpoint:
             pieces of the body only, so headers that arrive byte by byte can exceed it.
         retries: Number of further tries.
         keep_alive: False to open a connection for each request.
+        accept: Media type that the reply should have.
 
     Attributes:
         address: URL without its query, as messages name it.
@@ -129,6 +133,7 @@ class Endpoint:
         timeout: float = 60.0,
         retries: int = 2,
         keep_alive: bool = True,
+        accept: str = "application/json",
     ) -> None:
         allowed = "http://host/path or https://host/path"
         try:
@@ -152,7 +157,7 @@ class Endpoint:
         self._port, query = port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers = {"Content-Type": "application/json", "Accept": accept}
         self._keep_alive = keep_alive
         self._headers |= headers or {}
         self._proxy, self._proxy_headers = _proxy_of(owner, parts)
@@ -179,7 +184,14 @@ class Endpoint:
         return self.send("POST", body)
 
     def send(self, method: str, body: Any = None) -> Any:
-        """Return the JSON reply to a request.
+        """Return the JSON reply to a request; see `send_raw` for the arguments and errors.
+
+        CallFailure also for a reply that is no JSON (`malformed`), which is not tried again.
+        """
+        return self._read(self.send_raw(method, body))
+
+    def send_raw(self, method: str, body: Any = None) -> bytes:
+        """Return the body of the reply to a request, as it came.
 
         The body is sent as UTF-8; half surrogate pairs become `?`. TypeError if it is no JSON
         value.
@@ -189,15 +201,14 @@ class Endpoint:
             body: JSON value.
 
         Raises:
-            CallFailure: The last try failed or timed out, the reply is no JSON (`malformed`), or it
-                is larger than 64 MiB.
+            CallFailure: The last try failed or timed out, or the reply is larger than 64 MiB.
         """
         text = "" if method == "GET" else json.dumps(body, ensure_ascii=False)
         content = text.encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
         for tried in range(1, self._retries + 2):
             try:
-                return self._read(self._once(method, content, deadline))
+                return self._once(method, content, deadline)
             except CallFailure as failure:
                 wait_s = self._backoff.seconds(failure, tried) if failure.retryable else 0.0
                 late = time.monotonic() + wait_s >= deadline

@@ -134,10 +134,7 @@ def evaluate(
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         scored = {**ranked.columns, **of_gold.columns}
         rankings: dict[str, ScoreColumn] = {}
-        for name in (
-            measure.label
-            for measure in parse_measures(by_kind["retrieval"], trec_eval_defaults=True)
-        ):
+        for name in (measure.label for measure in by_kind["retrieval"]):
             is_stray = bool(strays) and name not in of_gold.columns
             rankings[name] = _with_causes(scored[name], records, has_strays=is_stray)
         paired = _score_answers(collection, items, by_kind["generation"])
@@ -257,7 +254,7 @@ def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dic
 
 
 def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:
-    """Return kind -> names of its scores, in their order; a kind without names has [].
+    """Return kind -> names of its scores, measures parsed, in their order; [] for a kind without.
 
     The keys are always `retrieval`, `generation` and `judge`.
 
@@ -267,7 +264,10 @@ def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind
     """
     by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
     for name in names:
-        by_kind[kind_of_score(name, judge, "evaluate", "metrics")].append(name)
+        kind = kind_of_score(name, judge, "evaluate", "metrics")
+        # parsed here, since `official` names several measures
+        is_ranked = kind == "retrieval"
+        by_kind[kind] += parse_measures(name, trec_eval_defaults=True) if is_ranked else [name]
     return by_kind
 
 
@@ -315,7 +315,7 @@ def _score_gold(
     Raises:
         DataError: There is a measure of gold spans, and no question has one.
     """
-    measures = parse_measures(names, trec_eval_defaults=True)
+    measures = parse_measures(names)
     by_place = [measure for measure in measures if measure.spec.reads == "spans"]
     by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
     if not by_place and not by_gold:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from ragbench.adapters import templates
 from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.libraries import HitReader
+from ragbench.adapters.streams import MEDIA_TYPES, Stream, read_events, value_of_event
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option, OptionSet, shown
@@ -43,7 +44,11 @@ class HttpService:
         body: Mapping[str, Any],
         places: Sequence[str],
     ) -> None:
-        self._endpoint = chosen.endpoint()
+        self._stream: Stream | None = getattr(chosen, "stream", None)
+        if self._stream not in (None, *MEDIA_TYPES):
+            raise OptionError("http", "stream", self._stream, ", ".join(MEDIA_TYPES))
+        accept = MEDIA_TYPES[self._stream] if self._stream else "application/json"
+        self._endpoint = chosen.connect(chosen.url, chosen.headers, accept)
         # An answer is one text: `[*]` would match several.
         self._answer = templates.JsonPath(chosen.answer, "http", "answer", many=False)
         # a generator has no options of passages and queries
@@ -55,6 +60,9 @@ class HttpService:
         }
         if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
+        if self._stream:
+            self._answer = _in_events(self._answer)
+            self._paths = {option: _in_events(path) for option, path in self._paths.items()}
         self._body = chosen.body or body
         templates.check_template(self._body, places, "http", "body")
 
@@ -68,8 +76,13 @@ class HttpService:
             AdapterError: The reply has no text at the path of the answer, or no texts of passages
                 at their path.
         """
-        reply = self._endpoint.post(templates.fill(self._body, values))
-        answer = self._answer.one(reply)
+        body = templates.fill(self._body, values)
+        if self._stream is None:
+            reply = self._endpoint.post(body)
+            answer = self._answer.one(reply)
+        else:
+            reply = self._events(body, self._stream)
+            answer = self._joined_pieces(reply)
         if not isinstance(answer, str):
             allowed = "text; the option `answer` has the path to it in the reply"
             raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {allowed}")
@@ -82,6 +95,22 @@ class HttpService:
         queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
         return Prediction(answer, self._passages(reply), usage, queries)
 
+    def _events(self, body: Any, stream: Stream) -> list[Any]:
+        """Return the events of a streamed reply: their JSON values, or their texts.
+
+        Texts that are whole answers or pieces (`answer: $`) stay texts, even a number.
+        CallFailure if the request fails, AdapterError for a stream that cannot be read.
+        """
+        events = read_events(self._endpoint.send_raw("POST", body), stream)
+        is_text = stream == "text" or self._answer.text == "$[*]"
+        return [*events] if is_text else [value_of_event(event) for event in events]
+
+    def _joined_pieces(self, events: list[Any]) -> str | None:
+        """Return the pieces of the answer in the events, joined; None without any."""
+        values = self._answer.find(events, required=False).values()
+        pieces = [piece for piece in values if isinstance(piece, str)]
+        return "".join(pieces) if pieces else None
+
     def _passages(self, reply: Any) -> list[Document] | None:
         """Return the passages of a reply; None without a path to their texts.
 
@@ -93,7 +122,10 @@ class HttpService:
         """
         if "texts" not in self._paths:
             return None
-        texts = self._paths["texts"].find(reply)
+        # some events of a stream have sources, most have none
+        texts = self._paths["texts"].find(reply, required=self._stream is None)
+        if self._stream is not None and not texts:
+            raise AdapterError(f"no event has passages at the path {self._paths['texts'].text}")
         ids, titles = self._all("ids", reply), self._all("titles", reply)
         reader = HitReader(None)
         passages = []
@@ -103,7 +135,10 @@ class HttpService:
             # Matched by place: matched by number, a passage without an id would shift the others.
             hit = reader.read(own_id=ids.get(place), text=text)
             title = titles.get(place)
-            passages.append(Document(hit.id, text, title if isinstance(title, str) else ""))
+            passage = Document(hit.id, text, title if isinstance(title, str) else "")
+            # a stream may send its sources again, beside the whole answer
+            if self._stream is None or passage not in passages:
+                passages.append(passage)
         return passages
 
     def _all(self, option: str, reply: Any) -> Mapping[templates.Place, Any]:
@@ -112,7 +147,14 @@ class HttpService:
         return {} if path is None else path.find(reply, required=False)
 
     def _value(self, option: str, reply: Any) -> Any:
-        return next(iter(self._all(option, reply).values()), None)
+        """Return the value at an optional path, in a stream that of the last event with one."""
+        values = [v for v in self._all(option, reply).values() if v is not None]
+        return next(iter(values if self._stream is None else reversed(values)), None)
+
+
+def _in_events(path: templates.JsonPath) -> templates.JsonPath:
+    """Return the path of the same values in every event of a stream."""
+    return templates.JsonPath(f"$[*]{path.text.removeprefix('$')}")
 
 
 def _number(value: Any) -> float | None:
@@ -164,6 +206,9 @@ class HttpAppOptions(ReplyPathOptions, EndpointOptions):
         ids: Path to the ids of the passages.
         titles: Path to the titles of the passages.
         queries: Path to queries that it formulated.
+        stream: Form of a reply in pieces: server-sent events, JSON lines or text. Paths are then
+            those in an event: `answer` of a piece, `ids` and `texts` of the sources in any event;
+            `$` is an event of text.
     """
 
     body: Annotated[dict[str, Any] | None, Option()] = None
@@ -171,6 +216,7 @@ class HttpAppOptions(ReplyPathOptions, EndpointOptions):
     ids: Annotated[str | None, Option()] = None
     titles: Annotated[str | None, Option()] = None
     queries: Annotated[str | None, Option()] = None
+    stream: Annotated[Stream | None, Option()] = None
 
 
 class HttpGenerator(HttpService, Generator):

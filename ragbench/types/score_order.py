@@ -45,9 +45,9 @@ class ScoreSteps(NamedTuple):
         within = np.ones(max(len(scores) - 1, 0), bool)
         borders = starts[1:-1]
         within[borders[(borders > 0) & (borders < len(scores))] - 1] = False
-        before, after = scores[:-1], scores[1:]
-        n_equal = int(((before == after) & within).sum())
-        n_rising = int(((before < after) & within).sum())
+        upper, lower = scores[:-1], scores[1:]
+        n_equal = int(((upper == lower) & within).sum())
+        n_rising = int(((upper < lower) & within).sum())
         return cls(n_equal, n_rising, int(within.sum()) - n_equal - n_rising)
 
     @classmethod
@@ -55,11 +55,11 @@ class ScoreSteps(NamedTuple):
         """Count the steps of rankings up to the first that falls: no other changes the note."""
         n_equal = n_rising = 0
         for scores in rankings:
-            for before, after in pairwise(scores):
-                if before > after:
+            for upper, lower in pairwise(scores):
+                if upper > lower:
                     return cls(n_equal, n_rising, 1)
-                n_equal += before == after
-                n_rising += before < after
+                n_equal += upper == lower
+                n_rising += upper < lower
         return cls(n_equal, n_rising)
 
     @classmethod

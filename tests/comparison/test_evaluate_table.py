@@ -277,7 +277,7 @@ def test_rubrics_stand_in_metrics_or_in_the_judge():
         (ROWS, {"metrics": ["faithfulness"]}, "judge: found None, .* a judge for faithfulness"),
         (ROWS, {"metrics": ["faithfullness"]}, "did you mean 'faithfulness'"),
         (ROWS, {"metrics": ["rouge1(stemer=true)"]}, "rouge1: options: .* mean 'stemmer'"),
-        (ROWS, {"metrics": ["recall"]}, "recall"),
+        (ROWS, {"metrics": ["recal@5"]}, "recall"),
         (ROWS, {"metrics": [rb.ndcg]}, "metrics: found <function ndcg.*: a measure, metric"),
         (ROWS, {"confidence": 95}, "confidence: found 95"),
         (ROWS, {"columns": {"answr": "response"}}, "mean 'answer'"),

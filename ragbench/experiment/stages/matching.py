@@ -136,6 +136,21 @@ def _short_list_warnings(
     ]
 
 
+def _remarks_on_empty_lists(
+    retriever: Retriever, outcomes: Sequence[Outcome[Retrieved]]
+) -> tuple[list[str], list[str]]:
+    """Return notes and warnings on the number of queries without a hit; none for a run file."""
+    if isinstance(outcomes, FileRankings) or retriever.query_ids is not None:
+        return [], []
+    n_empty = sum(outcome.value is not None and not outcome.value.documents for outcome in outcomes)
+    remark = [f"{n_empty} of {len(outcomes)} queries got no hit"]
+    # many mean a spent limit or iterator, or a filter
+    if n_empty > len(outcomes) / 10:
+        return [], remark
+    # few are questions without a word of an index, if the index is ours
+    return (remark if n_empty and not retriever.indexes else []), []
+
+
 def rank_outcomes(
     name: str,
     retriever: Retriever,
@@ -190,11 +205,9 @@ def rank_outcomes(
             "order of the hits was used"
         )
     notes += retriever.notes if own_notes is None else own_notes
-    n_empty = sum(outcome.value is not None and not outcome.value.documents for outcome in outcomes)
-    if n_empty and retriever.query_ids is None:
-        remark = f"{n_empty} of {len(queries)} queries got no hit"
-        # a few may have no words of the corpus; more mean a spent limit or iterator, or a filter
-        (warnings if n_empty > len(queries) / 10 else notes).append(remark)
+    empty_notes, empty_warnings = _remarks_on_empty_lists(retriever, outcomes)
+    notes += empty_notes
+    warnings += empty_warnings
     if top_k is not None:
         warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
     # passages without an id of their own cannot be documents of the corpus
