@@ -166,7 +166,8 @@ def _grade(grade: Any, query_id: str, document: object) -> int:
         raise _bad_grade(problem, query_id, document)
     number = grade if isinstance(grade, numbers.Integral) else float(grade)
     if isinstance(number, float) and not number.is_integer():
-        raise _bad_grade(f"{problem}; are run and qrels swapped?", query_id, document)
+        scale = "write {document: round(10 * grade)}, and measures with rel=10 times the grade"
+        raise _bad_grade(f"{problem}; {scale}", query_id, document)
     return int(number)
 
 

@@ -190,7 +190,15 @@ def test_bad_run_lines(write, problem, line, expected):
             "6 columns, expected 4 (query iteration document grade): 'q Q0 d 1 0.5 t'",
         ),
         ("q 0 d x", "grade 'x'; allowed: an integer from -2147483647 to 2147483647"),
-        ("q 0 d 1.5", "grade '1.5'; allowed: an integer from -2147483647 to 2147483647"),
+        (
+            "q 0 d 1.5",
+            "grade '1.5'; allowed: an integer from -2147483647 to 2147483647; "
+            "write 15, and 10 times all other grades",
+        ),
+        (
+            "q 0 d 1.0",
+            "grade '1.0'; allowed: an integer from -2147483647 to 2147483647; write 1",
+        ),
         ("q 0 d 1_0", "grade '1_0'; allowed: an integer from -2147483647 to 2147483647"),
         ("q 0 d 2147483648", "grade '2147483648'; allowed: an integer from -214"),
         ("q 0 d " + "9" * 5000, "grade '" + "9" * 40 + "'; allowed: an integer from -214"),

@@ -30,6 +30,7 @@ from ragbench.types.records import Nugget
 from ragbench.types.rows import repeated_rows
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
+_DECIMAL = re.compile(rb"-?\d{1,20}\.\d{0,20}")
 _TREC = "query iteration document grade"
 _BEIR = "query-id corpus-id score"
 # to look for the nearest of more ids would take seconds
@@ -269,6 +270,10 @@ def _grade(text: bytes, file: str, number: int) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > 20 or abs(int(text)) > LARGEST_GRADE:
         quote = text[:40].decode("utf-8", "backslashreplace")
         allowed = f"an integer from {-LARGEST_GRADE} to {LARGEST_GRADE}"
+        if _DECIMAL.fullmatch(text):
+            grade = float(text)
+            of_all = f"{10 * grade:.0f}, and 10 times all other grades"
+            allowed += f"; write {int(grade) if grade.is_integer() else of_all}"
         raise DataError(f"grade '{quote}'", file=file, line=number, allowed=allowed)
     return int(text)
 

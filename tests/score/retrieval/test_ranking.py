@@ -125,8 +125,8 @@ def test_nothing_at_all():
             {"q": {"a": 0.7}},
             {"q": {"a": 1}},
             "qrels: query 'q', document 'a': grades are not integers, found 0.7; "
-            "are run and qrels swapped?",
-            id="swapped",
+            "write {document: round(10 * grade)}",
+            id="fraction",
         ),
         pytest.param({"q": {"a": "x"}}, {}, "grades are not integers, found 'x'", id="text"),
         pytest.param({"q": {"a": True}}, {}, "grades are not integers, found True", id="true"),
