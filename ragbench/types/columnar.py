@@ -192,7 +192,10 @@ class Run:
         if (query := self.query_index.get(query_id)) is None:
             return []
         rows = slice(self.starts[query], self.starts[query + 1])
-        hits = zip(self.documents[rows], self.scores[rows].tolist(), strict=True)
+        scores = self.scores[rows]
+        hits = zip(self.documents[rows], scores.tolist(), strict=True)
+        if np.all(scores[1:] < scores[:-1]):  # the usual case, at a fraction of the time
+            return list(hits)
         return sorted(hits, key=lambda hit: (hit[1], id_bytes(hit[0])), reverse=True)
 
     def best_first(self) -> Run:
