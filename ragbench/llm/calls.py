@@ -304,6 +304,7 @@ async def ask_structured(
         raise OptionError("ask_structured", "schema", None, "a JSON schema")
     replies: list[ChatReply] = []
     current, problem = request, ""
+    prompt = "\n".join(message.content for message in request.messages)
     while True:
         try:
             reply = await ask(current)
@@ -320,7 +321,7 @@ async def ask_structured(
         if reply.ran_out:  # a further try would run out as well
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
         try:
-            value = read_json(reply.answer(), request.schema)
+            value = read_json(reply.answer(), request.schema, prompt=prompt)
             if check is not None:
                 check(value)
             return StructuredReply(value, tuple(replies))

@@ -6,6 +6,9 @@ changes a value: in an object that is cut off, the unfinished value is dropped w
 list that is cut off is an error, since its missing entries are unknown. NaN, infinities, repeated
 keys and numbers as words are errors. The schema is of the subset of JSON Schema that every server
 supports.
+
+A model may quote the judged texts. A verdict that stands word for word in the prompt is therefore
+no verdict, and none counts that stands before an object which the end of the reply cuts off.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench.errors import ModelError
 from ragbench.json_yaml import DEEPEST, MOST_NODES, first_repeated, load_json
@@ -25,6 +28,8 @@ _TEXT = r"""("[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')"""
 _TOKEN = re.compile(rf"[ \t\r\n]*(?:{_TEXT}|([{{}}\[\],:])|([^\s{{}}\[\],:\"']+))", re.DOTALL)
 # Brackets with a key behind them: prose has brackets, but no keys.
 _BEGINS_AS_JSON = re.compile(rf"(?:\[\s*)*\{{\s*{_TEXT}\s*:", re.DOTALL)
+# An object that the end of the text cuts off before its first colon.
+_ENDS_AS_OBJECT = re.compile(r"""\{\s*(?:"[^"{}]*"?|'[^'{}]*'?)?\s*\Z""")
 _OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 _CLOSING = {"{": "}", "[": "]"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -39,7 +44,8 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "boolean": ("a boolean", (bool,)),
     "null": ("null", (type(None),)),
 }
-_WHOLE = re.compile(r"-?\d{1,15}", re.ASCII)
+_WHOLE = re.compile(r"(-?\d{1,15})(?:\.0{1,15})?", re.ASCII)
+_QUOTED = "the reply only repeats a verdict of the prompt"
 
 
 class Unreadable(ModelError, ValueError):
@@ -53,18 +59,29 @@ class Broken(Unreadable):
     """Error for an object that begins as JSON and breaks off; no value inside it may be used."""
 
 
-def read_json(text: str, schema: Mapping[str, Any]) -> Any:
+class _Candidate(NamedTuple):
+    """Object or list in a reply, with its text; `is_cut` if the reply ends inside it."""
+
+    value: Any
+    text: str
+    is_cut: bool
+
+
+def read_json(text: str, schema: Mapping[str, Any], *, prompt: str = "") -> Any:
     r"""Return the value of a reply that fits a schema.
 
     The whole text is parsed as strict JSON first. Else every object or list in it is a candidate,
     and all candidates that fit must be equal. Single numbers and texts are not searched in prose.
     The text is without reasoning (see `ChatReply.answer`). The schema has the keywords that
     `conform` applies. An empty text is unreadable. Half a surrogate pair becomes U+FFFD. An object
-    that the end of the text cuts off counts with its complete keys.
+    that the end of the text cuts off counts with its complete keys. A verdict is a value with a
+    number, a boolean or a word of an `enum`; one that stands in `prompt`, whatever its white space
+    and quotation marks, is a quote and does not count.
 
     Raises:
         Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
-            or holds NaN or a word for a number, even if a later object would fit.
+            or holds NaN or a word for a number, even if a later object would fit. Nor does an
+            earlier value count if the reply ends inside an object that does not fit.
         KeyError: The schema has an unknown type.
 
     Example:
@@ -75,10 +92,14 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
         Traceback (most recent call last):
         ragbench.llm.json_reply.Unreadable: the reply holds two different answers
     """
+    quotable = _squeezed(prompt) if _holds_verdict(schema) else ""
     try:
         value = conform(_strict(text), schema)
     except json.JSONDecodeError:
-        value = _embedded(text, schema)
+        value = _embedded(text, schema, quotable)
+    else:
+        if _is_quoted(text, value, quotable):
+            raise Unreadable(_QUOTED)
     return _writable(value) if _SURROGATE.search(text) else value
 
 
@@ -110,7 +131,32 @@ def _strict(text: str) -> Any:
     return value
 
 
-def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
+def _holds_verdict(schema: Mapping[str, Any]) -> bool:
+    """Return True if a value of the schema has more than texts: a level, a ruling, a mark."""
+    inner = [*schema.get("properties", {}).values()]
+    if "items" in schema:
+        inner.append(schema["items"])
+    is_choice = "enum" in schema or schema.get("type") in ("integer", "number", "boolean")
+    return is_choice or any(_holds_verdict(part) for part in inner)
+
+
+def _squeezed(text: str) -> str:
+    """Return a text without white space, quotation marks and backslashes."""
+    text = "".join(text.split())
+    for mark in ("\\", '"', "'"):
+        text = text.replace(mark, "")
+    return text
+
+
+def _is_quoted(text: str, value: Any, quotable: str) -> bool:
+    """Return True if a value stands in the squeezed prompt, as written or as JSON."""
+    if not quotable:
+        return False
+    forms = (text, json.dumps(value, ensure_ascii=False))
+    return any(_squeezed(form) in quotable for form in forms)
+
+
+def _embedded(text: str, schema: Mapping[str, Any], quotable: str) -> Any:
     """Return the value in a text with prose that fits a schema; raise `Unreadable` without one.
 
     The first of several equal values is returned; two different ones, and an empty text, are
@@ -121,9 +167,17 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
     fitting, problem = [], None
     for candidate in _candidates(text):
         try:
-            fitting.append(conform(candidate, schema))
+            value = conform(candidate.value, schema)
         except Unreadable as error:
             problem = problem or error
+            # its own verdict is cut off: what stands before it may be a quote
+            if candidate.is_cut:
+                raise
+            continue
+        if _is_quoted(candidate.text, value, quotable):
+            problem = problem or Unreadable(_QUOTED)
+        else:
+            fitting.append(value)
     if not fitting:
         raise problem or Unreadable("the reply holds no JSON")
     if any(_canonical(value) != _canonical(fitting[0]) for value in fitting):
@@ -131,21 +185,22 @@ def _embedded(text: str, schema: Mapping[str, Any]) -> Any:
     return fitting[0]
 
 
-def _candidates(text: str) -> Iterator[Any]:
+def _candidates(text: str) -> Iterator[_Candidate]:
     """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off.
 
     In order; brackets of prose are passed over, and a text without any yields nothing.
     """
     position = 0
     while (match := _OPENING.search(text, position)) is not None:
+        start = match.start()
         try:
-            value, position = read_lenient(text, match.start())
+            value, position, is_cut = read_lenient(text, start)
         except Broken:
             raise
         except Unreadable:  # a bracket in prose
             position = match.end()
         else:
-            yield value
+            yield _Candidate(value, text[start:position], is_cut)
 
 
 def _canonical(value: Any) -> str:
@@ -161,12 +216,12 @@ def _writable(value: Any) -> Any:
     return [_writable(part) for part in value] if isinstance(value, list) else value
 
 
-def read_lenient(text: str, start: int) -> tuple[Any, int]:
-    """Return the object or list that starts at a position, and the position after it.
+def read_lenient(text: str, start: int) -> tuple[Any, int, bool]:
+    """Return the object or list at a position, the position after it, and True if it is cut off.
 
     An object that the end of the text cuts off is returned with its complete keys; a key whose list
-    or inner object is cut off is left out. The caller has found a bracket at the position, else an
-    IndexError or a wrong value.
+    or inner object is cut off is left out; one without a complete key is empty. The caller has
+    found a bracket at the position, else an IndexError or a wrong value.
 
     Raises:
         Broken: The value is malformed, or an outermost list is cut off, and begins with a key.
@@ -175,15 +230,15 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)
-        ({'supported': True, 'level': 4}, 32)
+        ({'supported': True, 'level': 4}, 32, False)
         >>> read_lenient('{"level": 4, "why": "it was cu', 0)
-        ({'level': 4}, 30)
+        ({'level': 4}, 30, True)
         >>> read_lenient('{"level": 1', 0)  # 1, or the beginning of 10?
-        ({}, 11)
+        ({}, 11, True)
     """
     try:
-        strict_text, end = _as_json(text, start)
-        return _strict(strict_text), end
+        strict_text, end, is_cut = _as_json(text, start)
+        return _strict(strict_text), end, is_cut
     except json.JSONDecodeError as error:
         excerpt = error.doc[error.pos : error.pos + 20]
         problem = f"{error.msg[0].lower()}{error.msg[1:]}, found {excerpt!r}"
@@ -192,8 +247,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int]:
     raise (Broken if _BEGINS_AS_JSON.match(text, start) else Unreadable)(problem)
 
 
-def _as_json(text: str, start: int) -> tuple[str, int]:
-    """Return the value that starts at a bracket as strict JSON, and the position after it.
+def _as_json(text: str, start: int) -> tuple[str, int, bool]:
+    """Return the value at a bracket as strict JSON, the position after it, and if it is cut off.
 
     Single quotes become double ones, words of Python those of JSON; trailing commas, and the
     unfinished key of an object that is cut off, are left out. The rest is not checked, but for
@@ -229,13 +284,14 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
         if len(closing) > DEEPEST:
             raise Unreadable(f"nested more than {DEEPEST} deep")
         if not closing:
-            return " ".join(pieces), position
+            return " ".join(pieces), position, False
     # the text ends inside the value; an incomplete inner object must not pass for a whole one
-    if text[start] == "[" or not _BEGINS_AS_JSON.match(text, start):
+    is_object = text[start] == "{" and _BEGINS_AS_JSON.match(text, start)
+    if not is_object and not _ENDS_AS_OBJECT.match(text, start):
         raise Unreadable("the reply is cut off")
     if word and position == len(text):  # it may go on: 1 may be the beginning of 10
         pieces.pop()
-    return " ".join([*_complete_pairs(pieces), "}"]), len(text)
+    return " ".join([*_complete_pairs(pieces), "}"]), len(text), True
 
 
 def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
@@ -289,10 +345,11 @@ def _unescape(escape: re.Match[str]) -> str:
 def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     """Return a value in the form of its schema.
 
-    Three unambiguous errors are repaired: 4.0 and "4" become integers if the schema wants one, and
-    unknown keys are left out if `additionalProperties` is false. An empty schema allows every
-    value. True and False are no numbers. Keys and the words of an `enum` count in their case. An
-    object or list is a copy; the value is not changed.
+    Unambiguous errors are repaired: 4.0, "4" and "4.0" become integers if the schema wants one, an
+    object in a list of its own is taken out of it, a text that is JSON is read where the schema
+    wants an object or a list, and unknown keys are left out if `additionalProperties` is false. An
+    empty schema allows every value. True and False are no numbers. Keys and the words of an `enum`
+    count in their case. An object or list is a copy; the value is not changed.
 
     Args:
         value: JSON value of a reply.
@@ -308,6 +365,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     schema_type = schema.get("type")
     if schema_type == "integer":
         value = _whole(value)
+    elif schema_type in ("object", "array"):
+        value = _unwrapped(value, schema_type)
     is_bool = isinstance(value, bool)  # in Python, True is an int and equals 1
     if schema_type is not None:
         type_name, types = _TYPES[schema_type]
@@ -365,14 +424,26 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
 
 
 def _whole(value: Any) -> Any:
-    """Return 4.0 and "4" as the integer 4; return any other value unchanged.
+    """Return 4.0, "4" and "4.0" as the integer 4; return any other value unchanged.
 
-    A text has at most 15 digits, with white space around them.
+    A text has at most 15 digits before the point, with white space around them.
     """
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        return int(value)
+    if isinstance(value, str) and (match := _WHOLE.fullmatch(value.strip())):
+        return int(match[1])
+    return value
+
+
+def _unwrapped(value: Any, schema_type: str) -> Any:
+    """Return the JSON in a text, and of a list with one object the object if one is wanted."""
+    if isinstance(value, str):
+        try:
+            value = _strict(value)
+        except json.JSONDecodeError:
+            return value
+    if schema_type == "object" and isinstance(value, list) and len(value) == 1:
+        return value[0]
     return value
 
 
