@@ -1,8 +1,11 @@
 """Runs and qrels out of data frames, and what is said of frames that are neither."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.errors import DataError
 from tests.lazy import Lazy
 
 pa = Lazy("pyarrow")
@@ -89,3 +92,27 @@ def test_a_pair_with_two_grades_is_refused():
 def test_a_grade_that_is_missing_is_refused_as_such():
     with pytest.raises(rb.DataError, match=r"document 'd1': grades are not integers, found nan"):
         rb.Qrels.from_frame(pandas_frame([("q1", "d1", float("nan"))], ["qid", "docno", "label"]))
+
+
+@settings(max_examples=25)
+@given(numbers=st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=3))
+def test_whole_floats_are_read_as_the_integers_that_they_were(numbers):
+    """Pandas stores integers as floats where a cell of the column is empty."""
+    frame = pd.DataFrame(
+        {
+            "question": [f"Q{row}" for row in range(len(numbers) + 1)],
+            "answer": pd.Series([*numbers, None], dtype="float64"),
+            "reference": [*map(str, numbers), "x"],
+        }
+    )
+
+    scores = rb.evaluate(frame, metrics=["exact_match"]).per_query["exact_match"].values()
+
+    assert [*scores][:-1] == [1.0] * len(numbers)
+
+
+def test_other_floats_are_refused_with_the_text_to_write():
+    frame = pd.DataFrame({"question": ["When?"], "answer": [7.5], "reference": ["7.5"]})
+
+    with pytest.raises(DataError, match=r"'answer' is a number; allowed: text, such as '7\.5'"):
+        rb.evaluate(frame, metrics=["exact_match"])

@@ -19,6 +19,7 @@ from ragbench.cli.output import (
     refuse,
     several,
 )
+from ragbench.errors import EXIT_INCOMPLETE
 
 # Long option of trec_eval -> option of ragbench.
 _LONG = {
@@ -48,7 +49,7 @@ _WORDS = ("zero", "skip")
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
 @click.option("--qrels", metavar="FILE")
 @several("--run", "runs", metavar="FILE")
-@click.option("--predictions", metavar="FILE")
+@several("--predictions", metavar="FILE")
 @several("--references", metavar="FILE")
 @several("-m", "--measure", "measures")
 @flag("-q", "--per-query")
@@ -82,7 +83,7 @@ def command(
     Options:
         qrels: The relevance judgements; default: the first argument.
         runs: A run file, or - for standard input; repeatable.
-        predictions: Generated answers: JSONL, CSV, or lines of text.
+        predictions: Generated answers of a system: JSONL, CSV, or lines of text; repeatable.
         references: Gold answers in the same format; repeatable.
         measures: A measure or metric, in the spelling of ragbench, trec_eval or ir_measures;
             repeatable. Default: trec_eval's official set; for predictions ROUGE and BLEU.
@@ -155,8 +156,9 @@ def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, A
 def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
     """Check the arguments of a score of predictions, and print the scores.
 
-    Removes `predictions` and `references` from `options`. UsageError for arguments that do not fit;
-    OptionError, DataError, MissingExtra and AdapterError of the scoring pass through.
+    Removes `predictions` and `references` from `options`. The process ends with code 3 if an answer
+    is missing. UsageError for arguments that do not fit; OptionError, DataError, MissingExtra and
+    AdapterError of the scoring pass through.
     """
     shared = ("predictions", "references", "measures", "reasoning")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
@@ -171,4 +173,6 @@ def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict
     from ragbench.cli.score_files import score_predictions
 
     predictions, references = options.pop("predictions"), options.pop("references")
-    score_predictions(predictions, references, form, parts, **options)
+    is_complete = score_predictions(predictions, references, form, parts, **options)
+    if not is_complete:
+        click.get_current_context().exit(EXIT_INCOMPLETE)

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from ragbench.cli.output import Form, Parts, stage, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
@@ -21,7 +23,7 @@ from ragbench.report.scores import FACTS, ScoredFile, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
-from ragbench.types import Qrels
+from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
@@ -203,34 +205,56 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
 
 
 def score_predictions(
-    predictions: str,
+    predictions: Sequence[str],
     references: Sequence[str],
     form: Form,
     parts: Parts,
     *,
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
     reasoning: Reasoning = "cut",
-) -> None:
-    """Score predictions against references and print the scores.
+) -> bool:
+    """Score predictions of one or several systems, print the scores; True if none is missing.
 
-    Measures are in their order, each once. Queries without a prediction or a reference are left out
-    and told in a note. `parts` has `per_query` and `summary`, each True or False. With `reasoning`
-    `cut`, predictions are scored without the reasoning of a model, which a note counts.
+    Measures are in their order, each once. A query with a reference and without a prediction has
+    failed (`missing_answer`); predictions without a reference are left out. Notes count both.
+    Files with one name are named by their paths. `parts` has `per_query` and `summary`, each True
+    or False. With `reasoning` `cut`, predictions are scored without the reasoning of a model, which
+    a note counts.
 
     Raises:
         OptionError: An unknown metric.
-        DataError: A file cannot be read, or no prediction has a reference.
+        DataError: A file cannot be read, or no prediction of a file has a reference.
         MissingExtra: A metric or a Parquet file needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
     """
+    metrics = list(dict.fromkeys(measures))
+    names = Counter(Path(path).name for path in predictions)
+    systems, notes, n_missing = list[ScoredFile](), list[str](), 0
+    for path in predictions:
+        evaluation = _score_answers(path, references, metrics, reasoning)
+        name = path if names[Path(path).name] > 1 else Path(path).name
+        systems.append(ScoredFile(name, path, evaluation))
+        n_missing += evaluation.counts["without_prediction"]
+        start = f"{name}: " if len(predictions) > 1 else ""
+        notes += [start + note for note in _answer_notes(evaluation)]
+    write_scores(systems, form, parts, notes, {"references": list(references)})
+    return n_missing == 0
+
+
+def _score_answers(
+    path: str, references: Sequence[str], metrics: Sequence[str], reasoning: Reasoning
+) -> evaluate.Evaluation:
+    """Return the scores of one file of predictions, with the query ids of the files.
+
+    The errors are those of `score_predictions`.
+    """
+    # only here: scoring a run needs no readers of predictions and no text metrics
+    from ragbench.data.files.predictions import read_pairs
     from ragbench.score.text.columns import TextScorer
 
-    metrics = list(dict.fromkeys(measures))
-    from ragbench.data.files.predictions import read_pairs
-
-    pairs = read_pairs(predictions, references)
+    pairs = read_pairs(path, references)
     steps = TextScorer(metrics).steps(len(pairs.ids))
-    with stage(f"score {predictions}", steps, "scores") as progress:
+    with stage(f"score {path}", steps, "scores") as progress:
         evaluation = evaluate.score_pairs(
             pairs.predictions,
             pairs.references,
@@ -238,13 +262,23 @@ def score_predictions(
             progress=lambda done, _: progress.advance(done - progress.done),
             reasoning=reasoning,
         )
-    evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
-    scored = ScoredFile(Path(predictions).name, predictions, evaluation)
+    columns = {name: _with_failures(column) for name, column in evaluation.columns.items()}
+    return replace(evaluation, query_ids=tuple(pairs.ids), columns=columns)
+
+
+def _with_failures(column: ScoreColumn) -> ScoreColumn:
+    """Return a column in which a query without an answer has failed, as in a run."""
+    is_missing = column.causes == Cause.NO_ANSWER
+    causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
+    return replace(column, causes=causes)
+
+
+def _answer_notes(evaluation: evaluate.Evaluation) -> Iterator[str]:
+    """Yield notes on missing predictions and references, then those of the evaluation."""
     texts = {
-        "without_prediction": "references without a prediction, left out",
+        "without_prediction": "references without a prediction, counted as failed",
         "without_reference": "predictions without a reference, left out",
     }
     counts = evaluation.counts
-    notes = [f"{text}: {counts[key]}" for key, text in texts.items() if counts[key]]
-    notes += evaluation.notes
-    write_scores([scored], form, parts, notes, {"references": list(references)})
+    yield from (f"{text}: {counts[key]}" for key, text in texts.items() if counts[key])
+    yield from evaluation.notes

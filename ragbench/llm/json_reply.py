@@ -92,13 +92,12 @@ def read_json(text: str, schema: Mapping[str, Any], *, prompt: str = "") -> Any:
         Traceback (most recent call last):
         ragbench.llm.json_reply.Unreadable: the reply holds two different answers
     """
-    quotable = _squeezed(prompt) if _holds_verdict(schema) else ""
     try:
         value = conform(_strict(text), schema)
     except json.JSONDecodeError:
-        value = _embedded(text, schema, quotable)
+        value = _embedded(text, schema, prompt)
     else:
-        if _is_quoted(text, value, quotable):
+        if _is_quoted(text, value, schema, prompt):
             raise Unreadable(_QUOTED)
     return _writable(value) if _SURROGATE.search(text) else value
 
@@ -131,13 +130,14 @@ def _strict(text: str) -> Any:
     return value
 
 
-def _holds_verdict(schema: Mapping[str, Any]) -> bool:
-    """Return True if a value of the schema has more than texts: a level, a ruling, a mark."""
-    inner = [*schema.get("properties", {}).values()]
-    if "items" in schema:
-        inner.append(schema["items"])
-    is_choice = "enum" in schema or schema.get("type") in ("integer", "number", "boolean")
-    return is_choice or any(_holds_verdict(part) for part in inner)
+def _holds_verdict(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return True if a value has more than texts: a number, a boolean, or a word of an `enum`."""
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        return any(_holds_verdict(part, properties.get(key, {})) for key, part in value.items())
+    if isinstance(value, list):
+        return any(_holds_verdict(part, schema.get("items", {})) for part in value)
+    return "enum" in schema or not isinstance(value, str)
 
 
 def _squeezed(text: str) -> str:
@@ -148,15 +148,16 @@ def _squeezed(text: str) -> str:
     return text
 
 
-def _is_quoted(text: str, value: Any, quotable: str) -> bool:
-    """Return True if a value stands in the squeezed prompt, as written or as JSON."""
-    if not quotable:
+def _is_quoted(text: str, value: Any, schema: Mapping[str, Any], prompt: str) -> bool:
+    """Return True for a verdict that stands in the prompt, as written in the text or as JSON."""
+    if not prompt or not _holds_verdict(value, schema):
         return False
+    quotable = _squeezed(prompt)
     forms = (text, json.dumps(value, ensure_ascii=False))
     return any(_squeezed(form) in quotable for form in forms)
 
 
-def _embedded(text: str, schema: Mapping[str, Any], quotable: str) -> Any:
+def _embedded(text: str, schema: Mapping[str, Any], prompt: str) -> Any:
     """Return the value in a text with prose that fits a schema; raise `Unreadable` without one.
 
     The first of several equal values is returned; two different ones, and an empty text, are
@@ -174,7 +175,7 @@ def _embedded(text: str, schema: Mapping[str, Any], quotable: str) -> Any:
             if candidate.is_cut:
                 raise
             continue
-        if _is_quoted(candidate.text, value, quotable):
+        if _is_quoted(candidate.text, value, schema, prompt):
             problem = problem or Unreadable(_QUOTED)
         else:
             fitting.append(value)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from ragbench.json_yaml import load_json
 from ragbench.types.display import short_repr
@@ -207,7 +207,7 @@ def read_turns(
     documents: Entries = MappingProxyType({}),
     reasoning: Reasoning = "cut",
 ) -> tuple[Turn, ...]:
-    """Return the turns of a list of messages or of exchanges; an empty list has none.
+    """Return the turns of a list of messages, exchanges or pairs; an empty list has none.
 
     Roles are in lower case, as `user`, `human` or `assistant`; a missing content is an empty text.
     Consecutive messages of one speaker are one turn; a `Turn` in the list begins a new one. The
@@ -305,6 +305,14 @@ def is_conversation(value: Json) -> bool:
     return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
 
 
+def _is_pair(value: object) -> TypeGuard[Sequence[str | None]]:
+    """Return True for a question and its answer or None (Gradio), or a role and a text."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return False
+    question, answer = value
+    return isinstance(question, str) and (answer is None or isinstance(answer, str))
+
+
 class _ConversationReader:
     """Reader of turns and tool calls; `fail` returns the error with the place of the value.
 
@@ -332,6 +340,9 @@ class _ConversationReader:
                 drafts.append(draft)
                 continue
             message = _plain(item)
+            if _is_pair(message):
+                keys = ("role", "content") if message[0] in ROLES else ("question", "answer")
+                message = dict(zip(keys, message, strict=True))
             if not isinstance(message, Mapping):
                 raise self._fail(f"turn {number} is {_kind(item)}", TURNS_ALLOWED)
             self._read(message, f"turn {number}", drafts)

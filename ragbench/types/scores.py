@@ -69,7 +69,7 @@ class Cause(IntEnum):
         REFUSED: A model refused to answer.
         SERVER_ERROR: A server answered with an error.
         OVER_BUDGET: The budget was spent before the call.
-        MISSING_ANSWER: The system lacks an answer that other systems have; leaving the query out
+        MISSING_ANSWER: The system lacks the answer to a query of the data; leaving the query out
             would raise its mean.
         TOO_LONG: The prompt exceeds the context length of the model.
         OUT_OF_TOKENS: The reply reached its token limit before an answer began.

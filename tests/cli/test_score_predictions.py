@@ -41,9 +41,9 @@ def here(tmp_path, monkeypatch):
 def system(score):
     """The one system of the JSON."""
 
-    def of(*arguments):
+    def of(*arguments, expected=0):
         code, text, problems = score(*arguments, "--format", "json")
-        assert code == 0, problems
+        assert code == expected, problems
         (found,) = json.loads(text)["systems"]
         return found
 
@@ -64,6 +64,7 @@ def test_tables_are_paired_by_query(system):
     found = system(
         *("--predictions", "p.jsonl", "--references", "r.jsonl"),
         *("-m", "rouge1", "-m", "bleu", "-q"),
+        expected=3,
     )
 
     cat = "the cat sat on the mat"
@@ -74,7 +75,8 @@ def test_tables_are_paired_by_query(system):
         "q9": None,
     }
     assert found["per_query"]["bleu"]["q1"] == bleu(cat, "a cat sat on the mat", "the cat")
-    assert (found["scores"]["bleu"]["n"], found["scores"]["bleu"]["not_applicable"]) == (2, 2)
+    bleus = found["scores"]["bleu"]
+    assert (bleus["n"], bleus["not_applicable"], bleus["failed"]) == (2, 1, {"missing_answer": 1})
     assert (found["counts"]["without_prediction"], found["counts"]["without_reference"]) == (1, 1)
 
 
@@ -109,7 +111,8 @@ def test_tables_of_references_add_up(here):
 
 
 def test_csv_and_gzip(here, system):
-    expected = system("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "rouge1", "-q")
+    tables = ("--predictions", "p.jsonl", "--references", "r.jsonl")
+    expected = system(*tables, "-m", "rouge1", "-q", expected=3)
     rows = [json.loads(line) for line in PREDICTIONS.splitlines()]
     with open(here / "p.csv", "w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, ["query_id", "answer"])
@@ -117,7 +120,8 @@ def test_csv_and_gzip(here, system):
         writer.writerows(rows)
     (here / "r.jsonl.gz").write_bytes(gzip.compress(REFERENCES.encode()))
 
-    found = system("--predictions", "p.csv", "--references", "r.jsonl.gz", "-m", "rouge1", "-q")
+    packed = ("--predictions", "p.csv", "--references", "r.jsonl.gz")
+    found = system(*packed, "-m", "rouge1", "-q", expected=3)
 
     assert found["per_query"] == expected["per_query"]
     assert found["scores"] == expected["scores"]
@@ -140,10 +144,39 @@ def test_the_question_is_the_key_where_there_is_no_id(here, system):
     assert found["per_query"] == {"rouge1": {"Who?": 1.0}}
 
 
+def test_a_null_answer_and_a_lacking_row_raise_no_mean(here, system):
+    """Right, null and no row: the mean is between 1/3 and 1."""
+    (here / "a.jsonl").write_text('{"id": 1, "answer": "x"}\n{"id": 2, "answer": null}\n')
+    (here / "b.csv").write_text("id,reference\n1,x\n2,y\n3,z\n")
+
+    found = system(
+        *("--predictions", "a.jsonl", "--references", "b.csv", "-m", "exact_match"), expected=3
+    )
+
+    score = found["scores"]["exact_match"]
+    assert (score["n"], score["failed"]) == (1, {"missing_answer": 2})
+    assert score["bounds"] == pytest.approx([1 / 3, 1])
+
+
+def test_several_files_are_several_systems(here, score):
+    (here / "other").mkdir()
+    (here / "other" / "p.txt").write_text("the cat\nyes\n")
+
+    both = ("--predictions", "p.txt", "--predictions", "other/p.txt")
+    code, text, _ = score(*both, "--references", "r.txt", "-m", "exact_match", "--format", "json")
+
+    systems = json.loads(text)["systems"]
+    assert code == 0
+    assert [(system["name"], system["scores"]["exact_match"]["mean"]) for system in systems] == [
+        ("p.txt", 0.5),
+        ("other/p.txt", 0.5),
+    ]
+
+
 def test_the_default_is_rouge_and_bleu_as_a_table(score, golden):
     code, text, notes = score("--predictions", "p.jsonl", "--references", "r.jsonl")
 
-    assert (code, notes) == (0, "")
+    assert (code, notes) == (3, "")
     assert [line.split()[0] for line in text.splitlines()[1:5]] == [
         *("rouge1", "rouge2", "rougeL", "bleu")
     ]
@@ -161,7 +194,7 @@ def test_csv_output(score):
     assert [row["rouge1"] for row in rows[1:4]] == ["0.0", "", ""]
     assert {row["system"] for row in rows} == {"p.jsonl"}
     assert notes.splitlines() == [
-        "note: references without a prediction, left out: 1",
+        "note: references without a prediction, counted as failed: 1",
         "note: predictions without a reference, left out: 1",
     ]
 

@@ -17,7 +17,10 @@ from ragbench.data.loaders.records import Records
             {"id": "a", "question": "Who?"},
             "question 'a' is repeated, first at line 1: 'Who?'; allowed: one row per question",
         ),
-        ({"id": "b", "question": "x", "answer": 1.5}, "column 'answer' is a number; allowed: text"),
+        (
+            {"id": "b", "question": "x", "answer": 1.5},
+            "column 'answer' is a number; allowed: text, such as '1.5'",
+        ),
         (
             {"id": "b", "question": "x", "contexts": ["p", ["t", ["s"]]]},
             "column 'contexts': passage 2 is a list; allowed: text, or an object with id and text",

@@ -4,6 +4,8 @@ import csv
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.loaders.records import Records
@@ -221,3 +223,32 @@ def test_predictions_have_calls_and_queries(tmp_path):
     assert found["a"].queries == ["q"]
     assert found["b"].tool_calls == ()
     assert read_predictions(as_jsonl(tmp_path, rows[1:]))["b"].tool_calls is None
+
+
+texts = st.text("abc é,.?", min_size=1).map(lambda text: f"Q{text.strip()}")
+FORMS = {
+    "messages": lambda pairs: [
+        {"role": role, "content": text}
+        for pair in pairs
+        for role, text in zip(("user", "assistant"), pair, strict=True)
+    ],
+    "exchanges": lambda pairs: [dict(zip(("question", "answer"), p, strict=True)) for p in pairs],
+    "pairs": lambda pairs: [list(pair) for pair in pairs],
+    "roles": lambda pairs: [item for q, a in pairs for item in (["human", q], ["ai", a])],
+}
+
+
+@settings(max_examples=30)
+@given(
+    pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=3),
+    form=st.sampled_from(sorted(FORMS)),
+    name=st.sampled_from(["turns", "history", "chat_history", "Chat History"]),
+)
+def test_a_history_is_turns(tmp_path_factory, pairs, form, name):
+    folder = tmp_path_factory.getbasetemp()
+    row = {"question": "And?", "answer": "Yes", "contexts": ["p"], name: FORMS[form](pairs)}
+
+    (query,) = Records(path=as_jsonl(folder, [row])).load().queries
+
+    assert [turn.text for turn in query.turns] == [text for pair in pairs for text in pair]
+    assert [turn.role for turn in query.turns] == ["user", "assistant"] * len(pairs)

@@ -39,8 +39,8 @@ def test_csv(write):
     [
         ({"query_id": "a", "answer": "y"}, "query 'a' is repeated, first at line 1"),
         (
-            {"id": "b", "answer": "y"},
-            "neither query_id nor question (keys: id, answer); allowed: one of them",
+            {"name": "b", "answer": "y"},
+            "no query_id, id or question (keys: name, answer); allowed: one of them",
         ),
         ({"query_id": "b", "response": "y"}, "no 'answer' (keys: query_id, response)"),
         ({"query_id": "b", "answer": ["y"]}, "column 'answer' is a list; allowed: text"),

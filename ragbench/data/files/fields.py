@@ -84,18 +84,24 @@ def read_boolean(entry: Entry, column: str, value: object, *, cells: bool) -> ob
 
 
 def read_text(entry: Entry, column: str, value: Any) -> str | None:
-    """Return a text, an integer as its digits, or None for null.
+    """Return a text, a whole number as its digits, or None for null.
 
-    Text comes back as it is, also an empty one.
+    Text comes back as it is, also an empty one. pandas makes 1932 of a column with an empty cell
+    the float 1932.0, which is whole.
 
     Raises:
-        DataError: The value is something else, also a float, True or False; names the column.
+        DataError: The value is something else, also another float, True or False; names the column.
     """
+    # beyond 2**53 a float is no longer exact
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is None or isinstance(value, str):
         return value
-    raise entry.error(f"column '{column}' is {kind(value)}", allowed="text")
+    is_float = isinstance(value, float)
+    allowed = f"text, such as '{value}' or with the digits that it had" if is_float else "text"
+    raise entry.error(f"column '{column}' is {kind(value)}", allowed=allowed)
 
 
 def read_list(entry: Entry, column: str) -> list[Any] | None:
@@ -163,7 +169,7 @@ def read_texts(entry: Entry, column: str) -> list[str] | None:
     """Return the texts of a column; None if it is null or missing.
 
     An item may be an object with `text`, and the whole column one with a list of texts, as in
-    SQuAD. An integer becomes its digits. An empty list gives [].
+    SQuAD. A whole number becomes its digits. An empty list gives [].
 
     Raises:
         DataError: An item is neither, is null, or, in CSV, no text; or a cell in brackets

@@ -1,4 +1,4 @@
-"""Stored answers: JSON lines or tables with `query_id` or `question`, and `answer`.
+"""Stored answers: JSON lines or tables with `query_id`, `id` or `question`, and `answer`.
 
 `read_pairs` reads answers beside their references, from two tables by query or two text files by
 line.
@@ -19,12 +19,13 @@ from ragbench.errors import DataError
 from ragbench.types import Answered
 from ragbench.types.tables import PARTS
 
+_IDS = ("query_id", "id")
 _TABLES = (".jsonl", ".csv", ".parquet")
 _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
-    """Return stored answers by `query_id`, or by the text of `question` in rows without an id.
+    """Return stored answers by `query_id` or `id`, or by the `question` in rows without an id.
 
     The answers are in the order of the rows; an empty JSON array or a table without rows raises. A
     failed answer has `answer` None. An empty answer, also in CSV, is an empty text, which is
@@ -130,12 +131,13 @@ def _key(entry: Entry) -> str:
     An integer id becomes its digits. Also a DataError: an id with white space, or a question that
     is no text.
     """
-    if entry.values.get("query_id") not in (None, ""):
-        return entry.id("query_id")
+    for column in _IDS:
+        if entry.values.get(column) not in (None, ""):
+            return entry.id(column)
     question = entry.values.get("question")
     if question in (None, ""):
         keys = ", ".join(entry.values) or "none"
-        raise entry.error(f"neither query_id nor question (keys: {keys})", allowed="one of them")
+        raise entry.error(f"no query_id, id or question (keys: {keys})", allowed="one of them")
     return entry.text("question")
 
 
@@ -211,8 +213,8 @@ def _read_lines(path: str) -> dict[str, list[str]]:
 def _read_references(path: str) -> dict[str, list[str]]:
     """Return query -> gold answers of a table with `answers` (a list) or `reference`.
 
-    The key is `query_id`, or `question` in a table without that column. A null answer, and in CSV
-    an empty cell, gives an empty list.
+    The key is `query_id` or `id`, or `question` in a table without these columns. A null
+    answer, and in CSV an empty cell, gives an empty list.
 
     Raises:
         DataError: A row has both columns or neither, no key, the key of another row, or gold
@@ -222,7 +224,8 @@ def _read_references(path: str) -> dict[str, list[str]]:
     entries: dict[str, Entry] = {}
     answers: dict[str, list[str]] = {}
     for entry in read_rows(Path(path), "references"):
-        key = entry.id("query_id") if "query_id" in entry.values else entry.text("question")
+        column = next((name for name in _IDS if name in entry.values), None)
+        key = entry.text("question") if column is None else entry.id(column)
         check_unique(key, "query", entry, entries)
         columns = [column for column in ("answers", "reference") if column in entry.values]
         if len(columns) != 1:
