@@ -26,11 +26,15 @@ class Answer:
         text: The reply of the model, or the message of an error.
         status: HTTP status; any other than 200 sends an error with `text` as its message.
         headers: Further response headers, such as `retry-after`.
+        finish_reason: Reason of the end of the reply: `stop`, or `length` at its token limit.
+        prompt_tokens: Number of prompt tokens to report; None counts words and punctuation marks.
     """
 
     text: str = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    finish_reason: str = "stop"
+    prompt_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,12 @@ class _Handler(BaseHTTPRequestHandler):
             content = json.dumps({"error": error}).encode()
         elif request.get("stream"):
             kind = "text/event-stream"
-            events = [*map(json.dumps, _chunks(request, answer.text)), "[DONE]"]
+            events = [*map(json.dumps, _chunks(request, answer)), "[DONE]"]
             content = "".join(f"data: {event}\n\n" for event in events).encode()
         else:
             message = {"role": "assistant", "content": answer.text}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            body = {"choices": [choice], "usage": _usage(request, answer.text)}
+            choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+            body = {"choices": [choice], "usage": _usage(request, answer)}
             content = json.dumps({**_envelope("chat.completion", request), **body}).encode()
         self.send_response(answer.status)
         fields = {"content-type": kind, **answer.headers, "content-length": str(len(content))}
@@ -181,27 +185,32 @@ def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": "chatcmpl-0", "object": kind, "created": 0, "model": request.get("model", "")}
 
 
-def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
+def _chunks(request: Mapping[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
     """Yield the events of a streamed answer, with the usage if the request asks for it.
 
     The first event has the whole text, the second the end, and the third the usage.
     """
     envelope = _envelope("chat.completion.chunk", request)
-    delta = {"role": "assistant", "content": text}
+    delta = {"role": "assistant", "content": answer.text}
     yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield {**envelope, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    yield {
+        **envelope,
+        "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish_reason}],
+    }
     if (request.get("stream_options") or {}).get("include_usage"):
-        yield {**envelope, "choices": [], "usage": _usage(request, text)}
+        yield {**envelope, "choices": [], "usage": _usage(request, answer)}
 
 
-def _usage(request: Mapping[str, Any], text: str) -> dict[str, int]:
+def _usage(request: Mapping[str, Any], answer: Answer) -> dict[str, int]:
     """Return prompt, completion and total tokens: words and punctuation marks are counted.
 
-    Keys are `prompt_tokens`, `completion_tokens` and `total_tokens`.
+    The answer may state the prompt tokens. Keys are `prompt_tokens`, `completion_tokens` and
+    `total_tokens`.
     """
     prompts = (str(message.get("content")) for message in request.get("messages", ()))
-    sent = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
-    received = len(_TOKEN.findall(text))
+    counted = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
+    sent = counted if answer.prompt_tokens is None else answer.prompt_tokens
+    received = len(_TOKEN.findall(answer.text))
     return {
         "prompt_tokens": sent,
         "completion_tokens": received,

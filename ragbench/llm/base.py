@@ -228,6 +228,14 @@ class CallFailure(ModelError):
     attempts: tuple[Attempt, ...] = ()
     replies: tuple[ChatReply, ...] = ()
 
+    @property
+    def is_cut(self) -> bool:
+        """True if the last reply ended at its token limit; a shorter request may succeed."""
+        if self.replies and self.replies[-1].finish_reason == "length":
+            return True
+        # a llama.cpp server answers 500 to a reply that its limit cut
+        return self.cause is Cause.UNREADABLE and self.status == 500
+
     def __post_init__(self) -> None:
         super().__init__(f"{self.cause.word}: {self.detail}")
         if self.unreachable:

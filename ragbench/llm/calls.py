@@ -281,7 +281,12 @@ class StructuredReply:
 
 
 async def ask_structured(
-    ask: Ask, request: ChatRequest, *, reasks: int = 1, check: Callable[[Any], None] | None = None
+    ask: Ask,
+    request: ChatRequest,
+    *,
+    reasks: int = 1,
+    check: Callable[[Any], None] | None = None,
+    repeats_cut: bool = True,
 ) -> StructuredReply:
     """Return the JSON value that a model replies to a request with a schema.
 
@@ -294,6 +299,8 @@ async def ask_structured(
         reasks: Number of further requests after an unreadable reply.
         check: Raises `Unreadable` for a value that fits the schema and is wrong all the same; None
             accepts every value that fits.
+        repeats_cut: False fails at once if an unreadable reply ended at its token limit, as for a
+            caller that sends smaller requests then.
 
     Raises:
         OptionError: The request has no schema.
@@ -328,8 +335,9 @@ async def ask_structured(
         except Unreadable as error:
             problem = str(error)
             if reply.finish_reason == "length":
-                problem += "; the reply ended at its token limit"
-        if len(replies) > reasks:
+                problem += "; the reply ended at its token limit: raise max_tokens"
+        is_final = reply.finish_reason == "length" and not repeats_cut
+        if is_final or len(replies) > reasks:
             raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
         current = request.followed_by(
             Message("assistant", reply.answer()),

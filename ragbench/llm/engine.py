@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
+from ragbench.llm.cut_prompts import CutPrompts
 from ragbench.llm.limits import Limits
 from ragbench.llm.replies import Replies, request_key
 from ragbench.llm.threads import LoopThread
@@ -59,6 +60,7 @@ class ChatEngine:
         self._unlimited: set[str] = set()
         self._loop = LoopThread("ragbench-chat")
         self._shared_calls: dict[str, _SharedCall] = {}
+        self._cut_prompts = CutPrompts()
         self._closed, self._process = False, os.getpid()
 
     def ask(self, request: ChatRequest) -> ChatReply:
@@ -68,22 +70,22 @@ class ChatEngine:
         exceptions of the client are passed on. After `close`, the client decides what a call does.
 
         Raises:
-            CallFailure: The call failed, or the budget is spent.
+            CallFailure: The call failed, the budget is spent, or the server cut the prompt.
             DataError: The reply store is read-only and lacks the reply, or cannot be written.
             OptionError: The budget limits cost, and the price of the model is unknown.
             RuntimeError: The caller runs in the loop of the engine, where only `aask` works.
         """
-        return self._loop.run(self._ask(request))
+        return self._loop.run(self._whole(request))
 
     async def aask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request without blocking the running loop, which may be any.
 
         Raises:
-            CallFailure: The call failed, or the budget is spent.
+            CallFailure: The call failed, the budget is spent, or the server cut the prompt.
             DataError: The reply store is read-only and lacks the reply, or cannot be written.
             OptionError: The budget limits cost, and the price of the model is unknown.
         """
-        return await self._loop.arun(self._ask(request))
+        return await self._loop.arun(self._whole(request))
 
     def map(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
@@ -143,6 +145,12 @@ class ChatEngine:
     @property
     def _size(self) -> int:
         return 2 * self.limits.concurrency + _EXTRA_ITEMS
+
+    async def _whole(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request whose prompt the server read as a whole."""
+        reply = await self._ask(request)
+        self._cut_prompts.check(request, reply)
+        return reply
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request; equal requests at the same time share one call.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.methods.prompt import JudgePrompt
-from ragbench.score.judge.methods.vote import Vote
+from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.scores import Ruling, Verdict
 
@@ -37,21 +37,25 @@ class CitedClaim(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """Request that checks the claims of one text against a source or several passages.
+    """Check of at most 50 claims of one text against a source or several passages.
 
-    `_checks` yields it; it is not sent yet. The claims themselves stand in the prompt only.
+    `_checks` yields it; no request is sent yet.
 
     Attributes:
         claimant: Name of the text whose claims are checked.
+        start: Number of the first of these claims in the text, from 0.
+        claims: The claims.
         against: Name of the source, or `passages`.
         sources: Names of the sources, in the order in which the prompt numbers them.
-        prompt: The prompt.
+        prompt_of: Builder of the prompt for the claims or some of them.
     """
 
     claimant: str
+    start: int
+    claims: Sequence[str]
     against: str
     sources: tuple[str, ...]
-    prompt: JudgePrompt
+    prompt_of: PromptOf
 
 
 class _Finding(NamedTuple):
@@ -91,7 +95,8 @@ async def check_claims(vote: Vote) -> Verdict:
     """Return the verdict of a formula of `FORMULAS` over a model's verdicts on claims.
 
     Two rounds of requests: first one split per text with sentences, then the verdicts on its
-    claims, one request per source with text, or per window of passages. Rubrics with shared
+    claims, one request per source with text, or per window of passages; more than 50 sentences or
+    claims need several. Rubrics with shared
     verdicts have equal requests, which are sent once. Of several references the one with the best
     score counts. `not_applicable` if the formula has no value, as for an answer without claims.
     The item of the vote has all that the rubric needs: without a needed reference, IndexError.
@@ -106,20 +111,19 @@ async def check_claims(vote: Vote) -> Verdict:
     claims = await split_claims(
         vote, {k: text for k, text in texts.items() if k.split()[0] in kinds}
     )
-    checks = [
-        check
-        for kind, against in sides
-        for name in claims
-        if claims[name] and name.split()[0] == kind
-        for check in _checks(vote, name, [claim.text for claim in claims[name]], against, texts)
-    ]
-    replies = await vote.ask_all([check.prompt for check in checks])
+    checks = list[_Check]()
+    for kind, against in sides:
+        for name in claims:
+            if name.split()[0] == kind:
+                of_text = [claim.text for claim in claims[name]]
+                checks += _checks(vote, name, of_text, against, texts)
+    entries = await vote.ask_each([(check.prompt_of, check.claims) for check in checks])
     findings: dict[tuple[str, str], list[list[_Finding]]] = {}
-    for check, reply in zip(checks, replies, strict=True):
+    for check, values in zip(checks, entries, strict=True):
         key = (check.claimant, check.against)
         rows = findings.setdefault(key, [[] for _ in claims[check.claimant]])
-        for n, row in enumerate(rows, start=1):
-            row.append(_finding(check, reply.value[f"claim_{n}"]))
+        for n, value in enumerate(values, start=check.start):
+            rows[n].append(_finding(check, value))
     references = [name for name in texts if name.startswith("reference")]
     # without a reference in the formula, several references would repeat one score
     compares = any("reference" in side for side in sides)
@@ -149,42 +153,41 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
     if a request failed, RagbenchError if the user has to act.
     """
     sentences = {name: cited_sentences(text) for name, text in texts.items()}
-    prompts = [vote.prompts.claims([s.text for s in part]) for part in sentences.values() if part]
-    replies = iter(await vote.ask_all(prompts))
-    values = {name: next(replies).value if part else {} for name, part in sentences.items()}
-    return {
-        name: [
-            CitedClaim(str(claim), n, frozenset(sentence.cited))
-            for n, sentence in enumerate(part)
-            for claim in values[name][f"sentence_{n + 1}"]
-            if claim.strip()
-        ]
-        for name, part in sentences.items()
-    }
+    jobs = [(vote.prompts.claims, [s.text for s in part]) for part in sentences.values()]
+    claims: dict[str, list[CitedClaim]] = {}
+    for name, entries in zip(sentences, await vote.ask_each(jobs), strict=True):
+        claims[name] = []
+        for n, (sentence, texts_of) in enumerate(zip(sentences[name], entries, strict=True)):
+            cited = frozenset(sentence.cited)
+            claims[name] += [CitedClaim(str(text), n, cited) for text in texts_of if text.strip()]
+    return claims
 
 
 def _checks(
     vote: Vote, claimant: str, claims: Sequence[str], against: str, texts: _Texts
 ) -> Iterator[_Check]:
-    """Yield the requests that check the claims of the text named `claimant`; nothing is sent.
+    """Yield the checks of the claims of the text named `claimant`; nothing is sent.
 
     `against` is `answer`, `reference` or `passages`; empty sources get no request. Passages that
     are checked together come in windows.
     """
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
-    if against == _PASSAGES and vote.asking.passages == "together":
-        # the window is for the whole prompt: subtract what it has without passages
-        empty = prompts.passages(claims, [])
-        used = _tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
-        for names in _windows(sources, vote.asking.window - used):
-            prompt = prompts.passages(claims, [sources[name] for name in names])
-            yield _Check(claimant, against, names, prompt)
-        return
-    for name, text in sources.items():
-        if text.strip():
-            source = _PASSAGES if against == _PASSAGES else name
-            yield _Check(claimant, source, (name,), prompts.verdicts(claims, text))
+    for start in range(0, len(claims), MOST_TEXTS):
+        part = claims[start : start + MOST_TEXTS]
+        if against == _PASSAGES and vote.asking.passages == "together":
+            # the window is for the whole prompt: subtract what it has without passages
+            empty = prompts.passages(part, [])
+            used = _tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
+            for names in _windows(sources, vote.asking.window - used):
+                prompt_of = partial(prompts.passages, passages=[sources[name] for name in names])
+                yield _Check(claimant, start, part, against, names, prompt_of)
+            continue
+        for name, text in sources.items():
+            if text.strip():
+                source = _PASSAGES if against == _PASSAGES else name
+                prompt_of = partial(prompts.verdicts, source=text)
+                yield _Check(claimant, start, part, source, (name,), prompt_of)
 
 
 def _tokens(text: str) -> int:

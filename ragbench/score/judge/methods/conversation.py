@@ -29,8 +29,7 @@ async def count_satisfied(vote: Vote) -> Verdict:
     intentions = [text for text in reply.value["intentions"] if text.strip()]
     if not intentions:
         return not_applicable(Cause.NO_CLAIMS, "the user wanted nothing that could be satisfied")
-    value = (await vote.ask(vote.prompts.satisfaction(intentions))).value
-    verdicts = [value[f"intention_{n}"] for n in range(1, len(intentions) + 1)]
+    [verdicts] = await vote.ask_each([(vote.prompts.satisfaction, intentions)])
     lines = [
         f"intention {n}: {verdict['verdict']} ({verdict['reason']}): {text}"
         for n, (verdict, text) in enumerate(zip(verdicts, intentions, strict=True), start=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from ragbench.score.judge.base import not_applicable
-from ragbench.score.judge.methods.vote import Vote
+from ragbench.score.judge.methods.vote import PromptOf, Vote
 from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.records import Nugget
@@ -20,8 +21,8 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
     The nuggets are those of the item, or, if these are None, extracted from the references or
     passages by one request. If people have assigned all nuggets of the item, no request is sent;
-    else one request assigns all of them. `not_applicable` without nuggets. The score is from 0 to
-    1; it is `not_applicable` too if only vital nuggets count and none is.
+    else one request assigns all of them, 50 at most. `not_applicable` without nuggets. The score is
+    from 0 to 1; it is `not_applicable` too if only vital nuggets count and none is.
 
     Raises:
         CallFailure: A request failed.
@@ -34,8 +35,8 @@ async def count_nuggets(vote: Vote) -> Verdict:
         return not_applicable(Cause.NO_CLAIMS, "there is no nugget that an answer should have")
     reasons = ["" for _ in nuggets]
     if any(nugget.assignment is None for nugget in nuggets):
-        reply = await vote.ask(vote.prompts.assignment([nugget.text for nugget in nuggets]))
-        values = [reply.value[f"nugget_{n}"] for n in range(1, len(nuggets) + 1)]
+        texts = [nugget.text for nugget in nuggets]
+        [values] = await vote.ask_each([(vote.prompts.assignment, texts)])
         nuggets = tuple(
             replace(nugget, assignment=value["verdict"])
             for nugget, value in zip(nuggets, values, strict=True)
@@ -75,9 +76,10 @@ async def check_support(vote: Vote) -> Verdict:
 
     Full support counts 1, partial support 0.5; the formula of the rubric, precision or recall, says
     whether sentences without citation count. The reasoning has a line per sentence. One request per
-    passage that is cited first, with all its sentences. A citation of a missing or empty passage
-    counts as no support, without a request. `not_applicable` for an answer without sentences, or
-    without citations if only sentences with citations count. The score is from 0 to 1.
+    passage that is cited first, with up to 50 of its sentences. A citation of a missing or empty
+    passage counts as no support, without a request. `not_applicable` for an answer without
+    sentences, or without citations if only sentences with citations count. The score is from 0
+    to 1.
 
     Raises:
         CallFailure: A request failed.
@@ -93,14 +95,12 @@ async def check_support(vote: Vote) -> Verdict:
     for row, (_, cited) in enumerate(sentences):
         if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
             by_passage.setdefault(cited[0], []).append(row)
-    prompts = [
-        vote.prompts.support([sentences[row][0] for row in rows], passages[cited - 1])
-        for cited, rows in by_passage.items()
-    ]
-    replies = await vote.ask_all(prompts)
-    for rows, reply in zip(by_passage.values(), replies, strict=True):
-        for number, row in enumerate(rows, start=1):
-            value = reply.value[f"statement_{number}"]
+    jobs = list[tuple[PromptOf, list[str]]]()
+    for cited, rows in by_passage.items():
+        prompt_of = partial(vote.prompts.support, passage=passages[cited - 1])
+        jobs.append((prompt_of, [sentences[row].text for row in rows]))
+    for rows, values in zip(by_passage.values(), await vote.ask_each(jobs), strict=True):
+        for row, value in zip(rows, values, strict=True):
             levels[row], reasons[row] = str(value["verdict"]), str(value["reason"])
     lines = [
         f"sentence {n}{f', passage {cited[0]}' if cited else ''}: "

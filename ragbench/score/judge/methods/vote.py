@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from ragbench import llm
 from ragbench.errors import OptionError
@@ -19,6 +19,8 @@ from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.methods.prompt import JudgePrompt, Prompts
 from ragbench.score.judge.methods.templates import Together, harmless, split_user_text
 from ragbench.types.scores import SentPrompt, named_text
+
+Outcome = TypeVar("Outcome")
 
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
@@ -97,6 +99,11 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         return f"{prompt.system}\n\n{line}"
 
 
+# Builder of the prompt that asks for an entry on each of several texts.
+PromptOf = Callable[[Sequence[str]], JudgePrompt]
+# Texts of a request: with more, replies reach the token limits of models.
+MOST_TEXTS = 50
+
 # Prompt (system, user, log-probabilities) -> reply, pending or done.
 Tasks = dict[tuple[str, str, int], "asyncio.Task[llm.StructuredReply]"]
 
@@ -162,6 +169,48 @@ class Vote:
         """
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
+    async def ask_each(self, jobs: Sequence[tuple[PromptOf, Sequence[str]]]) -> list[list[Any]]:
+        """Return per job the entries of the replies on its texts, in order.
+
+        The schema of a prompt has one key per text. A request has at most 50 texts, and is halved
+        if its reply ended at the token limit. Without texts, a job sends nothing.
+
+        Raises:
+            CallFailure: A request failed; the first failure in order, after all have ended.
+            RagbenchError: The user has to act, as for a missing key; takes precedence.
+        """
+        parts = [
+            (number, prompt_of, texts[start : start + MOST_TEXTS])
+            for number, (prompt_of, texts) in enumerate(jobs)
+            for start in range(0, len(texts), MOST_TEXTS)
+        ]
+        # a vote per part, so that the order of replies does not depend on their time
+        votes = [replace(self, replies=[], sent=[]) for _ in parts]
+        outcomes = await asyncio.gather(
+            *(vote._ask_part(*part[1:]) for vote, part in zip(votes, parts, strict=True)),
+            return_exceptions=True,
+        )
+        for vote in votes:
+            self.sent += vote.sent
+            self._log(vote.replies)
+        entries: list[list[Any]] = [[] for _ in jobs]
+        for (number, *_), values in zip(parts, successes(outcomes), strict=True):
+            entries[number] += values
+        return entries
+
+    async def _ask_part(self, prompt_of: PromptOf, texts: Sequence[str]) -> list[Any]:
+        """Return the entries on texts, by one request or, where its reply is cut, by halves."""
+        prompt, middle = prompt_of(texts), len(texts) // 2
+        try:
+            [reply] = await self._replies([self._task(prompt, 0, repeats_cut=not middle)])
+        except llm.CallFailure as failure:
+            if not middle or not failure.is_cut:
+                raise
+        else:
+            return [reply.value[key] for key in prompt.schema["required"]]
+        first = await self._ask_part(prompt_of, texts[:middle])
+        return first + await self._ask_part(prompt_of, texts[middle:])
+
     async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
         """Return `times` independent replies to one prompt, in the order of their numbers.
 
@@ -172,13 +221,17 @@ class Vote:
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
         return await self._replies([vote._task(prompt, 0) for vote in votes])
 
-    def _task(self, prompt: JudgePrompt, top_logprobs: int) -> asyncio.Task[llm.StructuredReply]:
+    def _task(
+        self, prompt: JudgePrompt, top_logprobs: int, *, repeats_cut: bool = True
+    ) -> asyncio.Task[llm.StructuredReply]:
         self.sent.append(prompt)
         # a reply without log-probabilities cannot serve a rating
         key = (prompt.system, prompt.user, top_logprobs)
         if key not in self.tasks:
             request = self.asking.request(self.model, prompt, self.sample, top_logprobs)
-            reply = llm.ask_structured(self.send, request, check=prompt.check)
+            reply = llm.ask_structured(
+                self.send, request, check=prompt.check, repeats_cut=repeats_cut
+            )
             self.tasks[key] = asyncio.ensure_future(reply)
         return self.tasks[key]
 
@@ -191,17 +244,29 @@ class Vote:
         to fix comes before it.
         """
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        logged = {id(reply) for reply in self.replies}
         for outcome in outcomes:
             if isinstance(outcome, (llm.StructuredReply, llm.CallFailure)):
-                new = [reply for reply in outcome.replies if id(reply) not in logged]
-                self.replies += new
-                logged.update(map(id, new))
-        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        if errors:
-            # errors that the user has to fix, such as a full disk, before failures of requests
-            raise min(errors, key=lambda error: isinstance(error, llm.CallFailure))
-        return [outcome for outcome in outcomes if isinstance(outcome, llm.StructuredReply)]
+                self._log(outcome.replies)
+        return successes(outcomes)
+
+    def _log(self, replies: Sequence[llm.ChatReply]) -> None:
+        """Append replies that are not in `replies` yet."""
+        logged = {id(reply) for reply in self.replies}
+        for reply in replies:
+            if id(reply) not in logged:
+                logged.add(id(reply))
+                self.replies.append(reply)
+
+
+def successes(outcomes: Sequence[Outcome | BaseException]) -> list[Outcome]:
+    """Return the results of tasks that have ended, or raise the first error of one of them.
+
+    Errors that the user has to fix, such as a full disk, come before failures of requests.
+    """
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, llm.CallFailure))
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
