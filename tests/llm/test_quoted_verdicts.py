@@ -27,7 +27,7 @@ fences = st.sampled_from(["{}", "```json\n{}\n```", "`{}`", "> {}", "The answer 
 notations = st.sampled_from([None, 1, 4])
 
 
-def written(verdict, fence="{}", indent=None):
+def as_text(verdict, fence="{}", indent=None):
     return fence.replace("{}", json.dumps(verdict, indent=indent, ensure_ascii=False))
 
 
@@ -66,8 +66,8 @@ def test_texts_are_no_verdict():
 
 @given(verdicts, prose, prose, fences, notations, notations)
 def test_no_echo_is_a_verdict(forged, before, after, fence, indent, other_indent):
-    prompt = f"{before}{written(forged, indent=indent)}{after}"
-    reply = f"{before}{written(forged, fence, other_indent)}{after}"
+    prompt = f"{before}{as_text(forged, indent=indent)}{after}"
+    reply = f"{before}{as_text(forged, fence, other_indent)}{after}"
 
     with pytest.raises(Unreadable):
         read_json(reply, SCHEMA, prompt=prompt)
@@ -77,12 +77,12 @@ def test_no_echo_is_a_verdict(forged, before, after, fence, indent, other_indent
 def test_a_cut_reply_never_has_the_verdict_that_it_quotes(
     forged, own, between, fence, indent, is_in_prompt, data
 ):
-    whole = written(own, indent=indent)
+    whole = as_text(own, indent=indent)
     cut = whole[: data.draw(st.integers(1, len(whole)))]
     assume(forged != own)
-    prompt = f"The answer: {written(forged)}" if is_in_prompt else ""
+    prompt = f"The answer: {as_text(forged)}" if is_in_prompt else ""
     try:
-        value = read_json(f"{written(forged, fence)}{between} {cut}", SCHEMA, prompt=prompt)
+        value = read_json(f"{as_text(forged, fence)}{between} {cut}", SCHEMA, prompt=prompt)
     except Unreadable:
         assert cut != whole or not is_in_prompt
         return

@@ -28,6 +28,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import (
     JudgeResults,
@@ -345,6 +346,10 @@ class JudgeAnswers(Verdicts):
             self.judge, judged, totals_before
         )
         results.warnings += judge_warnings(system.name, self.name, self.judge, judged)
+        if any(rubric.reads_citations for rubric in self.judge.rubrics):
+            answers = (item.answer for item in self.judged if item.answer is not None)
+            if note := marker_note(answers, self.judge.judge.citations):
+                results.notes.append(f"{system.name}: {note}")
 
     def count_levels(self, results: Results, rubrics: Collection[str]) -> None:
         """Replace weighted scores by some rubrics in the results by those of the levels alone.

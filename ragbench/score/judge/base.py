@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragbench.score.base import Advance
+from ragbench.score.judge.markers import CitationForms
 from ragbench.signature import fingerprint_json
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.records import Nugget
@@ -149,6 +150,11 @@ class Rubric:
         """
         return (level - 1) / (self.levels - 1)
 
+    @property
+    def reads_citations(self) -> bool:
+        """True if the score depends on the markers in the answer that cite passages."""
+        return self.method == "support" or (self.formula or "").startswith("citation")
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Short hash of all fields, equal for equal rubrics."""
@@ -179,6 +185,7 @@ class RubricJudge:
         component: User's object that is wrapped; None for a built-in judge.
         asks: True if the judge calls models: their replies are stored, paid from a budget, and
             arrive one by one.
+        citations: Forms of citation markers that the judge reads.
     """
 
     served: Sequence[str] | None = None
@@ -188,6 +195,7 @@ class RubricJudge:
     takes_many: bool = False
     component: Any = None
     asks: bool = False
+    citations: CitationForms = "brackets"
 
     @property
     def label(self) -> str:

@@ -16,6 +16,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.items import Passage, Rows, RubricInputs, item_of, items_of
+from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.python import as_judge, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
@@ -338,6 +339,9 @@ def judge_items(
         for name, column in judged.columns.items()
         if "model" in column.signature.mixtures
     ]
+    if any(rubric.reads_citations for rubric in rubrics):
+        answers = [item.answer for item in items if item.answer is not None]
+        notes += filter(None, [marker_note(answers, model.citations)])
     return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes)
 
 

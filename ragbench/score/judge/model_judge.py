@@ -133,6 +133,7 @@ class ModelJudge(llm.Connected, RubricJudge):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.jury, self.asking = jury, asking
+        self.citations = asking.citations
 
     def check(self) -> None:
         """Connect to the model and load the templates of prompts, before the first request.
@@ -180,8 +181,9 @@ class ModelJudge(llm.Connected, RubricJudge):
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        The keys are those of `prompt_parts` and `options`, and `embeddings`; for a rubric on claims
-        and passages also `passages` and `window`. A part that is not used is None.
+        The keys are those of `prompt_parts` and `options`, and `embeddings`; `citations` for a
+        rubric that reads other markers than in brackets; for a rubric on claims and passages also
+        `passages` and `window`. A part that is not used is None.
 
         Raises:
             MissingExtra: The rubric embeds texts, and sentence-transformers is not installed.
@@ -191,6 +193,9 @@ class ModelJudge(llm.Connected, RubricJudge):
         asking = self.asking
         prompt = prompt_parts(rubric, few_shot=asking.few_shot, passages=asking.passages)
         parts = {**prompt, **self.options, "embeddings": embedding_identity(rubric)}
+        # the usual form is no part: signatures of other judges stay as they are
+        if rubric.method in ("claims", "support") and asking.citations != "brackets":
+            parts["citations"] = asking.citations
         if not reads_passages(rubric):
             return parts
         together = asking.passages == "together"

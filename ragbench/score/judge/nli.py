@@ -12,6 +12,7 @@ from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.local import LocalJudge
+from ragbench.score.judge.markers import CitationForms
 from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.text.analyzer import Analyzer
 from ragbench.types.scores import Ruling, Verdict
@@ -39,6 +40,8 @@ class NLI(LocalJudge[Ruling]):
         model: An entailment model: a folder, or a name on the Hugging Face hub.
         threshold: Probability at which a text supports or contradicts a claim; null: 0.5.
         language: ISO 639-1 code of the texts; tells what claims nothing.
+        citations: Forms of citation markers besides [1], [doc1], 【1】 and <cite>: `round`, as (1),
+            `superscript`, or `all`; `brackets` reads none of them.
 
     References:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
@@ -61,6 +64,7 @@ class NLI(LocalJudge[Ruling]):
         model: Annotated[str, Option(refers_to="path_or_name")] = DEFAULT_MODEL,
         threshold: Annotated[float | None, Option(gt=0, le=1)] = None,
         language: Annotated[str, Option()] = "en",
+        citations: Annotated[CitationForms, Option()] = "brackets",
         device: ComputeDevice = "auto",
         batch_tokens: BatchTokens = None,
     ) -> None:
@@ -76,15 +80,17 @@ class NLI(LocalJudge[Ruling]):
         declared_options(NLI)["threshold"].check(_OWNER, threshold)
         super().__init__(_OWNER, find_checkpoint(_OWNER, model), device, batch_tokens)
         self._threshold, self._language = threshold or _THRESHOLD, language
+        self.citations = citations
         self._analyze = Analyzer.for_language(language)
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that verdicts depend on besides the model: `threshold` and `language`.
+        """Options that verdicts depend on besides the model: threshold, language, `citations`.
 
-        The threshold is 0.5 if it is not set.
+        The threshold is 0.5 if it is not set; the usual form of citations is left out.
         """
-        return {"threshold": self._threshold, "language": self._language}
+        options: dict[str, Any] = {"threshold": self._threshold, "language": self._language}
+        return options if self.citations == "brackets" else {**options, "citations": self.citations}
 
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
         return label_columns(checkpoint, labels)
@@ -103,4 +109,4 @@ class NLI(LocalJudge[Ruling]):
         return "supported" if entails >= contradicts else "contradicted"
 
     def _verdict(self, value_of: Rule, item: JudgedItem, rubric: Rubric) -> Verdict:
-        return judge_sentences(item, rubric, self._analyze, value_of)
+        return judge_sentences(item, rubric, self._analyze, value_of, self.citations)

@@ -18,9 +18,10 @@ import numpy as np
 from ragbench import registry
 from ragbench.errors import AdapterError, DataError
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric, RubricJudge, judge_facts
+from ragbench.score.judge.grounding import best_verdict
 from ragbench.types.scores import Verdict
 
-# Parameters that a plain function may have: parts of an item, the first reference, item, rubric.
+# Parameters that a plain function may have: parts of an item, one reference, item, rubric.
 INPUTS = (*(part.name for part in dataclasses.fields(JudgedItem)), "reference", "item", "rubric")
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
@@ -59,13 +60,19 @@ class FunctionJudge(RubricJudge):
     def judge(self, item: JudgedItem, rubric: Rubric) -> Verdict:
         """Call the function and return its result as a verdict.
 
-        Errors of the function are passed on. A part that the item lacks is None or empty;
-        `reference` is the first reference. `rubric` is passed if the function has such a parameter.
+        Errors of the function are passed on. A part that the item lacks is None or empty. A
+        function of `reference` is called once per reference, and the best verdict counts; one of
+        `references` gets all. `rubric` is passed if the function has such a parameter.
 
         Raises:
             AdapterError: The function returned no score, verdict or pair of score and reason.
         """
-        more = {"item": item, "rubric": rubric, "reference": next(iter(item.references), None)}
+        references = item.references if "reference" in self._inputs else []
+        verdicts = [self._call(item, rubric, reference) for reference in references or [None]]
+        return best_verdict(rubric, verdicts)
+
+    def _call(self, item: JudgedItem, rubric: Rubric, reference: str | None) -> Verdict:
+        more = {"item": item, "rubric": rubric, "reference": reference}
         inputs = {name: more.get(name, getattr(item, name, None)) for name in self._inputs}
         return read_verdict(self._function(**inputs, **self._bound))
 

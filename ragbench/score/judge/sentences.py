@@ -1,6 +1,6 @@
 """Sentences of an answer with their citations, and rulings on them by local models.
 
-Citation markers are `[1]`, `[2, 3]`, `[1-3]`; the first passage has number 1.
+The first passage has number 1; `markers` has the forms of citations.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from typing import NamedTuple
 
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.markers import MARKER, CitationForms, in_brackets, with_code
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.refusals import is_refusal
 from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Ruling, Verdict
 
-_NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
-# only from the first of several blanks: starting at each would make the search quadratic
-_MARKER = re.compile(rf"(?<!\s)\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
-_PART = re.compile(r"\^?(\d{1,3})(?:\s*[\u2013-]\s*\^?(\d{1,3}))?")
-_LEADING = re.compile(rf"^(?:{_MARKER.pattern})+")
+_PART = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
+_LEADING = re.compile(rf"^(?:{MARKER.pattern})+")
 # a marker right after the full stop: with a space before it the sentence ends before the marker
-_GLUED = re.compile(rf"(?<=[.!?])(?=(?:{_MARKER.pattern})+(?:\s|$))")
+_GLUED = re.compile(rf"(?<=[.!?])(?=(?:{MARKER.pattern})+(?:\s|$))")
 
 
 class CitedSentence(NamedTuple):
@@ -39,7 +37,7 @@ class CitedSentence(NamedTuple):
     cited: tuple[int, ...] = ()
 
 
-def cited_sentences(text: str) -> list[CitedSentence]:
+def cited_sentences(text: str, forms: CitationForms = "brackets") -> list[CitedSentence]:
     """Split a text into sentences with the passage numbers that each cites.
 
     A marker may stand before or after the full stop: markers at the start of a sentence belong to
@@ -52,39 +50,49 @@ def cited_sentences(text: str) -> list[CitedSentence]:
         [('It is red.', (3, 1)), ('It is old.', ())]
     """
     cited: list[CitedSentence] = []
-    for sentence in sentences(_GLUED.sub(" ", text)):
+    for sentence in sentences(_GLUED.sub(" ", in_brackets(text, forms))):
         leading = _LEADING.match(sentence)
         if leading and cited:
-            cited[-1] = cited[-1]._replace(cited=(*cited[-1].cited, *markers(leading.group())))
+            cited[-1] = cited[-1]._replace(cited=(*cited[-1].cited, *_numbers(leading.group())))
             sentence = sentence[leading.end() :].strip()
-        if plain := without_markers(sentence):
-            cited.append(CitedSentence(plain, tuple(markers(sentence))))
+        if plain := _plain(sentence):
+            cited.append(CitedSentence(plain, tuple(_numbers(sentence))))
     return cited
 
 
-def markers(text: str) -> list[int]:
+def markers(text: str, forms: CitationForms = "brackets") -> list[int]:
     """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three.
 
     A falling range such as `[3-1]` cites nothing, nor does a number of four digits, as a year;
     `[0]` cites 0. An empty list without markers.
     """
+    return _numbers(in_brackets(text, forms))
+
+
+def _numbers(text: str) -> list[int]:
     numbers: list[int] = []
-    for marker in _MARKER.finditer(text):
-        for part in _PART.finditer(marker.group(1) or marker.group(2)):
+    for marker in MARKER.finditer(text):
+        for part in _PART.finditer(marker.group(1)):
             first = int(part.group(1))
             numbers.extend(range(first, int(part.group(2) or first) + 1))
     return numbers
 
 
-def without_markers(text: str) -> str:
+def without_markers(text: str, forms: CitationForms = "brackets") -> str:
     """Return a text without its citation markers and without white space at its ends."""
-    return _MARKER.sub("", text).strip()
+    return _plain(in_brackets(text, forms))
+
+
+def _plain(text: str) -> str:
+    return with_code(MARKER.sub("", text).strip())
 
 
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # a list mark: its number is no claim
 
 
-def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
+def claims_of(
+    text: str, analyze: Analyzer, forms: CitationForms = "brackets"
+) -> list[CitedSentence]:
     """Return the sentences of a text that have content words and are not refusals.
 
     `analyze` returns the content words of a text. Markers such as [1] are citations, and are no
@@ -92,7 +100,7 @@ def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
     """
     return [
         sentence
-        for sentence in cited_sentences(text)
+        for sentence in cited_sentences(text, forms)
         if any(analyze(without_item_mark(sentence.text))) and not is_refusal(sentence.text)
     ]
 
@@ -115,20 +123,26 @@ Pair = tuple[str, str]
 Rule = Callable[[Pair], Ruling]
 
 
-def judge_sentences(item: JudgedItem, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
+def judge_sentences(
+    item: JudgedItem,
+    rubric: Rubric,
+    analyze: Analyzer,
+    rule: Rule,
+    forms: CitationForms = "brackets",
+) -> Verdict:
     """Return the verdict of a rubric over claims, whose claims are the sentences of the texts.
 
     `rule((source, sentence))` returns the ruling of a source on a sentence: supported, contradicted
     or not_mentioned. `analyze` returns the content words of a text; sentences without any claim
-    nothing. Of several references the one with the best score counts; without a reference no
-    claim of the answer is in it (`not_mentioned`), so that the caller refuses rubrics that need
-    one. `not_applicable` if the formula has no value. Errors of `rule` are
-    passed on; KeyError for a formula that is not in `FORMULAS`.
+    nothing; citations are read in `forms`. Of several references the one with the best score
+    counts; without a reference no claim of the answer is in it (`not_mentioned`), so that the
+    caller refuses rubrics that need one. `not_applicable` if the formula has no value. Errors of
+    `rule` are passed on; KeyError for a formula that is not in `FORMULAS`.
     """
     sides = grounding.FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
-        checked = _ground(item, reference, analyze, rule, sides)
+        checked = _ground(item, reference, analyze, rule, sides, forms)
         verdicts.append(grounding.grounded_verdict(rubric, checked))
     return grounding.best_verdict(rubric, verdicts)
 
@@ -139,6 +153,7 @@ def _ground(
     analyze: Analyzer,
     rule: Rule,
     sides: Collection[grounding.Side],
+    forms: CitationForms,
 ) -> grounding.Grounding:
     """Return the rulings on the sentences of answer and reference.
 
@@ -146,7 +161,7 @@ def _ground(
     for an empty source, which is `not_mentioned`. Sides that are not in `sides` are empty.
     """
     question, answer = item.question or "", item.answer or ""
-    claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
+    claims, gold = claims_of(answer, analyze, forms), claims_of(reference, analyze, forms)
 
     def ruling(claim: CitedSentence, source: str) -> Ruling:
         # an empty source needs no model

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
@@ -188,6 +190,23 @@ def test_members_of_a_class_have_their_types(name, value, message):
     assert missing_members(judge) is None
     setattr(judge, name, value)
     assert missing_members(judge) == message
+
+
+def same(answer, reference):
+    return answer == reference
+
+
+def last(answer, references):
+    return answer == references[-1]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.sampled_from("abcd"))
+def test_a_function_of_one_reference_judges_by_the_best_of_all(references, answer):
+    row = {"answer": answer, "reference": references}
+
+    with Judge(type=same) as judge, Judge(type=last) as of_all:
+        assert judge.score(**row)["same"].score == float(answer in references)
+        assert of_all.score(**row)["last"].score == float(answer == references[-1])
 
 
 def test_documents_of_langchain_are_passages():

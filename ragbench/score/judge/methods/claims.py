@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem
+from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.scores import Ruling, Verdict
@@ -152,7 +153,7 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
     In the order of the texts, and of the sentences in a text; empty claims are dropped. CallFailure
     if a request failed, RagbenchError if the user has to act.
     """
-    sentences = {name: cited_sentences(text) for name, text in texts.items()}
+    sentences = {name: cited_sentences(text, vote.asking.citations) for name, text in texts.items()}
     jobs = [(vote.prompts.claims, [s.text for s in part]) for part in sentences.values()]
     claims: dict[str, list[CitedClaim]] = {}
     for name, entries in zip(sentences, await vote.ask_each(jobs), strict=True):
@@ -242,6 +243,9 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
     lines = [
         line for name in (_ANSWER, reference) for line in _lines(name, claims, findings, reference)
     ]
+    if vote.rubric.reads_citations and not any(claim.cited for claim in answer):
+        note = marker_note([vote.item.answer or ""], vote.asking.citations)
+        lines = [note, *lines] if note else lines
     return grounding.grounded_verdict(vote.rubric, checked, lines)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import cast
 
 from ragbench.score.judge.base import not_applicable
+from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.methods.vote import PromptOf, Vote
 from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
 from ragbench.score.judge.sentences import cited_sentences
@@ -88,7 +89,8 @@ async def check_support(vote: Vote) -> Verdict:
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
     """
-    sentences, passages = cited_sentences(vote.item.answer or ""), vote.item.contexts or []
+    answer, forms = vote.item.answer or "", vote.asking.citations
+    sentences, passages = cited_sentences(answer, forms), vote.item.contexts or []
     levels: list[str | None] = ["no_support" if cited else None for _, cited in sentences]
     reasons = ["no such passage" if cited else "cites nothing" for _, cited in sentences]
     by_passage: dict[int, list[int]] = {}
@@ -109,6 +111,8 @@ async def check_support(vote: Vote) -> Verdict:
             zip(sentences, levels, reasons, strict=True), start=1
         )
     ]
+    if not by_passage and (note := marker_note([answer], forms)):
+        lines = [note, *lines]
     score = support_score(levels, cast("SupportScore", vote.rubric.formula))
     if score is not None:
         return Verdict(score, reasoning="\n".join(lines))

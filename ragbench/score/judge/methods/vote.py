@@ -16,6 +16,7 @@ from ragbench.llm.calls import Ask
 from ragbench.llm.server import SamplingOptions
 from ragbench.registry import Option, OptionSet
 from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.markers import CitationForms
 from ragbench.score.judge.methods.prompt import JudgePrompt, Prompts
 from ragbench.score.judge.methods.templates import Together, harmless, split_user_text
 from ragbench.types.scores import SentPrompt, named_text
@@ -44,11 +45,14 @@ class PassageOptions(OptionSet):
     Attributes:
         passages: Whether claims are checked against all passages at once, so that one may need
             several, or against each by itself: one request a passage.
+        citations: Forms of citation markers besides [1], [doc1], 【1】 and <cite>: `round`, as (1),
+            `superscript`, or `all`; `brackets` reads none of them.
         window: Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages
             are read in several requests.
     """
 
     passages: Annotated[Together, Option()] = "together"
+    citations: Annotated[CitationForms, Option()] = "brackets"
     window: Annotated[int, Option(ge=1_000)] = 32_000
 
 
@@ -56,8 +60,9 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """Options of all requests of a judge, the same for all items, models and samples.
 
     `Asking.from_options` reads them from the options of a judge. Besides the attributes below they
-    are `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages`
-    and `window`. OptionError if `language` is more than a name; other values are not checked.
+    are `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages`,
+    `citations` and `window`. OptionError if `language` is more than a name; other values are not
+    checked.
 
     Attributes:
         extra: Further request parameters of the server.
