@@ -67,8 +67,10 @@ class FunctionJudge(RubricJudge):
         Raises:
             AdapterError: The function returned no score, verdict or pair of score and reason.
         """
-        references = item.references if "reference" in self._inputs else []
-        verdicts = [self._call(item, rubric, reference) for reference in references or [None]]
+        references: Sequence[str | None] = [None]
+        if "reference" in self._inputs and item.references:
+            references = item.references
+        verdicts = [self._call(item, rubric, reference) for reference in references]
         return best_verdict(rubric, verdicts)
 
     def _call(self, item: JudgedItem, rubric: Rubric, reference: str | None) -> Verdict:

@@ -98,8 +98,8 @@ async def check_support(vote: Vote) -> Verdict:
         if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
             by_passage.setdefault(cited[0], []).append(row)
     jobs = list[tuple[PromptOf, list[str]]]()
-    for cited, rows in by_passage.items():
-        prompt_of = partial(vote.prompts.support, passage=passages[cited - 1])
+    for number, rows in by_passage.items():
+        prompt_of = partial(vote.prompts.support, passage=passages[number - 1])
         jobs.append((prompt_of, [sentences[row].text for row in rows]))
     for rows, values in zip(by_passage.values(), await vote.ask_each(jobs), strict=True):
         for row, value in zip(rows, values, strict=True):
