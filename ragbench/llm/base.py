@@ -117,7 +117,7 @@ class ChatReply:
         refusal: Words of the model that refuses to answer; None if it does not refuse.
         reasoning: Reasoning before the answer; empty if the server returns none.
         left_out: Parameters not sent, since the model refuses them, such as `temperature`.
-        usage: Tokens, and the cost at the time of payment.
+        usage: Tokens, those of failed tries included, and the cost at the time of payment.
         logprobs: Log-probabilities per token; None if the server returns none.
         model: Name of the model as the server reports it.
         system_fingerprint: Configuration of the server by its own code; None if it has none.
@@ -212,6 +212,7 @@ class CallFailure(ModelError):
         param: Name of the parameter that the server refuses; None if it names none.
         attempts: Failed tries, in order.
         replies: Unusable replies, in order.
+        usage: Tokens of failed tries that the server reports; None if it reports none.
     """
 
     cause: Cause
@@ -227,6 +228,7 @@ class CallFailure(ModelError):
     param: str | None = None
     attempts: tuple[Attempt, ...] = ()
     replies: tuple[ChatReply, ...] = ()
+    usage: Usage | None = None
 
     @property
     def is_cut(self) -> bool:

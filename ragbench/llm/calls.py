@@ -14,7 +14,8 @@ from ragbench.errors import OptionError
 from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest, Message
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
-from ragbench.types import Cause
+from ragbench.types import Cause, Usage
+from ragbench.types.records import add_usage
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -44,7 +45,9 @@ class Sender:
         self._answered, self._refusals = False, 0
         self._is_unreachable = False
 
-    async def send(self, request: ChatRequest, keep: Keep) -> ChatReply:
+    async def send(
+        self, request: ChatRequest, keep: Keep, refusal: Callable[[], CallFailure | None]
+    ) -> ChatReply:
         """Return the reply as `keep` stored it, with the failed tries before it.
 
         A call counts as running until its reply is stored, so a kill loses no more replies than the
@@ -53,11 +56,17 @@ class Sender:
         of the model, pass through. In `attempts`, the tries are in order; it is empty after a first
         try that succeeds.
 
+        Args:
+            request: Request to send.
+            keep: Stores the reply.
+            refusal: Returns the failure of a request that may no longer be sent, just before a try.
+
         Raises:
-            CallFailure: The last try failed, the time limit has passed, or a fatal failure of this
-                or another request has stopped the sender.
+            CallFailure: The last try failed or was not allowed, the time limit has passed, or a
+                fatal failure of this or another request has stopped the sender.
         """
         attempts: list[Attempt] = []
+        usages: list[Usage] = []  # of failed tries that the server counted all the same
         spent_s = 0.0
         while True:
             left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
@@ -67,17 +76,23 @@ class Sender:
             outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
             try:
-                outcome = await self._try(request, left_s)
+                outcome = refusal() or await self._try(request, left_s)
                 took_s = self._clock() - start
                 if isinstance(outcome, ChatReply):
                     self._answered, self._refusals = True, 0
                     reply = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
+                    if usages:
+                        reply = replace(reply, usage=add_usage([reply.usage, *usages]))
                     return await keep(reply)
             finally:
                 failure = outcome if isinstance(outcome, CallFailure) else None
                 self.limit.leave(failure, took_s, stood_aside=watch.stop())
             spent_s += took_s
             attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
+            if outcome.usage is not None:
+                usages.append(outcome.usage)
+            if usages:
+                outcome = replace(outcome, usage=add_usage(usages))
             wait_s = self._wait(outcome, attempts, spent_s)
             spent_s += 0.0 if _asks_to_wait(outcome) else wait_s
             await asyncio.sleep(wait_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,25 @@ from ragbench.llm.failures import failure_of_body, one_line
 from ragbench.registry import shown
 from ragbench.types import Cause, Usage
 from ragbench.types.reasoning import split_reasoning
-from ragbench.types.records import read_count
+from ragbench.types.records import read_count, usage_of_counts
 
+# Places of token counts in `usage`: of OpenAI's completions and responses, Anthropic and Gemini.
+_SENT = ("prompt_tokens", "promptTokenCount")
+_RECEIVED = ("completion_tokens", "output_tokens", "candidatesTokenCount")
+_TOTAL = ("total_tokens", "totalTokenCount")
+_REASONING_TOKENS = (
+    "completion_tokens_details.reasoning_tokens",
+    "output_tokens_details.reasoning_tokens",
+    "reasoning_tokens",
+    "thoughtsTokenCount",
+)
+_CACHED = (
+    "prompt_tokens_details.cached_tokens",
+    "input_tokens_details.cached_tokens",
+    "prompt_cache_hit_tokens",  # DeepSeek
+    "cache_read_input_tokens",  # Anthropic
+    "cachedContentTokenCount",
+)
 _REASONING = ("reasoning_content", "reasoning")  # keys of DeepSeek and vLLM, and of OpenRouter
 _FORMATS = ("json_schema", "json_object", "text")
 # Statuses of requests that are refused for their content.
@@ -57,11 +74,15 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
+    usage = _usage(completion.get("usage"))
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
-        raise CallFailure(Cause.UNREADABLE, detail, retryable=True)
+        raise CallFailure(Cause.UNREADABLE, detail, retryable=True, usage=usage)
     refusal, fingerprint = message.get("refusal"), completion.get("system_fingerprint")
-    content = read_text(message.get("content"), message.get("tool_calls"))
+    try:
+        content = read_text(message.get("content"), message.get("tool_calls"))
+    except CallFailure as failure:
+        raise replace(failure, usage=usage) from None
     # A key of its own or tags inside the text, depending on the server.
     field = next((message[name] for name in _REASONING if message.get(name)), "")
     return ChatReply(
@@ -69,7 +90,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
         reasoning=field if isinstance(field, str) and field else split_reasoning(content)[0],
         finish_reason=str(choice.get("finish_reason") or ""),
         refusal=str(refusal) if refusal else None,
-        usage=_usage(completion.get("usage")),
+        usage=usage,
         logprobs=read_logprobs(choice.get("logprobs")),
         model=str(completion.get("model") or ""),
         system_fingerprint=None if fingerprint is None else str(fingerprint),
@@ -115,21 +136,28 @@ def _usage(usage: Any) -> Usage:
     """Return the tokens of a `usage` object, without a cost; all unknown if it is no mapping."""
     if not isinstance(usage, Mapping):
         return Usage()
-    return Usage(
-        read_count(usage.get("prompt_tokens")),
-        read_count(usage.get("completion_tokens")),
-        None,
-        _detail(usage, "completion_tokens_details", "reasoning_tokens"),
-        _detail(usage, "prompt_tokens_details", "cached_tokens")
-        or read_count(usage.get("prompt_cache_hit_tokens"))  # key of DeepSeek
-        or 0,
-    )
+    cached = _first_count(usage, _CACHED)
+    sent = _first_count(usage, _SENT)
+    if sent is None and (sent := read_count(usage.get("input_tokens"))) is not None:
+        # Anthropic counts tokens that it read from its cache, or wrote there, beside the others.
+        beside = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        sent += sum(read_count(usage.get(name)) or 0 for name in beside)
+    received, total = _first_count(usage, _RECEIVED), _first_count(usage, _TOTAL)
+    return usage_of_counts(sent, received, total, _first_count(usage, _REASONING_TOKENS), cached)
 
 
-def _detail(usage: Mapping[str, Any], kind: str, name: str) -> int:
-    """Return a number of the details `kind` of a usage by name; 0 if the server reports none."""
-    details = usage.get(kind)
-    return (read_count(details.get(name)) if isinstance(details, Mapping) else None) or 0
+def _first_count(usage: Mapping[str, Any], paths: Iterable[str]) -> int | None:
+    """Return the first number above 0 at the paths `KEY` or `KEY.KEY`; else 0, or None without."""
+    is_reported = False
+    for path in paths:
+        key, _, name = path.partition(".")
+        value = usage.get(key)
+        if name:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if count := read_count(value):
+            return count
+        is_reported |= count is not None
+    return 0 if is_reported else None
 
 
 def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.replies import Replies, request_key
 from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
+from ragbench.types import Usage
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -203,9 +204,12 @@ class ChatEngine:
 
         An earlier cost is replaced; the cost is None if the price or the tokens are unknown.
         """
-        usual = self.prices.cost_usd(request.model, reply.usage)
-        usd = None if usual is None else usual * reply.price_share
-        return replace(reply, usage=replace(reply.usage, usd=usd))
+        return replace(reply, usage=self._cost_of(request, reply.usage, reply.price_share))
+
+    def _cost_of(self, request: ChatRequest, usage: Usage, share: float = 1.0) -> Usage:
+        """Return a usage with its cost at a share of the price of now; None if it is unknown."""
+        usual = self.prices.cost_usd(request.model, usage)
+        return replace(usage, usd=None if usual is None else usual * share)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Return the reply to a request that is sent after a first call has tested its parameters.
@@ -234,7 +238,7 @@ class ChatEngine:
         async def store(reply: ChatReply) -> ChatReply:
             nonlocal bound
             paid = self._priced(request, reply)
-            self._note_length(request, paid)
+            self._note_length(request, paid.usage, paid.left_out)
             if self.budget is not None and bound is not None:
                 self.budget.settle(bound, paid.usage)
                 bound = None  # settled: the `finally` below must not release it again
@@ -243,20 +247,28 @@ class ChatEngine:
             return await asyncio.wrap_future(self.replies.store(key, paid))
 
         try:
-            return await self._sender.send(request, store)
+            overrun = _no_refusal if self.budget is None else self.budget.overrun
+            return await self._sender.send(request, store, overrun)
         except CallFailure as failure:
-            self.totals.failed += 1
-            self.totals.unreachable += failure.unreachable
+            usage = self._cost_of(request, failure.usage or Usage(0, 0))
+            self._note_length(request, usage)
+            self.totals.add_failure(failure, usage)
+            # An unreadable reply is paid for as well.
+            if self.budget is not None and bound is not None and failure.usage is not None:
+                self.budget.settle(bound, usage)
+                bound = None
             raise
         finally:
             if self.budget is not None and bound is not None:
                 self.budget.release(bound)
 
-    def _note_length(self, request: ChatRequest, reply: ChatReply) -> None:
-        """Record the longest reply of a model, and models that accept no token limit."""
-        length, model = reply.usage.output_tokens or 0, request.model
+    def _note_length(
+        self, request: ChatRequest, usage: Usage, left_out: Sequence[str] = ()
+    ) -> None:
+        """Record the longest reply of a model, and models that exceed or refuse a token limit."""
+        length, model = usage.output_tokens or 0, request.model
         self._longest[model] = max(length, self._longest.get(model, 0))
-        if "max_tokens" in reply.left_out:
+        if "max_tokens" in left_out or length > (request.max_tokens or length):
             self._unlimited.add(model)
 
     def _bound(self, request: ChatRequest) -> Reservation:
@@ -277,6 +289,10 @@ class ChatEngine:
             allowed = "models with a price: `prices` names a file of prices and `free` models"
             raise OptionError("budget", "usd", problem, allowed)
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
+
+
+def _no_refusal() -> None:
+    """Refuse no call."""
 
 
 class _SharedCall:

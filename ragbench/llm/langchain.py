@@ -14,7 +14,7 @@ from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
 from ragbench.types import Cause, Usage
 from ragbench.types.reasoning import split_reasoning
-from ragbench.types.records import read_count
+from ragbench.types.records import usage_of_counts
 
 
 class LangchainChat(ChatModel):
@@ -119,12 +119,12 @@ def read_usage(metadata: Mapping[str, Any]) -> Usage:
     Unknown tokens are None; unknown reasoning and cached tokens are 0.
     """
     sent, received = (metadata.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
-    return Usage(
-        read_count(metadata.get("input_tokens")),
-        read_count(metadata.get("output_tokens")),
-        None,
-        read_count(received.get("reasoning")) or 0,
-        read_count(sent.get("cache_read")) or 0,
+    return usage_of_counts(
+        metadata.get("input_tokens"),
+        metadata.get("output_tokens"),
+        metadata.get("total_tokens"),
+        received.get("reasoning"),
+        sent.get("cache_read"),
     )
 
 

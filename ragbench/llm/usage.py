@@ -173,12 +173,27 @@ class Totals:
             self.stored += 1
             return
         self.calls += 1
-        self.input_tokens += reply.usage.input_tokens or 0
-        self.output_tokens += reply.usage.output_tokens or 0
-        self.reasoning_tokens += reply.usage.reasoning_tokens
-        self.cost += Fraction(reply.usage.usd or 0)
+        self._add_usage(reply.usage)
         self.unknown_usage += reply.usage.output_tokens is None
         self.unknown_cost += reply.usage.usd is None
+
+    def add_failure(self, failure: CallFailure, usage: Usage) -> None:
+        """Add a call without a reply; its usage counts the tokens that were paid for all the same.
+
+        Args:
+            failure: Failure of the last try.
+            usage: Usage of all tries, with its cost.
+        """
+        self.failed += 1
+        self.unreachable += failure.unreachable
+        self._add_usage(usage)
+
+    def _add_usage(self, usage: Usage) -> None:
+        """Add tokens and cost; unknown numbers count as 0."""
+        self.input_tokens += usage.input_tokens or 0
+        self.output_tokens += usage.output_tokens or 0
+        self.reasoning_tokens += usage.reasoning_tokens
+        self.cost += Fraction(usage.usd or 0)
 
 
 @cache
@@ -364,7 +379,7 @@ class Budget:
     does not fit waits for running calls, which mostly use less than they reserved. Without running
     calls it fails with a CallFailure, `over_budget`, and so does every later call: letting in
     smaller calls would bias the sample. Spending exceeds a limit only if a call uses more than its
-    bound.
+    bound; no call is sent after that.
 
     Args:
         usd: Limit in US dollars; None for no limit.
@@ -424,6 +439,22 @@ class Budget:
                 self._waiting.append((loop, change))
             await change
 
+    def overrun(self) -> CallFailure | None:
+        """Return the failure of a reserved call that is not sent any more; None if it may be.
+
+        The time or the budget may have been spent while the call waited for its turn.
+        """
+        with self._lock:
+            is_over = (
+                self.time_is_up
+                or (self.usd is not None and self.spent_usd > self.usd)
+                or (self.tokens is not None and self.spent_tokens > self.tokens)
+            )
+            if not is_over:
+                return None
+            self.refused += 1
+            return CallFailure(Cause.OVER_BUDGET, self._refusal(Reservation(0, 0.0)))
+
     @property
     def time_is_up(self) -> bool:
         """True if the time limit has passed.
@@ -437,12 +468,12 @@ class Budget:
 
         Args:
             reservation: Upper bound that was reserved.
-            usage: Usage of the reply; unknown numbers count as reserved.
+            usage: Usage of the reply. If a number is unknown, at least the reservation counts.
         """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         usd = reservation.usd if usage.usd is None else usage.usd
-        self._settle(reservation, used if is_known else reservation.tokens, usd)
+        self._settle(reservation, used if is_known else max(used, reservation.tokens), usd)
 
     def release(self, reservation: Reservation) -> None:
         """Cancel the reservation of a call that brought no reply.

@@ -142,6 +142,46 @@ def read_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _LARGEST_COUNT else None
 
 
+def usage_of_counts(
+    sent: object,
+    received: object,
+    total: object = None,
+    reasoning: object = None,
+    cached: object = None,
+) -> Usage:
+    """Return the usage of the counts that a server reports, without a cost.
+
+    Some servers (xAI, Gemini) count reasoning in the total alone, so output tokens are the larger
+    of `received` and `total - sent`. Without a total, more reasoning than `received` shows that it
+    stands beside `received`. Reasoning is at most the output, cached tokens at most the input.
+
+    Args:
+        sent: Tokens of the prompt.
+        received: Tokens of the completion, with or without reasoning.
+        total: Tokens of the call.
+        reasoning: Tokens of reasoning.
+        cached: Part of `sent` that the server had cached.
+
+    Example:
+        >>> usage_of_counts(1000, 100, total=1900, reasoning=800)
+        Usage(input_tokens=1000, output_tokens=900, usd=None, reasoning_tokens=800, cached_tokens=0)
+    """
+    n_sent, n_received, n_total = read_count(sent), read_count(received), read_count(total)
+    n_reasoning, n_cached = read_count(reasoning) or 0, read_count(cached) or 0
+    output = n_received
+    if n_sent is not None and n_total is not None:
+        output = max(n_received or 0, n_total - n_sent)
+    elif n_received is not None and n_total is None and n_reasoning > n_received:
+        output = n_received + n_reasoning
+    return Usage(
+        n_sent,
+        output,
+        None,
+        n_reasoning if output is None else min(n_reasoning, output),
+        n_cached if n_sent is None else min(n_cached, n_sent),
+    )
+
+
 def add_usage(parts: Iterable[Usage]) -> Usage:
     """Return the sum of usages; a number is None if a part of it is unknown, 0 without parts.
 

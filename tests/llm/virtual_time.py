@@ -119,7 +119,7 @@ def ask_all(server: LimitedServer, n: int, concurrency: int) -> tuple[float, Ada
         sender = Sender(server, limits, clock=loop.time)
 
         async def one(i: int) -> ChatReply:
-            return await sender.send(ChatRequest("m", (), sample=i), kept)
+            return await sender.send(ChatRequest("m", (), sample=i), kept, lambda: None)
 
         async for _ in as_completed(one, range(n), size=2 * concurrency + 64):
             pass
