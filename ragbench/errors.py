@@ -50,7 +50,7 @@ EXIT_MEANINGS: Mapping[int, str] = {
     EXIT_UNDECIDED: "a gate cannot be decided (--strict)",
     EXIT_LOCKED: "another run holds the lock",
     EXIT_NO_SPACE: "no space left",
-    EXIT_UNREACHABLE: "a server cannot be reached",
+    EXIT_UNREACHABLE: "a server cannot be used",
     EXIT_INTERNAL: "internal error",
     EXIT_INTERRUPTED: "interrupted",
 }

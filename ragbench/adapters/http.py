@@ -23,6 +23,8 @@ from ragbench.errors import OptionError, Phrase
 from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
+from ragbench.llm.environment import is_loopback
+from ragbench.llm.error_words import error_words
 from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
 from ragbench.registry import Option, OptionSet
@@ -272,7 +274,7 @@ class Endpoint:
             return text
         headers = {name.lower(): value for name, value in response.getheaders()}
         # Masked before it is shortened, since a cut secret would no longer be recognised.
-        message = self._clean(text.decode("utf-8", "replace") or response.reason)
+        message = self._clean(error_words(text.decode("utf-8", "replace")) or response.reason)
         if 300 <= response.status < 400:
             message = "it redirects, which is not followed: give the URL that answers"
         raise failure_of_status(response.status, f"{self.address}: {message}", headers=headers)
@@ -370,7 +372,8 @@ def _is_silent(sock: socket.socket) -> bool:
 def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[str, str]]:
     """Return the proxy of the environment for a URL, and the headers with its login.
 
-    None without a proxy, or for a host that `NO_PROXY` names; no headers without a login.
+    None without a proxy, for this machine, or for a host that `NO_PROXY` names; no headers without
+    a login.
 
     Raises:
         OptionError: The proxy is no `http://` address; the message shows no login.
@@ -378,7 +381,7 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
     proxies = getproxies_environment()
     variable = url.scheme if proxies.get(url.scheme) else "all"
     text = proxies.get(variable)
-    if not text or proxy_bypass(url.netloc):
+    if not text or proxy_bypass(url.netloc) or is_loopback(url.hostname):
         return None, {}
     with contextlib.suppress(ValueError):  # an invalid port, or an unclosed bracket
         proxy = urlsplit(text if "://" in text else f"http://{text}")

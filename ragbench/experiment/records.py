@@ -292,7 +292,7 @@ class Results:
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
         spending: Limits, costs so far and missing items; None without a budget.
-        unreachable: Components whose server no request of this run has reached.
+        unreachable: Components whose server served no request of this run.
     """
 
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)

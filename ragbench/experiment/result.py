@@ -65,7 +65,7 @@ class Experiment:
     def exit_code(self) -> int:
         """Exit code of `ragbench run`, the first that applies of 2, 1, 7, 3, 0.
 
-        2: a gate was refused; 1: a gate failed; 7: incomplete, as a server cannot be reached; 3:
+        2: a gate was refused; 1: a gate failed; 7: incomplete, as a server cannot be used; 3:
         incomplete; 0: none of these.
         """
         return self.record.exit_code()

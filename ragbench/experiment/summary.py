@@ -198,7 +198,8 @@ def _warnings(
             "see unscored.jsonl"
         )
         for name in results.unreachable:
-            yield f"no request reached the server of {name}: the same command sends them again"
+            reason = f"no request was served by the server of {name}"
+            yield f"{reason}: the same command sends them again"
         yield from _first_failures(results.systems)
     scores = [score for system in systems for score in system.scores.values()]
     counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]

@@ -11,6 +11,11 @@ from ragbench.types import Cause, Usage
 from ragbench.types.json_fields import optional
 from ragbench.types.reasoning import split_reasoning
 
+# Finish reasons of Anthropic, Bedrock and Gemini; those of OpenAI and Azure have `content_filter`.
+_REFUSAL_ENDS = frozenset(
+    {"refusal", "guardrail_intervened", "safety", "prohibited_content", "blocklist", "spii"}
+    | {"recitation", "image_safety", "language", "model_armor"}
+)
 Role = Literal["system", "user", "assistant"]
 
 
@@ -106,6 +111,18 @@ class Attempt:
     latency_ms: float
 
 
+def is_refusal_end(finish_reason: str) -> bool:
+    """Return True for a finish reason of a refusal, in the words of any server.
+
+    Example:
+        >>> is_refusal_end("content_filter: PROHIBITED_CONTENT"), is_refusal_end("stop")
+        (True, False)
+    """
+    # Gemini's servers append the reason, its client writes `FinishReason.SAFETY`.
+    word = finish_reason.lower().removeprefix("finishreason.")
+    return word.startswith("content_filter") or word in _REFUSAL_ENDS
+
+
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     """Reply of a chat model to one request.
@@ -149,10 +166,9 @@ class ChatReply:
     def refused(self) -> bool:
         """True if the model or a content filter refused to answer.
 
-        `refusal` is set then, or the finish reason begins with `content_filter`.
+        `refusal` is set then, or the finish reason names a refusal.
         """
-        # Gemini's servers append the reason: `content_filter: PROHIBITED_CONTENT`.
-        return self.refusal is not None or self.finish_reason.startswith("content_filter")
+        return self.refusal is not None or is_refusal_end(self.finish_reason)
 
     @property
     def ran_out(self) -> str:
@@ -208,8 +224,10 @@ class CallFailure(ModelError):
         fatal: True if every other call fails as well: a wrong key, an empty account.
         status: HTTP status; None for failures without a response.
         unconnected: True if the connection was refused or cut.
-        unreachable: True if the server refused the connection, or its name is unknown.
+        unreachable: True if the server cannot be used: it refused the connection, its name is
+            unknown, or it refused key, account, address or model before any reply.
         param: Name of the parameter that the server refuses; None if it names none.
+        words: All words of the server's error without secrets; `detail` has their start.
         attempts: Failed tries, in order.
         replies: Unusable replies, in order.
         usage: Tokens of failed tries that the server reports; None if it reports none.
@@ -226,6 +244,7 @@ class CallFailure(ModelError):
     unconnected: bool = False
     unreachable: bool = False
     param: str | None = None
+    words: str = ""
     attempts: tuple[Attempt, ...] = ()
     replies: tuple[ChatReply, ...] = ()
     usage: Usage | None = None

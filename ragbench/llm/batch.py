@@ -23,6 +23,7 @@ from ragbench.files import create_untracked, refuse_links, write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm import completions
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.error_words import error_words, find_field, parse_error
 from ragbench.llm.failures import failure_of_status, one_line
 from ragbench.llm.openai import OpenAIChat, is_azure
 from ragbench.llm.replies import Replies, request_key
@@ -422,15 +423,12 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
     response, error = line.get("response"), line.get("error")
     if isinstance(response, Mapping):
         status, body = response.get("status_code"), response.get("body")
-        body = body if isinstance(body, Mapping) else {}
         if status == 200:
-            return body
-        details = body.get("error")
-        details = details if isinstance(details, Mapping) else {}
-        message = str(details.get("message") or json.dumps(body))
-        code, param = (str(details.get(name) or "") for name in ("code", "param"))
+            return body if isinstance(body, Mapping) else {}
+        body = parse_error(body)
+        code, param = find_field(body, "code"), find_field(body, "param")
         status = status if isinstance(status, int) else 500
-        raise failure_of_status(status, message, headers={}, code=code, param=param)
+        raise failure_of_status(status, error_words(body), headers={}, code=code, param=param)
     code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
     message = str(error.get("message") or code) if isinstance(error, Mapping) else "no response"
     raise CallFailure(_LINE.get(code, Cause.SERVER_ERROR), f"in a batch: {one_line(message)}")

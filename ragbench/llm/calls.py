@@ -25,6 +25,7 @@ Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 _REFUSED_WITHIN_S = 10.0  # a refusal of a parameter comes at once, an answer may take longer
 _LOOK_S = 1.0  # interval of the check for a hanging call
 _LONGEST_WAIT_S = 300.0  # a server that asks for a longer wait fails the call
+_LASTING = (401, 402, 429)  # statuses about the key and the account
 _REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 
 
@@ -101,7 +102,8 @@ class Sender:
         """Return the reply or the failure of one try.
 
         Once a fatal failure has stopped the sender, nothing is sent and that failure is returned.
-        A fatal failure before any answer stops it; later ones, and redirects, only three in a row.
+        A fatal failure before any answer stops it; a later refusal of the key or the account, and a
+        redirect, only three times in a row.
 
         `left_s` is the time limit of the try in seconds, None for no limit. A try without an answer
         in time gives a failure with the cause TIMEOUT. Other exceptions of the model pass through.
@@ -111,12 +113,15 @@ class Sender:
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
         except CallFailure as failure:
-            # A key that has worked may be refused once by mistake, and a proxy may redirect once,
-            # but not several times in a row.
-            self._refusals = self._refusals + 1 if failure.fatal else 0
             redirects = failure.status is not None and 300 <= failure.status < 400
-            is_certain = not self._answered and not redirects
-            if failure.fatal and (is_certain or self._refusals >= _REFUSALS):
+            # A key that has worked may be refused once by mistake, and a proxy may redirect once,
+            # but not several times in a row. Other statuses are about one prompt then.
+            is_lasting = redirects or failure.status in _LASTING
+            self._refusals = self._refusals + 1 if failure.fatal and is_lasting else 0
+            is_certain = failure.fatal and not self._answered and not redirects
+            if is_certain:
+                failure = replace(failure, retryable=False, unreachable=True)
+            if is_certain or self._refusals >= _REFUSALS:
                 self._fatal_failure = failure
             return failure
         except (TimeoutError, asyncio.TimeoutError):

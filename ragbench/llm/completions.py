@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ragbench.json_yaml import MOST_NODES, load_json
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob
-from ragbench.llm.failures import failure_of_body, one_line
+from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, is_refusal_end
+from ragbench.llm.error_words import error_words, find_field, is_web_page
+from ragbench.llm.failures import failure_of_body, failure_of_page, one_line
 from ragbench.registry import shown
 from ragbench.types import Cause, Usage
 from ragbench.types.reasoning import split_reasoning
@@ -44,7 +46,9 @@ _ABOUT_FORMAT = re.compile(
 )
 _UNKNOWN = re.compile(
     r"unsupported|not supported|n.t support|not support|not implemented|not available|deprecated"
-    r"|unknown|unrecognized|unexpected|not permitted|not allowed|extra",
+    r"|unknown|unrecogni[sz]ed|not recogni[sz]ed|unexpected|not permitted|not allowed|extra"
+    r"|not enabled|disabled|invalid (?:parameter|argument|field|key|name)|not accepted|forbidden"
+    r"|cannot be (?:used|set|specified)|incompatible|no such",
     re.IGNORECASE,
 )
 _BAD_VALUE = re.compile(r"may only be|must be|only the default", re.IGNORECASE)
@@ -68,16 +72,16 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
             for an error, its status decides.
     """
     completion = parse_body(body) if isinstance(body, str) else body
-    if isinstance(completion.get("error"), Mapping):
-        error = completion["error"]
-        raise failure_of_body(error, str(error.get("message", error)))
+    if completion.get("error") or (completion.get("errors") and not completion.get("choices")):
+        raise failure_of_body(completion)
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     usage = _usage(completion.get("usage"))
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
-        raise CallFailure(Cause.UNREADABLE, detail, retryable=True, usage=usage)
+        raise replace(_failure_without_choice(completion), usage=usage)
+    if choice.get("error"):  # OpenRouter, for an error of the server behind it
+        raise replace(failure_of_body(choice["error"]), usage=usage)
     refusal, fingerprint = message.get("refusal"), completion.get("system_fingerprint")
     try:
         content = read_text(message.get("content"), message.get("tool_calls"))
@@ -88,7 +92,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     return ChatReply(
         text=content,
         reasoning=field if isinstance(field, str) and field else split_reasoning(content)[0],
-        finish_reason=str(choice.get("finish_reason") or ""),
+        finish_reason=_finish_reason(choice),
         refusal=str(refusal) if refusal else None,
         usage=usage,
         logprobs=read_logprobs(choice.get("logprobs")),
@@ -97,14 +101,41 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     )
 
 
+def _failure_without_choice(completion: Mapping[str, Any]) -> CallFailure:
+    """Return the failure of a completion without a choice: an error, a refusal, or neither."""
+    if completion.get("object") == "error":  # vLLM
+        return failure_of_body(completion)
+    feedback = completion.get("promptFeedback") or completion.get("prompt_feedback")
+    reason = find_field(feedback, "blockReason") or find_field(feedback, "block_reason")
+    if reason:
+        return CallFailure(Cause.REFUSED, f"the server blocked the prompt: {one_line(reason)}")
+    detail = f"the completion holds no choice: {one_line(json.dumps(completion))}"
+    return CallFailure(Cause.UNREADABLE, detail, retryable=True)
+
+
+def _finish_reason(choice: Mapping[str, Any]) -> str:
+    """Return why a choice ended; the word of the server behind a router if it is a refusal."""
+    native = str(choice.get("native_finish_reason") or "")
+    if is_refusal_end(native):
+        return native
+    return str(choice.get("finish_reason") or choice.get("stop_reason") or "")
+
+
 def parse_body(body: str) -> Mapping[str, Any]:
-    """Return the JSON object of a body; raise a retryable CallFailure for anything else."""
+    """Return the JSON object of a body; raise a CallFailure for anything else.
+
+    It is retryable, and fatal for a web page; for a list of errors, their status decides.
+    """
     try:
         value = load_json(body, most=MOST_NODES)
     except ValueError:
         value = None
     if isinstance(value, dict):
         return value
+    if isinstance(value, list) and error_words(value):  # Gemini lists its errors
+        raise failure_of_body(value)
+    if is_web_page(body):
+        raise failure_of_page(body)
     detail = f"the server answered 200, and the body is no completion: {one_line(body)!r}"
     raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
@@ -279,7 +310,7 @@ def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) ->
     """
     if failure.cause is not Cause.SERVER_ERROR:
         return None
-    text = f"{failure.param or ''} {failure.detail}"
+    text = f"{failure.param or ''} {failure.words or failure.detail}"
     if failure.status in REFUSING and (name := _refused_name(wording, failure)) is not None:
         return refused | Refusals(frozenset({name}))
     if failure.status not in _REFUSING_FORMATS or wording.format in (None, "text"):
@@ -293,21 +324,26 @@ def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) ->
 
 def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
     """Return the optional parameter that an error is about; None if it is about none of them."""
+    words = failure.words or failure.detail
     sent = [name for name in _OPTIONAL if name in wording.body]
-    if not _UNKNOWN.search(failure.detail):
+    if not _UNKNOWN.search(words):
         # A token limit above that of the model is for the user to correct.
         sent = [name for name in sent if name not in _LONGEST]
     if failure.param:
         parts = {part.removeprefix("top_") for part in re.split(r"\W+", failure.param)}
         return next((name for name in sent if name in parts), None)
-    if not _UNKNOWN.search(failure.detail) and not _BAD_VALUE.search(failure.detail):
+    if not _UNKNOWN.search(words) and not _BAD_VALUE.search(words):
         return None
-    places = {
-        name: match.start()
-        for name in sent
-        if (match := re.search(rf"(?<![a-z])(?:top_)?{name}(?![a-z_])", failure.detail))
-    }
+    places = {name: match.start() for name in sent if (match := _name_pattern(name).search(words))}
     return min(places, key=lambda name: places[name]) if places else None
+
+
+@cache
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """Return the pattern of a parameter in the words of an error: also `topLogprobs`."""
+    spelling = name.replace("_", "_?")
+    parts = rf"(?:top_?|response_?)?{spelling}(?:_?sequences)?"
+    return re.compile(rf"(?<![a-z]){parts}(?![a-z_])", re.IGNORECASE)
 
 
 def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:

@@ -7,25 +7,50 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ragbench.llm.base import CallFailure
-from ragbench.records.codec import clean_tree
+from ragbench.llm.error_words import error_words, find_field, parse_error
+from ragbench.secrets import mask_addresses
 from ragbench.types import Cause
 
 # Statuses that ask for fewer calls: rate limit, overload, and the overload of Anthropic.
 THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})  # timeout, locked, too early; beside them most 5xx
+# Statuses of a server that refuses this key, account, address or model whatever the prompt.
+_FATAL = frozenset({401, 402, 403, 404})
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
-_FILTERED = ("content_filter", "content_policy_violation", "ContentPolicyViolation")
+_FILTERED = re.compile(
+    r"content_?filter|content_policy_violation|responsibleaipolicyviolation", re.IGNORECASE
+)
+# Words of OpenAI, Anthropic, Bedrock, OpenRouter, Gemini, xAI, DeepSeek, Alibaba.
+_MODERATED = re.compile(
+    r"content[_ ]filter|content[_ ]policy|\bmoderation\b|flagged|guardrail|block_?reason"
+    r"|usage (?:policy|policies|guidelines)|safety (?:system|filter|policy|settings)"
+    r"|prohibited[_ ]content|content exists risk|inappropriate content|data_?inspection"
+    r"|blocked by (?:our |the )?(?:safety|content|responsible)",
+    re.IGNORECASE,
+)
+_MODERATED_STATUS = frozenset({400, 403, 422, 451})
 _TOO_LONG = re.compile(
     r"(?:maximum|max|available|model's) context (?:length|size|window)|maximum context length"
     r"|context (?:length|window|size) (?:exceeded|of only|is only)|exceeds? the (?:context|maximum"
     r" number of tokens)|prompt is too long|longer than the model|context_length_exceeded"
-    r"|exceed_context_size|`?max_new_tokens`? must be <=|must have less than \d+ tokens",
+    r"|exceed_context_size|`?max_new_tokens`? must be <=|must have less than \d+ tokens"
+    r"|input is too long",
     re.IGNORECASE,
 )
+_ABOUT_CONTEXT = re.compile(r"context[ _-]?(?:length|window|size|limit)", re.IGNORECASE)
+_TOO_LONG_STATUS = frozenset({400, 413, 422})  # of a prompt that the server has looked at
+_UNKNOWN_MODEL = re.compile(
+    r"model_not_found|(?:unknown|invalid|no such|unrecognized|not a valid) model\b"
+    r"|\bmodels?\b[^.;]{0,100}?(?:does not exist|doesn't exist|not exist|not found|not be found)"
+    r"|model (?:identifier|name|id) is (?:invalid|unknown)",
+    re.IGNORECASE,
+)
+_GENERIC = re.compile(r"Error code: \d+(?: - )?")  # before the words of `openai` and `anthropic`
 _MAX_DETAIL = 500
 _MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
 
@@ -37,14 +62,15 @@ def failure_of_status(
     headers: Mapping[str, str],
     code: str | None = None,
     param: str | None = None,
+    url: str = "",
 ) -> CallFailure:
-    """Return the failure of an HTTP error.
+    """Return the failure of an HTTP error; its words decide before its status.
 
-    It is returned, not raised. `fatal` is set for 401, for redirects and for 429 without quota.
-    Causes are SERVER_ERROR; for other statuses than 429 REFUSED by a content filter and TOO_LONG;
-    UNREADABLE for a reply that a llama.cpp server cut off. Retryable are 408, 409, 425, 429 with
-    quota left, and 5xx other than 501 and that of a reply cut off. `throttled` is set for 429 with
-    quota left, 503 and 529.
+    It is returned, not raised. `fatal` is set for 401, 402, 403, 404, an unknown model, redirects
+    and 429 without quota. Causes are SERVER_ERROR; for other statuses than 429 REFUSED by a content
+    filter and TOO_LONG; UNREADABLE for a reply that a llama.cpp server cut off. Retryable are 408,
+    409, 425, 429 with quota left, and 5xx other than 501 and that of a reply cut off. `throttled`
+    is set for 429 with quota left, 503 and 529.
 
     Args:
         status: HTTP status.
@@ -52,47 +78,83 @@ def failure_of_status(
         headers: Headers of the response, looked up by names in lower case.
         code: Error code of the server; None or empty if it has none.
         param: Parameter that the error is about; None or empty if it names none.
+        url: URL of the request, which ends the detail; empty leaves it out.
+    """
+    failure = _failure_of_words(status, f"{code or ''} {message}", message)
+    if failure is None:
+        throttled = status in THROTTLED
+        failure = CallFailure(
+            Cause.SERVER_ERROR,
+            f"the server answered {status}: {one_line(message)}",
+            retryable=throttled or status in _RETRYABLE or (status >= 500 and status != 501),
+            throttled=throttled,
+            retry_after_s=retry_after(headers),
+            fatal=status in _FATAL or (status < 500 and is_unknown_model(f"{code} {message}")),
+            param=param,
+        )
+    where = f" ({url})" if url else ""
+    words = f"{message} {code or ''}"
+    return replace(failure, detail=failure.detail + where, status=status, words=words)
+
+
+def _failure_of_words(status: int, words: str, message: str) -> CallFailure | None:
+    """Return the failure of an error whose words or kind tell more than its status, else None.
+
+    `words` are the code and the message.
     """
     # The order matters: an exhausted quota comes as 429 as well, and filters and context limits as
     # 400, so these cases are recognised by their words before the status decides.
-    out_of_money = code in _QUOTA or any(word in message for word in _QUOTA)
-    if status == 429 and out_of_money:
+    if status == 429:
+        if not any(word in words for word in _QUOTA):
+            return None
         detail = f"the account has no quota left: {one_line(message)}"
-        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
-    if status != 429 and (code in _FILTERED or any(word in message for word in _FILTERED)):
+        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True)
+    # A whole account may be flagged too, which is no refusal of a prompt.
+    is_moderated = status in _MODERATED_STATUS and "account" not in words.lower()
+    if _FILTERED.search(words) or (is_moderated and _MODERATED.search(words)):
         detail = f"a content filter held back the prompt: {one_line(message)}"
-        return CallFailure(Cause.REFUSED, detail, status=status)
-    if status != 429 and _TOO_LONG.search(f"{code or ''} {message}"):
+        return CallFailure(Cause.REFUSED, detail)
+    about_context = status in _TOO_LONG_STATUS and _ABOUT_CONTEXT.search(words)
+    if about_context or _TOO_LONG.search(words):
         detail = f"the prompt is too long for the model: {one_line(message)}"
-        return CallFailure(Cause.TOO_LONG, detail, status=status)
+        return CallFailure(Cause.TOO_LONG, detail)
     if 300 <= status < 400:
         hint = "it redirects, which is not followed: give the address that answers"
         detail = f"the server answered {status}: {hint}"
-        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
+        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True)
     if status == 500 and "does not match the expected" in message:  # llama.cpp, a reply cut short
-        return CallFailure(Cause.UNREADABLE, one_line(message), status=status)
-    throttled = status in THROTTLED
-    return CallFailure(
-        Cause.SERVER_ERROR,
-        f"the server answered {status}: {one_line(message)}",
-        retryable=throttled or status in _RETRYABLE or (status >= 500 and status != 501),
-        throttled=throttled,
-        retry_after_s=retry_after(headers),
-        fatal=status == 401,
-        status=status,
-        param=param,
-    )
+        return CallFailure(Cause.UNREADABLE, one_line(message))
+    return None
 
 
-def failure_of_body(error: object, message: str) -> CallFailure:
+def is_unknown_model(words: str) -> bool:
+    """Return True if the words of an error say that the server does not have the model."""
+    return _UNKNOWN_MODEL.search(words) is not None
+
+
+def failure_of_body(body: object) -> CallFailure:
     """Return the failure of an error that came with status 200.
 
     The status is the `code` of the error if it is an HTTP status, else 500. It is returned, not
     raised.
+
+    Args:
+        body: JSON value of the error.
     """
-    code = error.get("code") if isinstance(error, Mapping) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return failure_of_status(status, message, headers={}, code=str(code or ""))
+    code = find_field(body, "code")
+    status = int(code) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600 else 500
+    words = error_words(body) or str(body)
+    param = find_field(body, "param")
+    return failure_of_status(status, words, headers={}, code=code, param=param)
+
+
+def failure_of_page(page: str) -> CallFailure:
+    """Return the failure of a web page that came in place of a completion, with status 200.
+
+    Before any reply the address is wrong or wants a login; later, a proxy may have answered once.
+    """
+    detail = f"the server answered 200 with a web page: {one_line(error_words(page))}"
+    return CallFailure(Cause.SERVER_ERROR, detail, retryable=True, fatal=True, status=200)
 
 
 def failure_of_connection(message: str, error: BaseException | None) -> CallFailure:
@@ -142,14 +204,15 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     # Masked before it is shortened, since a cut secret would no longer be recognised.
     message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
-        headers = getattr(response, "headers", None) or {}
-        code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
-        body = clean_tree(getattr(error, "body", None), clean)
-        # FastAPI writes its message as `detail`, which clients that expect `error.message` omit.
-        detail = body.get("detail") if isinstance(body, Mapping) else None
-        if detail and str(detail) not in message:
-            message = f"{message}: {detail}"
-        return failure_of_status(status, message, headers=headers, code=code, param=param)
+        body = parse_error(_body_of(error, response))
+        return failure_of_status(
+            status,
+            _message_of(message, clean(error_words(body))),
+            headers=getattr(response, "headers", None) or {},
+            code=clean(find_field(body, "code") or str(getattr(error, "code", None) or "")),
+            param=clean(find_field(body, "param") or str(getattr(error, "param", None) or "")),
+            url=clean(_url_of(response)),
+        )
     if isinstance(reason := getattr(error, "reason", None), OSError):
         error = reason  # urllib wraps the error of its socket
     name = type(error).__name__
@@ -159,6 +222,35 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     if is_socket or "Connect" in name or "Protocol" in name:
         return failure_of_connection(message, error)
     return CallFailure(Cause.ERROR, f"{name}: {one_line(message)}")
+
+
+def _body_of(error: BaseException, response: object) -> object:
+    """Return the body of an HTTP error, as text or as the client has parsed it; None without."""
+    # `openai` keeps a part of the body in `error.body`, and drops the rest.
+    try:
+        text = getattr(response, "text", None)
+    except Exception:  # noqa: BLE001 - a streamed response that has not been read
+        text = None
+    return text if isinstance(text, str) and text.strip() else getattr(error, "body", None)
+
+
+def _message_of(message: str, words: str) -> str:
+    """Return the message of an exception with the words of its body, each of them once."""
+    own = _GENERIC.sub("", message, count=1)
+    if not words:
+        return own or message
+    # Clients append the body as it is, or as Python shows it.
+    is_told = not own or own in words or own.startswith(("{", "["))
+    return words if is_told else f"{own}: {words}"
+
+
+def _url_of(response: object) -> str:
+    """Return the URL of a response without query and login; empty if it is unknown."""
+    try:
+        url = str(getattr(response, "url", None) or "")
+    except Exception:  # noqa: BLE001 - a response without request
+        return ""
+    return mask_addresses(url.partition("?")[0])
 
 
 def retry_after(headers: Mapping[str, str], time_s: float | None = None) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.completions import ask_json, read_logprobs, read_text
+from ragbench.llm.error_words import find_field
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import Redactor
@@ -104,7 +105,7 @@ class LangchainChat(ChatModel):
         return ChatReply(
             text=text,
             reasoning=split_reasoning(text)[0],
-            finish_reason=str(details.get("finish_reason") or details.get("stop_reason") or ""),
+            finish_reason=_finish_reason(details),
             refusal=str(refusal) if refusal else None,
             usage=read_usage(usage),
             logprobs=read_logprobs(details.get("logprobs")),
@@ -126,6 +127,15 @@ def read_usage(metadata: Mapping[str, Any]) -> Usage:
         received.get("reasoning"),
         sent.get("cache_read"),
     )
+
+
+def _finish_reason(details: Mapping[str, Any]) -> str:
+    """Return why a message ended, by its metadata; a blocked prompt of Gemini has no reason."""
+    for name in ("finish_reason", "stop_reason", "stopReason"):
+        if details.get(name):
+            return str(details[name])
+    reason = find_field(details.get("prompt_feedback"), "block_reason")
+    return f"content_filter: {reason}" if reason else ""
 
 
 def _secrets_of(model: Any) -> dict[str, str]:

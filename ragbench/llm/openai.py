@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ragbench.errors import MissingExtra, OptionError, Phrase
 from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.connections import ReplyIds, watch_connections
+from ragbench.llm.environment import BUNDLE, add_bundle, is_loopback, proxy_in_use, read_key
 from ragbench.llm.failures import one_line
 from ragbench.llm.threads import in_thread
 from ragbench.secrets import mask_addresses, mask_secrets, redact
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     import ssl
 
 _CONNECT_S = 10.0  # time limit of a connection alone; the call is then tried again
-_TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", BUNDLE, "SSLKEYLOGFILE")
 _TRUST_NAMES = ", ".join(_TRUST)
+_VERSION = re.compile(r"/v\d")  # in addresses of most servers with the protocol
 _SHORTEST_SECRET = 8  # shorter keys, such as 'none' and 'local', are ordinary words in texts
 
 
@@ -73,6 +76,7 @@ class OpenAIChat(ChatModel):
         # No limit on the reply: the sender limits the time of all tries together.
         time_limit = openai.Timeout(None, connect=_CONNECT_S)
         self._client: Any
+        self._key_name = api_key_env if client is None else "the key of the client"
         self._owns_client = client is None
         masked_url = ""
         if client is None:
@@ -81,7 +85,7 @@ class OpenAIChat(ChatModel):
             if address is not None and address.query:
                 masked_url = mask_secrets(address.text)
                 self._secrets |= {"base_url": address.text} if masked_url != address.text else {}
-            http = _http_client(keep_alive)
+            http = _http_client(keep_alive, address.url if address else "")
             self._client = _connect(
                 address, api_key=key, max_retries=0, timeout=time_limit, http_client=http
             )
@@ -92,10 +96,16 @@ class OpenAIChat(ChatModel):
             self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = _http_client(keep_alive) if self._owns_client else _bounded_copy(client._client)
+            url = str(client.base_url)
+            http = (
+                _http_client(keep_alive, url)
+                if self._owns_client
+                else _bounded_copy(client._client, url)
+            )
             options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
         _load_network_code()
+        self._proxy = proxy_in_use(http, str(self._client.base_url), _http_package())
         self._waits = isinstance(self._client, openai.OpenAI)
         self._replies = ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
@@ -121,7 +131,7 @@ class OpenAIChat(ChatModel):
                     more = completions.learn_refusals(wording, failure, refused)
                     if more is None:
                         refused_all = failure.status in completions.REFUSING
-                        raise
+                        raise self._explained(failure, model) from None
                     refused = more
                 else:
                     return completions.cut_at_stop(reply, request, wording)
@@ -202,21 +212,58 @@ class OpenAIChat(ChatModel):
         return self.clean(response.text), response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
-        """Return the failure of a connection, with the address of the server unless it timed out.
+        """Return the failure of a connection, with the address of the server and its proxy.
 
         A CallFailure that reading the reply has raised is returned, with secrets masked.
         """
         import openai
 
         if isinstance(error, openai.APITimeoutError):
-            detail = f"no connection within {_CONNECT_S:g} s"
+            detail = f"no connection to {self._place} within {_CONNECT_S:g} s"
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
         if isinstance(cause, CallFailure):
             return replace(cause, detail=self.clean(cause.detail))
-        where = self.identity["base_url"]
-        words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
+        words = f"{self._place}: {type(cause).__name__}: {cause}".rstrip(": ")
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            words += f"; SSL_CERT_FILE or {BUNDLE} names a file of further certificates"
         return failures.failure_of_connection(self.clean(words), error)
+
+    @property
+    def _place(self) -> str:
+        """Address of the server, and the proxy on the way to it."""
+        address = self.identity["base_url"]
+        return f"{address}, through {self._proxy}" if self._proxy else address
+
+    def _explained(self, failure: CallFailure, model: str) -> CallFailure:
+        """Return a failure with the address of the server, and the cure if it is fatal."""
+        detail = failure.detail
+        address = self.identity.get("base_url", "")
+        if failure.status is not None and address not in detail:
+            detail = f"{detail} ({address})"
+        if self._proxy and failure.status is not None:
+            detail = f"{detail}, through {self._proxy}"
+        if cure := self._cure(failure, model, address):
+            detail = f"{detail}; {cure}"
+        return replace(failure, detail=detail)
+
+    def _cure(self, failure: CallFailure, model: str, address: str) -> str:
+        """Return what the user can do about a fatal failure; empty for another failure."""
+        if not failure.fatal:
+            return ""
+        if failures.is_unknown_model(failure.words):
+            return f"the server does not have the model {model!r}: check `model`"
+        if failure.status == 401:
+            return f"{self._key_name} may be expired, or the key of another server"
+        if failure.status == 402:
+            return f"the account of {self._key_name} has to be paid for"
+        if failure.status == 403:
+            return f"{self._key_name} may not have access to this model or address"
+        if failure.status not in (200, 404):
+            return ""
+        if not address or is_azure(address) or _VERSION.search(urlsplit(address).path):
+            return "the address may be wrong, or want a login in a browser"
+        return f"/v1 may be missing in base_url: {address.removesuffix('/api')}/v1"
 
     def clean(self, text: str) -> str:
         """Return a text with the key and other secrets masked.
@@ -236,7 +283,8 @@ class OpenAILike(OpenAIChat):
 
     def __init__(self, client: Any) -> None:
         self._secrets = _secrets_of(client)
-        self._client, self._owns_client = client, False
+        self._client, self._owns_client, self._proxy = client, False, ""
+        self._key_name = "the key of the client"
         self._refused: dict[str, completions.Refusals] = {}
         kind = type(client)
         self.identity = {"type": "openai", "class": f"{kind.__module__}.{kind.__qualname__}"}
@@ -310,11 +358,11 @@ class Address:
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
-def _http_client(keep_alive: bool) -> object:
+def _http_client(keep_alive: bool, url: str) -> object:
     """Return an asynchronous HTTP client that follows no redirects and limits a reply's size.
 
-    Without `keep_alive`, a connection is closed after each reply; otherwise only if bytes follow
-    the reply.
+    It sends requests to this machine without the proxies of the environment. Without `keep_alive`,
+    a connection is closed after each reply; otherwise only if bytes follow the reply.
 
     Raises:
         OptionError: A proxy or certificate variable of the environment is invalid.
@@ -337,6 +385,7 @@ def _http_client(keep_alive: bool) -> object:
         client = openai.DefaultAsyncHttpxClient(
             verify=context,
             follow_redirects=False,
+            trust_env=not is_loopback(urlsplit(url).hostname),
             headers={"Accept-Encoding": "identity"},
             event_hooks={"response": [failures.async_bound_reply]},
         )
@@ -348,7 +397,7 @@ def _http_client(keep_alive: bool) -> object:
     return client
 
 
-def _bounded_copy(http_client: Any) -> object:
+def _bounded_copy(http_client: Any, url: str) -> object:
     """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`.
 
     The copy shares the transport of the original, and closes each connection after its reply.
@@ -358,6 +407,8 @@ def _bounded_copy(http_client: Any) -> object:
     copy = copy_type.__new__(copy_type)
     vars(copy).update(vars(http_client))
     copy.follow_redirects = False
+    if is_loopback(urlsplit(url).hostname):
+        copy._mounts = {}  # proxies, of the environment or of the user
     # In lower case, as the names are listed: other names would be sent beside them.
     copy.headers = {**http_client.headers, "accept-encoding": "identity", "connection": "close"}
     hooks = http_client.event_hooks
@@ -376,6 +427,7 @@ def _ssl_context(*_values: str | None) -> ssl.SSLContext:
     """
     # Cached, since it takes 25 ms even for a local server.
     context: ssl.SSLContext = _http_package().create_ssl_context()
+    add_bundle(context)
     return context
 
 
@@ -426,9 +478,9 @@ def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, s
         keyless: True if no key is needed.
 
     Raises:
-        OptionError: The server needs a key, and the variable is not set.
+        OptionError: The server needs a key, and the variable is not set; or its value is no key.
     """
-    key = os.environ.get(name, "")
+    key = read_key(name)
     needs_key = address is None or is_azure(address.text)
     if not key and needs_key and not keyless:
         allowed = "an environment variable that holds the key: set it, or name another"

@@ -276,7 +276,7 @@ class Server(ServerOptions):
 
         OpenAI and Azure need a key; another server, and a ready client, need none.
         """
-        if self.client is not None or os.environ.get(self.api_key_env):
+        if self.client is not None or os.environ.get(self.api_key_env, "").strip():
             return None
         address = self.address or os.environ.get("OPENAI_BASE_URL")
         return None if address and not is_azure(address) else self.api_key_env

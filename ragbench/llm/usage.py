@@ -141,7 +141,7 @@ class Totals:
         unknown_usage: Number of paid replies whose server reports no output tokens.
         unknown_cost: Number of paid replies of unknown cost.
         models: Names of models as their servers report them.
-        unreachable: Number of failed calls whose server refused the connection, or is unknown.
+        unreachable: Number of failed calls whose server cannot be used.
     """
 
     calls: int = 0

@@ -424,7 +424,7 @@ class Summary(Record):
         cluster: Field that names the clusters of queries; None without clusters.
         judges: Name -> judge that was asked.
         skipped_judges: Name -> reason why the judge was not asked.
-        unreachable: Components whose server no request of the run has reached: `judge 'j'`.
+        unreachable: Components whose server has served no request of the run: `judge 'j'`.
         fill: Counts of passages that a model graded; None without `fill`.
         systems: Every system, in the order of the tables.
         preferences: Rankings by preference.
@@ -470,7 +470,7 @@ class Summary(Record):
         return self.timing.run_id
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """Return the exit code of the run: 7 if a server cannot be reached, else `exit_code_of`.
+        """Return the exit code of the run: 7 if a server cannot be used, else `exit_code_of`.
 
         Those are 2 for a refused gate, 1 for a failed one, 4 for an undecided one (with `strict`
         only), 3 for an incomplete run and 0. 7 stands in place of 3 and 4 if the run is incomplete:

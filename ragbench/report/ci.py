@@ -99,7 +99,7 @@ def why_incomplete(summary: Summary) -> str:
     if summary.complete:
         return ""
     if summary.unreachable:
-        reason = f"no request reached the server of {listed(summary.unreachable)}"
+        reason = f"no request was served by the server of {listed(summary.unreachable)}"
     elif summary.budget is not None and summary.budget.reached:
         reason = "the budget was reached"
     else:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -51,6 +52,7 @@ class Proxy:
                 connection.sendall(self.reply)
                 return
             host, _, port = target.rpartition(":")
+            host = "127.0.0.1" if host.endswith(".invalid") else host
             with socket.create_connection((host, int(port))) as upstream:
                 connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 back = threading.Thread(target=relay, args=(upstream, connection), daemon=True)
@@ -85,12 +87,22 @@ def test_a_proxy_gets_the_whole_url_and_its_login(monkeypatch, variable):
     assert "Proxy-Authorization: Basic bWU6cEBzcw==" in headers
 
 
-def test_hosts_of_no_proxy_are_asked_directly(monkeypatch):
+def test_this_machine_is_asked_directly(monkeypatch):
     with Proxy() as proxy, RepeatingServer(0.0) as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.address)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         assert count_wrong("http", server, 3) == 0
 
+    assert proxy.heads == []
+
+
+def test_hosts_of_no_proxy_are_asked_directly(monkeypatch):
+    with Proxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        monkeypatch.setenv("NO_PROXY", "search.invalid")
+        with pytest.raises(CallFailure) as failure:
+            Endpoint("http", "http://search.invalid/", retries=0).post({})
+
+    assert failure.value.unreachable
     assert proxy.heads == []
 
 
@@ -98,7 +110,7 @@ def test_hosts_of_no_proxy_are_asked_directly(monkeypatch):
 def test_https_goes_through_a_tunnel(tmp_path, monkeypatch):
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    name = "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    name = "-subj /CN=search.invalid -addext subjectAltName=DNS:search.invalid"
     command = f"openssl req -x509 {curve} {name} -keyout {key} -out {certificate}"
     subprocess.run(command.split(), check=True, capture_output=True)
     monkeypatch.setenv("SSL_CERT_FILE", certificate)
@@ -106,10 +118,13 @@ def test_https_goes_through_a_tunnel(tmp_path, monkeypatch):
     context.load_cert_chain(certificate, key)
     with Proxy() as proxy, RepeatingServer(0.0, tls=context) as server:
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:passw0rd99@{proxy.address}")
-        assert count_wrong("http", server, 5) == 0
+        port = urlsplit(server.url).port
+        endpoint = Endpoint("http", f"https://search.invalid:{port}/")
+        answers = [endpoint.post({"question": f"q{n}"})["answer"] for n in range(5)]
+        assert answers == ["q0", "q1", "q2", "q3", "q4"]
 
     [head] = proxy.heads
-    assert head.startswith("CONNECT 127.0.0.1:")
+    assert head.startswith("CONNECT search.invalid:")
     assert "Proxy-Authorization: Basic " in head
     assert server.connections == 1, "kept open"
 

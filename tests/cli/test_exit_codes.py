@@ -204,11 +204,11 @@ def test_a_server_that_refuses_every_connection_is_7(ci, folder, refusing_url):
     code, annotations, summary, junit, _ = ci(http(refusing_url))
 
     assert code == 7
-    reason = "no request reached the server of retriever 'web'"
+    reason = "no request was served by the server of retriever 'web'"
     assert annotations[0].startswith(f"::error file=c.yaml,title=incomplete::{reason}; the first")
     assert f"- warning: {reason}" in summary
     [(kind, text)] = errors_in(junit)
-    assert (kind, text.partition("; ")[0]) == ("a server cannot be reached", reason)
+    assert (kind, text.partition("; ")[0]) == ("a server cannot be used", reason)
     # the run folder is written, and says the same
     run = folder / "runs" / "c" / "latest"
     assert (run / "junit.xml").read_bytes() == (folder / "out.xml").read_bytes()

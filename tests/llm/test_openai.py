@@ -170,7 +170,8 @@ def test_an_error_with_status_200_is_an_error(serve):
     body = b'{"error": {"message": "out of memory", "code": 500}}'
     _, engine = serve([Answer(body=body), Answer(GOOD)])
 
-    assert engine.ask(asking()).attempts[0].detail == "the server answered 500: out of memory"
+    first = engine.ask(asking()).attempts[0]
+    assert first.detail.startswith("the server answered 500: out of memory (http")
 
 
 @pytest.mark.parametrize("known", [["json_object", "text"], ["text"]])
@@ -322,6 +323,7 @@ def test_addresses_hold_no_secrets(url, message):
         ("HTTPS_PROXY", "http://me:passw0rd99@127.0.0.1:99999", "Port out of range"),
         ("ALL_PROXY", "http://me:passw0rd99@[::1", "Invalid"),
         ("SSL_CERT_FILE", "/nonexistent", "No such file"),
+        ("REQUESTS_CA_BUNDLE", "/nonexistent", "No such file"),
     ],
 )
 def test_variables_that_cannot_be_used_are_named_without_their_logins(
@@ -332,12 +334,12 @@ def test_variables_that_cannot_be_used_are_named_without_their_logins(
     monkeypatch.setenv(name, value)
     is_proxy = name.endswith("_PROXY")
     source = name if is_proxy else "environment"
-    allowed = "a proxy such as http://host:3128$" if is_proxy else f"{name}, .*: files that exist"
+    allowed = "a proxy such as http://host:3128$" if is_proxy else f".*{name}, .*: files that exist"
 
     with pytest.raises(
         OptionError, match=rf"openai: {source}: .*{message}.*allowed: {allowed}"
     ) as why:
-        OpenAIChat(base_url="http://127.0.0.1:9/v1")
+        OpenAIChat(base_url="http://models.invalid/v1")
 
     assert "passw0rd99" not in str(why.value)
 

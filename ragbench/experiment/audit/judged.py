@@ -61,7 +61,7 @@ class JudgedLabels:
 
     @property
     def is_unreachable(self) -> bool:
-        """True if requests were sent, and none has reached a server."""
+        """True if requests were sent, and the server served none."""
         return 0 < self.totals.unreachable == self.totals.failed and not self.totals.calls
 
 

@@ -200,7 +200,7 @@ class Workspace:
         return Calls(owner, *limits, refused=self._refused, reached=reached)
 
     def unreachable(self) -> tuple[str, ...]:
-        """Return the components whose server no request of this run has reached, judges last.
+        """Return the components whose server served no request of this run, judges last.
 
         They are named as in messages: `generator 'gpt'`. Components that sent no request, such as
         those whose items are all stored, are left out.

@@ -1,0 +1,99 @@
+"""Environment of requests: keys, proxies and certificates."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
+
+from ragbench.errors import OptionError, Phrase
+
+# Beside SSL_CERT_FILE and SSL_CERT_DIR, which the HTTP package reads itself.
+BUNDLE = "REQUESTS_CA_BUNDLE"
+_QUOTES = re.compile("[\"'`\u00ab\u00bb\u2018-\u201f\u2039\u203a]")
+
+
+def read_key(variable: str) -> str:
+    """Return the key of an environment variable without surrounding blanks; empty if not set.
+
+    Raises:
+        OptionError: The value cannot be a key. The message names the variable, and shows no part
+            of its value.
+    """
+    key = os.environ.get(variable, "").strip()
+    problem = _problem_of(key)
+    if problem:
+        allowed = "the key alone, as the server shows it"
+        found = Phrase(f"{variable!r}, whose value has {problem}")
+        raise OptionError("openai", "api_key_env", found, allowed)
+    return key
+
+
+def _problem_of(key: str) -> str:
+    """Return what a key should not contain; empty for a key that a header can carry."""
+    if "\n" in key or "\r" in key:
+        return "a line break inside"
+    if _QUOTES.search(key):
+        return "quotes"
+    if key.lower().startswith("bearer"):
+        return "'Bearer' before the key"
+    if re.search(r"\s", key):
+        return "a blank inside"
+    if not (key.isascii() and key.isprintable()):
+        return "a character that no key has"
+    return ""
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return True for a host name or address of this machine.
+
+    Example:
+        >>> [is_loopback(host) for host in ("localhost", "127.8.0.1", "::1", "example.com")]
+        [True, True, True, False]
+    """
+    name = (host or "").lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return bool(mapped.is_loopback or mapped.is_unspecified)
+
+
+def proxy_in_use(client: Any, url: str, package: Any) -> str:
+    """Return the proxy that a client sends the requests to a URL through, with its variable.
+
+    Empty without a proxy, or if the client does not show its transports. The login is left out.
+
+    Args:
+        client: Client of httpx.
+        url: URL of the server.
+        package: Package of the client, which has its class `URL`.
+    """
+    choose = getattr(client, "_transport_for_url", None)
+    if choose is None or choose(package.URL(url)) is client._transport:
+        return ""
+    proxies = getproxies_environment()
+    scheme = urlsplit(url).scheme
+    variable = scheme if proxies.get(scheme) else "all"
+    address = proxies.get(variable)
+    if not address:  # given to the client by the user
+        return "the proxy of the client"
+    return f"the proxy {address.rpartition('@')[2].rpartition('//')[2]} of {variable.upper()}_PROXY"
+
+
+def add_bundle(context: ssl.SSLContext) -> None:
+    """Trust the certificates of `REQUESTS_CA_BUNDLE`, a file or a folder, beside all others.
+
+    OSError if the variable names a file that cannot be read.
+    """
+    bundle = os.environ.get(BUNDLE)
+    if bundle:
+        is_folder = os.path.isdir(bundle)
+        context.load_verify_locations(**{"capath" if is_folder else "cafile": bundle})
