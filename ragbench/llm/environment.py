@@ -28,13 +28,13 @@ def read_key(variable: str) -> str:
     problem = _problem_of(key)
     if problem:
         allowed = "the key alone, as the server shows it"
-        found = Phrase(f"{variable!r}, whose value has {problem}")
-        raise OptionError("openai", "api_key_env", found, allowed)
+        value = Phrase(f"{variable!r}, whose value has {problem}")
+        raise OptionError("openai", "api_key_env", value, allowed)
     return key
 
 
 def _problem_of(key: str) -> str:
-    """Return what a key should not contain; empty for a key that a header can carry."""
+    """Return the defect of a key in words; empty for a key that a header can carry."""
     if "\n" in key or "\r" in key:
         return "a line break inside"
     if _QUOTES.search(key):

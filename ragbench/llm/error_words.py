@@ -71,7 +71,8 @@ def find_field(body: object, name: str) -> str:
         value = body.get(name)
         if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
             return str(value)
-    return next((found for part in _parts(body) if (found := find_field(part, name))), "")
+    values = (find_field(part, name) for part in _parts(body))
+    return next(filter(None, values), "")
 
 
 def is_web_page(body: str) -> bool:

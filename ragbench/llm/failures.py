@@ -236,12 +236,12 @@ def _body_of(error: BaseException, response: object) -> object:
 
 def _message_of(message: str, words: str) -> str:
     """Return the message of an exception with the words of its body, each of them once."""
-    own = _GENERIC.sub("", message, count=1)
+    text = _GENERIC.sub("", message, count=1)
     if not words:
-        return own or message
+        return text or message
     # Clients append the body as it is, or as Python shows it.
-    is_told = not own or own in words or own.startswith(("{", "["))
-    return words if is_told else f"{own}: {words}"
+    is_repeated = not text or text in words or text.startswith(("{", "["))
+    return words if is_repeated else f"{text}: {words}"
 
 
 def _url_of(response: object) -> str:

@@ -144,10 +144,11 @@ class OpenAIChat(ChatModel):
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return the names of the parameters of a request that its model may refuse.
 
-        All names in its body count but `model` and `messages`.
+        All names in its body count but `messages`: the first call of a model tests its name too,
+        and with it the key and the address.
         """
         wording = completions.word_request(request, completions.Refusals())
-        return frozenset(wording.body.keys() - {"model", "messages"})
+        return frozenset(wording.body.keys() - {"messages"})
 
     async def aclose(self) -> None:
         """Close the connections, unless the client belongs to the user."""
@@ -237,7 +238,7 @@ class OpenAIChat(ChatModel):
 
     def _explained(self, failure: CallFailure, model: str) -> CallFailure:
         """Return a failure with the address of the server, and the cure if it is fatal."""
-        detail = failure.detail
+        detail = self.clean(failure.detail)
         address = self.identity.get("base_url", "")
         if failure.status is not None and address not in detail:
             detail = f"{detail} ({address})"
@@ -248,7 +249,7 @@ class OpenAIChat(ChatModel):
         return replace(failure, detail=detail)
 
     def _cure(self, failure: CallFailure, model: str, address: str) -> str:
-        """Return what the user can do about a fatal failure; empty for another failure."""
+        """Return the cure of a fatal failure in words; empty for another failure."""
         if not failure.fatal:
             return ""
         if failures.is_unknown_model(failure.words):

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.llm import CallFailure, Limits
+from ragbench.llm import CallFailure, ChatEngine, Limits, OpenAIChat
 from ragbench.llm.error_words import error_words
 from ragbench.llm.failures import failure_of_status
+from ragbench.llm.openai import OpenAILike
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
@@ -268,6 +269,20 @@ def test_a_server_that_cannot_be_used_gets_one_request(status, body, cure):
     assert cure in outcomes[0].detail
     assert server.url.removesuffix("/v1") in outcomes[0].detail
     assert outcomes[0].exit_code == 7
+
+
+@pytest.mark.parametrize("kind", ["address", "client like openai"])
+def test_requests_without_parameters_are_tested_by_one_too(kind):
+    import openai
+
+    with ChatServer(Answer("Incorrect key", status=401)) as server:
+        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+        model = OpenAIChat(base_url=server.url) if kind == "address" else OpenAILike(client)
+        with ChatEngine(model) as engine:
+            outcomes = ask_many(engine, [asking(f"q{n}") for n in range(30)])
+
+    assert server.counters.requests == 1
+    assert {o.exit_code for o in outcomes} == {7}
 
 
 @pytest.mark.parametrize("status", [403, 404])
