@@ -23,7 +23,7 @@ from ragbench.errors import OptionError, Phrase
 from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
-from ragbench.llm.environment import is_loopback
+from ragbench.llm.environment import BUNDLE, is_loopback, tls_context
 from ragbench.llm.error_words import error_words
 from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
@@ -162,6 +162,8 @@ class Endpoint:
         self._headers = {"Content-Type": "application/json", "Accept": accept}
         self._keep_alive = keep_alive
         self._headers |= headers or {}
+        if self._secure:
+            _check_certificates(owner)
         self._proxy, self._proxy_headers = _proxy_of(owner, parts)
         if self._proxy is not None and not self._secure:
             self._target = f"http://{parts.netloc}{self._target}"  # the proxy needs it whole
@@ -292,16 +294,22 @@ class Endpoint:
                     connection.sock.settimeout(remaining_s)
                     return connection, True
                 connection.close()
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        if self._proxy is None:
-            connection = kind(self._host, self._port, timeout=remaining_s)
-        else:
-            proxy_host = self._proxy.hostname or ""
-            connection = kind(proxy_host, self._proxy.port or 80, timeout=remaining_s)
-            if self._secure:
-                connection.set_tunnel(self._host, self._port or 443, self._proxy_headers)
+        connection = self._new_connection(remaining_s)
         connection.response_class = _WatchedResponse
         return connection, False
+
+    def _new_connection(self, timeout: float) -> http.client.HTTPConnection:
+        """Return a connection that is not opened yet, to the host or to its proxy."""
+        host, port = self._host, self._port
+        if self._proxy is not None:
+            host, port = self._proxy.hostname or "", self._proxy.port or 80
+        if not self._secure:
+            return http.client.HTTPConnection(host, port, timeout=timeout)
+        context = tls_context()
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+        if self._proxy is not None:
+            connection.set_tunnel(self._host, self._port or 443, self._proxy_headers)
+        return connection
 
     def _read(self, text: bytes) -> Any:
         """Return the JSON value of a body; raise a CallFailure if it is no JSON.
@@ -367,6 +375,15 @@ def _is_silent(sock: socket.socket) -> bool:
     except OSError:
         pass
     return False
+
+
+def _check_certificates(owner: str) -> None:
+    """Raise an OptionError if the environment names certificates that cannot be read."""
+    try:
+        tls_context()
+    except OSError as error:
+        allowed = f"{BUNDLE}, SSL_CERT_FILE: files that exist"
+        raise OptionError(owner, "environment", Phrase(str(error)), allowed) from None
 
 
 def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[str, str]]:

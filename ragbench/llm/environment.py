@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
 import re
@@ -86,6 +87,23 @@ def proxy_in_use(client: Any, url: str, package: Any) -> str:
     if not address:  # given to the client by the user
         return "the proxy of the client"
     return f"the proxy {address.rpartition('@')[2].rpartition('//')[2]} of {variable.upper()}_PROXY"
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return the context of HTTPS without an HTTP package, with the certificates of all variables.
+
+    OSError if a variable names a file that cannot be read.
+    """
+    return _tls_context(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR", BUNDLE)))
+
+
+@functools.cache
+def _tls_context(*_values: str | None) -> ssl.SSLContext:
+    """Return a context, cached by the values of its variables; OpenSSL reads them itself."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    add_bundle(context)
+    return context
 
 
 def add_bundle(context: ssl.SSLContext) -> None:

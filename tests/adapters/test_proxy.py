@@ -107,13 +107,14 @@ def test_hosts_of_no_proxy_are_asked_directly(monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate by openssl")
-def test_https_goes_through_a_tunnel(tmp_path, monkeypatch):
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_https_goes_through_a_tunnel(tmp_path, monkeypatch, variable):
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     name = "-subj /CN=search.invalid -addext subjectAltName=DNS:search.invalid"
     command = f"openssl req -x509 {curve} {name} -keyout {key} -out {certificate}"
     subprocess.run(command.split(), check=True, capture_output=True)
-    monkeypatch.setenv("SSL_CERT_FILE", certificate)
+    monkeypatch.setenv(variable, certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with Proxy() as proxy, RepeatingServer(0.0, tls=context) as server:
@@ -127,6 +128,14 @@ def test_https_goes_through_a_tunnel(tmp_path, monkeypatch):
     assert head.startswith("CONNECT search.invalid:")
     assert "Proxy-Authorization: Basic " in head
     assert server.connections == 1, "kept open"
+
+
+def test_certificates_that_cannot_be_read_are_named(monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent")
+
+    with pytest.raises(OptionError, match=r"No such file.*REQUESTS_CA_BUNDLE"):
+        Endpoint("http", "https://search.invalid/")
+    Endpoint("http", "http://search.invalid/")
 
 
 def test_no_message_shows_the_login(monkeypatch):
