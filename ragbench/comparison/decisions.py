@@ -64,9 +64,10 @@ def decide(
 ) -> PairDecision:
     """Return the decision on a pair; test and interval that disagree give way to the careful one.
 
-    A small p beside an interval with 0 in it becomes the p-value of the interval. An interval
-    without 0 beside a large p ends at 0. Other numbers stay as they are. Where only the correction
-    stands between, p is small, the interval has no 0 in it, and `p_adjusted` is large.
+    A small p beside an interval with 0 in it becomes the p-value of the interval, and None if there
+    is no interval. An interval without 0 beside a large p ends at 0. Other numbers stay as they
+    are. Where only the correction stands between, p is small, the interval has no 0 in it, and
+    `p_adjusted` is large.
 
     Args:
         p: P-value of the pair alone; NaN without a test.
@@ -84,6 +85,9 @@ def decide(
     if np.isnan(p):
         return PairDecision(None, None, interval, None)
     is_outside = leaves_out(interval, value)
+    if p <= alpha and (interval is None or None in interval):
+        # too few changes for a score without a bound: nothing tells what p leaves open
+        return PairDecision(None, None, interval, False)
     if p <= alpha and not is_outside:
         p = stats.interval_p_value(limits, least=alpha, value=value)
     elif p > alpha and is_outside and interval is not None:

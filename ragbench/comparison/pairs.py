@@ -254,12 +254,15 @@ class PairedScores:
         """Return the smallest difference that such queries show in 4 of 5 cases.
 
         Interval and paired test have to show it, the test with a p-value of at most `level`. NaN
-        where no difference like these is shown, as if nothing changed. OptionError as `interval`.
+        where no difference like these is shown, as if nothing changed, and without an interval.
+        OptionError as `interval`.
         """
         if math.isfinite(self.range[1] - self.range[0]):
             options = self._options(differences, method)
             return stats.detectable_difference(**options, level=level)
         interval = self.interval(differences, method)
+        if math.isnan(interval.lower):
+            return math.nan
         sd, n = interval.sd, interval.n_units
         return stats.minimum_detectable_difference(sd, n, confidence=1 - level)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.comparison.all_pairs import AllPairs
 from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.decisions import decide
@@ -365,3 +366,16 @@ def test_only_the_correction_stands_between():
     assert row.p_adjusted == pytest.approx(holm_p_values([row.p, 1, 1, 1, 1, 1])[0])
     assert (row.n_comparisons, row.differs, row.needs_correction) == (6, False, True)
     assert row.interval[0] > 0
+
+
+def test_without_an_interval_a_small_p_is_left_out():
+    """A rate of errors has no upper bound, and equal differences have no spread."""
+    reference = ["the cat sat on the mat"] * 40
+    good = rb.evaluate_texts(["the cat sat on mat"] * 40, reference, ["ter"])
+    bad = rb.evaluate_texts(["a dog"] * 40, reference, ["ter"])
+
+    [row] = rb.compare(good, bad, moved=0).differences
+
+    assert row["interval"] == [None, None]
+    assert (row["differs"], row["p"], row["p_adjusted"]) == (False, None, None)
+    assert row["minimum_detectable"] is None
