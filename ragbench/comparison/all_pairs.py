@@ -60,7 +60,7 @@ def decide_pairs(
                 differs=decision.differs,
                 # the smallest p-value of a family has to be as small as Bonferroni's rule asks for
                 minimum_detectable=finite(
-                    pair.detectable(pair.differences, method, alpha / result.n_comparisons)
+                    pair.detectable(pair.differences, method, alpha / max(result.n_comparisons, 1))
                 ),
             )
         differences.append(difference)

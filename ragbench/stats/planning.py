@@ -151,7 +151,9 @@ def detectable_difference(
     if d.mean() < 0:
         d = np.concatenate((d, -d))
     plan = _Plan.of(d, loss, abs(beyond or 0.0) / units.unit, alpha, _POWER, level)
-    return units.unit * plan.smallest_shown(n)
+    smallest_shown = plan.smallest_shown(n)
+    # the value of a large cluster may exceed the range, a mean never does
+    return units.unit * smallest_shown if smallest_shown <= 1 else math.nan
 
 
 def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:

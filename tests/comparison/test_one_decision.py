@@ -379,3 +379,12 @@ def test_without_an_interval_a_small_p_is_left_out():
     assert row["interval"] == [None, None]
     assert (row["differs"], row["p"], row["p_adjusted"]) == (False, None, None)
     assert row["minimum_detectable"] is None
+
+
+def test_a_family_without_any_defined_p_has_no_verdict():
+    """Student's t has no value where all differences are equal."""
+    systems = [system("a", column(np.ones(3))), system("b", column(np.full(3, 0.5)))]
+
+    [row] = compare_systems(systems, "a", Method(test="t")).measures[0].comparisons
+
+    assert (row.difference, row.p, row.differs) == (-0.5, None, None)

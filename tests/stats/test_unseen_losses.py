@@ -181,3 +181,13 @@ def test_more_queries_and_looser_levels_promise_smaller_differences():
     assert promises == sorted(promises, reverse=True)
     assert detectable_difference(d, level=0.005) > promises[1]
     assert detectable_difference(d, range=(0.0, 2.0)) >= promises[1] - 1e-9
+
+
+def test_no_promise_is_larger_than_the_range():
+    """Clusters of unequal size have values beyond it."""
+    d = [-1.0] * 6 + [0.0, 1.0, 0.0, 0.0, -1.0, 1.0]
+    clusters = list("aaaaaabbcdef")
+
+    promise = detectable_difference(d, clusters=clusters)
+
+    assert math.isnan(promise) or 0 < promise <= 1
