@@ -579,15 +579,15 @@ class NotWorse(Drop):
         is_sure = decision is None or decision.differs is True
         if is_sure and interval.upper < 0:
             return "fail", "surely worse"
+        correction = ""
+        if decision is not None and decision.needs_correction and interval.upper < 0:
+            correction = f" after the correction for {decision.n_comparisons} comparisons"
         margin = NOT_WORSE_MARGIN * width
         if base.within(interval.mean, -margin, None) == "fail":
-            return "fail", f"worse by more than {margin:g}, though not surely"
+            return "fail", f"worse by more than {margin:g}, though not surely{correction}"
         if is_sure and interval.lower > 0:
             return "pass", "surely better"
-        words = "not shown to be worse"
-        if decision is not None and decision.needs_correction and interval.upper < 0:
-            words += f" after the correction for {decision.n_comparisons} comparisons"
-        return "pass", words
+        return "pass", f"not shown to be worse{correction}"
 
 
 def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> QueriesNeeded:
