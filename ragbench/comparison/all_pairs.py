@@ -190,11 +190,9 @@ class AllPairs:
             system: Limits the pairs to those of one system.
         """
         alpha, systems = 1 - self.method.confidence, systems_with(measure, self._systems)
-        names = [
-            of_pair
-            for of_pair, adjusted in self._family(measure).p_values(measure).items()
-            if adjusted <= alpha and frozenset(of_pair) not in without
-        ]
+        p_values = self._family(measure).p_values(measure)
+        names = [of_pair for of_pair, adjusted in p_values.items() if adjusted <= alpha]
+        names = [of_pair for of_pair in names if frozenset(of_pair) not in without]
         if system is not None:
             names = [of_pair for of_pair in names if system in of_pair]
         wins = []
@@ -266,12 +264,12 @@ class _Family:
                 column = scores.columns[measure]
                 if column.aggregate == "sum":
                     continue
-                like = (
-                    place
-                    for place in dict.fromkeys(groups[start:])
-                    if not unlike_parts(columns[place].signature, column.signature, tolerated)
-                )
-                groups.append(next(like, len(columns)))
+                group = len(columns)  # a new one, unless it is like one of the measure
+                for place in dict.fromkeys(groups[start:]):
+                    if not unlike_parts(columns[place].signature, column.signature, tolerated):
+                        group = place
+                        break
+                groups.append(group)
                 columns.append(column)
                 names.append((measure, name))
         self._names = names

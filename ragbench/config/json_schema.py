@@ -194,11 +194,7 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     sweepable = {**properties, **{f"{CHUNK}.{key}": value for key, value in parts.items()}}
     if not sweeps:
         return {**schema, "required": ["type", *required]}
-    axes = {
-        key: {"type": "array", "description": value["description"], "minItems": 1, "items": value}
-        for key, value in sweepable.items()
-        if key != "type"
-    }
+    axes = {key: _axis(value) for key, value in sweepable.items() if key != "type"}
     properties["sweep"] = {
         "type": "object",
         "description": "Lists of values; one component per combination.",
@@ -209,6 +205,17 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     # a sweep may have a required key; `validate` looks whether it has
     without_sweep = {"if": {"required": ["sweep"]}, "else": {"required": required}}
     return {**schema, "required": ["type"], **without_sweep}
+
+
+def _axis(option: Schema) -> Schema:
+    """Return the schema of the values of an option in a sweep, which has its description once."""
+    value = {key: part for key, part in option.items() if key not in ("description", "default")}
+    return {
+        "type": "array",
+        "description": option["description"],
+        "minItems": 1,
+        "items": value,
+    }
 
 
 def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:

@@ -26,6 +26,7 @@ from ragbench.records.gate import Decision, Facts, Power, QueriesNeeded, Verdict
 from ragbench.registry import Option, nearest
 from ragbench.stats.difference import PairedUnits
 from ragbench.stats.mean import finite
+from ragbench.stats.resampling import ENOUGH_CHANGED
 from ragbench.types import FloatArray
 
 # An estimate this near to the margin, in standard errors, is noise: no number of queries follows
@@ -460,6 +461,8 @@ class Drop(Change):
             return Decision("undecided", few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
+            if interval.n_changed >= ENOUGH_CHANGED:
+                changed = f"fewer than {ENOUGH_CHANGED} queries changed otherwise than most"
             why = f"{changed}, and the score has no bound; use {_BY_MEAN}"
             return Decision("undecided", why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"

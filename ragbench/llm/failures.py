@@ -229,7 +229,7 @@ def _body_of(error: BaseException, response: object) -> object:
     # `openai` keeps a part of the body in `error.body`, and drops the rest.
     try:
         text = getattr(response, "text", None)
-    except Exception:  # noqa: BLE001 - a streamed response that has not been read
+    except RuntimeError:  # a streamed response of httpx that has not been read
         text = None
     return text if isinstance(text, str) and text.strip() else getattr(error, "body", None)
 
@@ -248,7 +248,7 @@ def _url_of(response: object) -> str:
     """Return the URL of a response without query and login; empty if it is unknown."""
     try:
         url = str(getattr(response, "url", None) or "")
-    except Exception:  # noqa: BLE001 - a response without request
+    except RuntimeError:  # a response of httpx without a request
         return ""
     return mask_addresses(url.partition("?")[0])
 
