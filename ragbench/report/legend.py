@@ -134,7 +134,7 @@ def _correction(comparisons: Comparisons) -> str:
         return f"{ALL_PAIRS} {scope}"
     name = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     rows = [row for family in comparisons.measures for row in family.comparisons]
-    counts = sorted({row.n_comparisons for row in rows if row.n_comparisons is not None})
+    counts = sorted({row.n_comparisons for row in rows if row.n_comparisons})
     # measures that some systems lack have fewer comparisons
     number = " to ".join(dict.fromkeys(str(n) for n in (*counts[:1], *counts[-1:])))
     noun = "comparison" if counts[-1:] == [1] else "comparisons"
