@@ -64,7 +64,7 @@ def test_a_repeated_hit_counts_once_at_its_best_score():
         ([("q1", "d1", float("nan"))], ("qid", "docno", "score"), "d1"),
         ([("q1", "d1", float("nan")), ("q1", "d1", 1.0)], ("qid", "docno", "score"), "d1"),
         ([("q1", "d1", 1.0), ("q1", "d1", float("nan"))], ("qid", "docno", "score"), "d1"),
-        ([(1, "d1", 1.0)], ("qid", "docno", "score"), "1"),
+        ([(0.5, "d1", 1.0)], ("qid", "docno", "score"), "query id 0.5 is not text"),
     ],
 )
 def test_what_is_no_run_is_refused(rows, names, message):

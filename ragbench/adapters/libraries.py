@@ -6,7 +6,7 @@ import inspect
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from numbers import Integral
+from numbers import Real
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, make_object, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
+from ragbench.types.ids import id_text
 
 Factory = Annotated[
     str | None,
@@ -296,19 +297,19 @@ class HitReader:
 
         That is the value of `id_field`, else `own_id`, else a usual key of the metadata, such as
         `id`, else `text-` and 16 characters of a hash of the text. None, an empty text and other
-        values that are no id count as missing. An integer or UUID becomes text.
+        values that are no id count as missing. A whole number or UUID becomes text.
 
         Raises:
             AdapterError: The hit has neither an id nor a text.
         """
         if self._field is not None:
-            if _is_known(value := metadata.get(self._field)):
-                return str(value)
+            if name := _known_text(metadata.get(self._field)):
+                return name
             self._from["other"] += 1
             self._keys = tuple(map(str, metadata))
         for value in (own_id, *(metadata.get(key) for key in _USUAL_KEYS)):
-            if _is_known(value):
-                return str(value)
+            if name := _known_text(value):
+                return name
         if not text:
             raise AdapterError(
                 "a hit has neither an id nor a text, allowed: an id, or a text to make one of"
@@ -391,29 +392,36 @@ def checked_id(value: Any, owner: str) -> str:
     `owner` names the hit or passage in messages.
 
     Raises:
-        AdapterError: The value is no text, whole number or UUID, or an invalid id, such as an empty
-            one.
+        AdapterError: The value is no text, whole number or UUID, a float from 2**53 on, or an
+            invalid id, such as an empty one.
 
     Example:
         >>> checked_id("my doc", "hit 1"), checked_id(7, "hit 1")
         ('my%20doc', '7')
     """
-    if not is_id(value):
-        raise AdapterError(f"{owner} has the id {shown(value)}, allowed: text")
+    try:
+        text = id_text(value)
+    except ValueError as error:
+        allowed = "text, an integer, or a whole float below 2**53"
+        raise AdapterError(f"{owner} has the id {shown(value)}, allowed: {allowed}") from error
     # Run files are split at white space; ids of a folder of documents are encoded alike.
-    identifier = encode_spaces(str(value))
+    identifier = encode_spaces(text)
     if why := id_problem(identifier):
         raise AdapterError(f"{owner}: the id {value!r} {why}")
     return identifier
 
 
 def is_id(value: Any) -> bool:
-    """Return True if a value can be an id: a text, a whole number or a UUID.
+    """Return True if a value has the type of an id: a text, a number or a UUID.
 
-    An empty text is one too. NumPy integers count as whole numbers; True and False do not.
+    An empty text is one too, and NumPy's numbers; True and False are not.
     """
-    return not isinstance(value, bool) and isinstance(value, (str, Integral, UUID))
+    return not isinstance(value, bool) and isinstance(value, (str, Real, UUID))
 
 
-def _is_known(value: Any) -> bool:
-    return is_id(value) and value != ""
+def _known_text(value: Any) -> str | None:
+    """Return an id as text; None for an empty text and for a value that is no id."""
+    try:
+        return id_text(value) or None
+    except ValueError:
+        return None

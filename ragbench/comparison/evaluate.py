@@ -27,7 +27,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import Prediction, Qrels, Run, ScoreColumn, tables
-from ragbench.types.checks import checked_ids, wrong_type_error
+from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
@@ -441,12 +441,13 @@ def _with_scores(run: object) -> Run | Nested:
 
     Raises:
         DataError: It is no mapping of queries, or it has a list, and the documents of a query are a
-            set or no list, an id is not text, or a score is no number.
+            set or no list, an id is neither text nor an integer, or a score is no number.
     """
     if not isinstance(run, (Run, Mapping)):
         raise wrong_type_error(run, "run")
     if not _has_lists(run):
         return cast("Run | Nested", run)
+    run = text_keys(run, "run")
     lists: dict[str, list[str]] = {}
     for query, hits in run.items():
         if isinstance(hits, Mapping):
@@ -469,8 +470,8 @@ def _with_grades(qrels: object) -> Qrels | Nested:
     are; the grades are not checked.
 
     Raises:
-        DataError: It is no mapping of queries, a query has neither mapping nor list, or an id in a
-            list is not text.
+        DataError: It is no mapping of queries, a query has neither mapping nor list, or an id is
+            neither text nor an integer.
     """
     if not isinstance(qrels, (Qrels, Mapping)):
         raise wrong_type_error(qrels, "qrels")
@@ -480,7 +481,7 @@ def _with_grades(qrels: object) -> Qrels | Nested:
         query: judged
         if isinstance(judged, Mapping)
         else dict.fromkeys(checked_ids(judged, "qrels", query), 1)
-        for query, judged in qrels.items()
+        for query, judged in text_keys(qrels, "qrels").items()
     }
 
 

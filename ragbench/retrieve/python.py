@@ -271,7 +271,7 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
     if isinstance(hit, Document):
         return ScoredDocument(hit.id, None, hit.text, hit.title, hit.metadata)
     if is_id(hit):
-        return ScoredDocument(str(hit))
+        return ScoredDocument(checked_id(hit, f"hit {position}"))
     if isinstance(hit, Mapping) and "id" in hit:
         keys = ("score", "text", "title", "metadata")
         score, text, title, metadata = map(hit.get, keys)

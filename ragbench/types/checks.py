@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragbench.errors import DataError
+from ragbench.types.ids import id_text
 
 # trec_eval reads grades as C integers, so larger ones could not be compared with it.
 LARGEST_GRADE = 2**31 - 1
@@ -28,27 +29,70 @@ def id_bytes(identifier: str) -> bytes:
         return identifier.encode("utf-8", "surrogatepass")
 
 
-def check_ids(nested: Mapping[Any, Any], source: str) -> None:
-    """Check that `nested` is {query id: {document id: number}} with ids that are text.
+def with_text_ids(nested: Mapping[Any, Any], source: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return {query id: {document id: number}} with all ids as text, as `id_text` gives them.
 
-    The numbers are not checked. An empty mapping is valid. `source` is the word for it in messages,
-    such as `run`.
+    A mapping whose ids are text is returned as it is. The numbers are not checked. `source` is the
+    word for the mapping in messages, such as `run`.
 
     Raises:
-        DataError: `nested` or a value is no mapping, or an id is not text; names the query.
+        DataError: `nested` or a value is no mapping, an id is no id, or two ids are the same text;
+            names the query.
     """
-    # The fast check decides for nearly every caller; the loop only finds the bad place.
+    # The fast check decides for nearly every caller.
     if has_plain_form(nested, source) and all_text(nested.values()):
-        return
-    for query_id, documents in nested.items():
-        if not isinstance(query_id, str):
-            raise id_error(query_id, source)
+        return nested
+    queries = text_keys(nested, source)
+    for query_id, documents in queries.items():
         if not isinstance(documents, Mapping):
             problem, record = f"found {type(documents).__name__}", f"{source}: query '{query_id}'"
             raise DataError(problem, record=record, allowed="{document id: number}")
-        for document in documents:
-            if not isinstance(document, str):
-                raise id_error(document, source, query_id)
+        queries[query_id] = text_keys(documents, source, query_id)
+    return queries
+
+
+def text_keys(
+    values: Mapping[Any, Any], source: str, query_id: str | None = None
+) -> dict[str, Any]:
+    """Return a mapping with its ids as text, in its order.
+
+    `query_id` is the query of document ids; None if the keys are query ids.
+
+    Raises:
+        DataError: A key is no id, or two keys are the same text, such as 7 and '7'.
+    """
+    texts: dict[str, Any] = {}
+    for identifier, value in values.items():
+        text = checked_id(identifier, source, query_id)
+        if text in texts:
+            kind, place = (
+                ("query", source) if query_id is None else ("document", _place(source, query_id))
+            )
+            problem = f"{kind} '{text}' is there twice, as text and as a number"
+            raise DataError(problem, record=place, allowed="each id once")
+        texts[text] = value
+    return texts
+
+
+def checked_id(identifier: object, source: str, query_id: str | None = None) -> str:
+    """Return an id as text; `query_id` is the query of a document id, None for a query id.
+
+    Raises:
+        DataError: The value is no id; names `source`, which holds it, and the query.
+    """
+    try:
+        return id_text(identifier)
+    except ValueError as error:
+        kind = "query" if query_id is None else "document"
+        raise DataError(
+            f"{kind} id {identifier!r} {error}",
+            record=source if query_id is None else _place(source, query_id),
+            allowed="an id as text, or an integer",
+        ) from error
+
+
+def _place(source: str, query_id: str) -> str:
+    return f"{source}: query '{query_id}'"
 
 
 def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:
@@ -76,22 +120,6 @@ def all_text(rows: Iterable[Iterable[Any]]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def id_error(identifier: object, source: str, query_id: str | None = None) -> DataError:
-    """Return the error for an id that is not text; it is not raised here.
-
-    Args:
-        identifier: The id as found.
-        source: Record that holds it, for the message.
-        query_id: Query of a document id; None if `identifier` is the query id.
-    """
-    kind = "query" if query_id is None else "document"
-    return DataError(
-        f"{kind} id {identifier!r} is not text",
-        record=source if query_id is None else f"{source}: query '{query_id}'",
-        allowed="an id as str",
-    )
 
 
 def checked_score(score: Any, query_id: str, document: str) -> float:
@@ -190,40 +218,34 @@ def _bad_grade(problem: str, query_id: str, document: object) -> DataError:
 
 
 def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
-    """Return the document id and the score of a hit; the score is None where it has none.
+    """Return the document id as text and the score of a hit; the score is None without one.
 
     `item` is a document id, a tuple (id, score), or an object with `id` and `score`. The score is
     not checked.
 
     Raises:
-        DataError: The id is not text.
+        DataError: The id is neither text nor an integer.
     """
     if isinstance(item, tuple) and len(item) == 2:
         document, score = item
     else:
         document, score = getattr(item, "id", item), getattr(item, "score", None)
-    if not isinstance(document, str):
-        raise id_error(document, "run", query_id)
-    return document, score
+    return checked_id(document, "run", query_id), score
 
 
 def checked_ids(value: object, source: str, query_id: str) -> list[str]:
-    """Return the document ids of one query as a list.
+    """Return the document ids of one query as a list of texts.
 
     In their order; repeated ids stay. A mapping gives its keys; no ids give []. `source` is the
     word in messages, `run` or `qrels`.
 
     Raises:
         DataError: `value` cannot be iterated, is itself a text or bytes, or holds anything but
-            texts.
+            ids.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise wrong_type_error(value, source, query_id)
-    ids = [*value]
-    for identifier in ids:
-        if not isinstance(identifier, str):
-            raise id_error(identifier, source, query_id)
-    return ids
+    return [checked_id(identifier, source, query_id) for identifier in value]
 
 
 def wrong_type_error(value: object, source: str, query_id: str | None = None) -> DataError:

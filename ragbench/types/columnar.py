@@ -19,7 +19,14 @@ import numpy as np
 from ragbench.errors import DataError
 from ragbench.types import tables
 from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, TextIds, as_bytes, spans
-from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
+from ragbench.types.checks import (
+    falling_scores,
+    grade_row,
+    id_bytes,
+    plain,
+    read_hit,
+    with_text_ids,
+)
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
 # Query -> document -> subtopic -> grade; a document without subtopics covers none.
@@ -72,14 +79,14 @@ class Run:
         infinite score is valid.
 
         Raises:
-            DataError: `run` or a value is no mapping, an id is not text, or a score is NaN, no
+            DataError: `run` or a value is no mapping, an id is neither text nor an integer, or a score is NaN, no
                 number, or too large for a double; names query and document.
 
         Example:
             >>> Run.from_dict({"q1": {"d1": 0.5, "d2": 0.7}}).ranking("q1")
             [('d2', 0.7), ('d1', 0.5)]
         """
-        check_ids(run, "run")
+        run = with_text_ids(run, "run")
         starts = borders(map(len, run.values()), len(run))
         scores = score_column(run, int(starts[-1]))
         documents = list(chain.from_iterable(run.values()))
@@ -94,7 +101,7 @@ class Run:
         order of their first rows. `duplicates` has the number of dropped rows.
 
         Raises:
-            DataError: A column is missing, an id is not text, or a score is NaN, no number, or too
+            DataError: A column is missing, an id is neither text nor an integer, or a score is NaN, no number, or too
                 large for a double.
         """
         scores, duplicates = tables.rankings_of(frame)
@@ -110,7 +117,7 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: `rankings` is no mapping, a list is a text, an id is not text, or a score is
+            DataError: `rankings` is no mapping, a list is a text, an id is neither text nor an integer, or a score is
                 NaN, no number, or too large for a double; names query and document.
 
         Example:
@@ -295,7 +302,7 @@ class Qrels:
         Queries are in the order of their first rows.
 
         Raises:
-            DataError: A column is missing, an id is not text, a grade is no integer, or a pair
+            DataError: A column is missing, an id is neither text nor an integer, a grade is no integer, or a pair
                 has two grades.
         """
         return cls.from_dict(tables.judgements_of(frame))
@@ -309,11 +316,11 @@ class Qrels:
         The order stays, and an empty mapping gives qrels without queries.
 
         Raises:
-            DataError: `qrels` or a value is no mapping, an id is not text, a subtopic is neither
+            DataError: `qrels` or a value is no mapping, an id is neither text nor an integer, a subtopic is neither
                 text nor an integer, a grade is no integer or beyond 2**31 - 1 (or below its
                 negative), or only some documents have subtopics; names query and document.
         """
-        check_ids(qrels, "qrels")
+        qrels = with_text_ids(qrels, "qrels")
         if _has_subtopics(qrels):
             subtopics = {
                 query: {name: _check_topics(topics, query, name) for name, topics in judged.items()}

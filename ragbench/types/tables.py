@@ -198,8 +198,8 @@ def _is_of_ragas(value: object) -> bool:
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     """Return the rows of a table as mappings; missing cells are None, arrays are lists.
 
-    Keys become text; the order stays, and no rows give []. A key that a mapping of the list lacks
-    stays absent.
+    Keys become text, the key "" is left out, the order stays, and no rows give []. A key that a
+    mapping of the list lacks stays absent.
 
     Args:
         table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, or
@@ -223,7 +223,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     if not isinstance(rows, (list, tuple)):
         type_name = Phrase(type(table).__name__)
         raise OptionError(owner, "table", type_name, "a data frame, a list of mappings")
-    return [{str(key): plain(value) for key, value in row.items()} for row in rows]
+    # a column without a name is the index of a frame that pandas wrote
+    return [{str(key): plain(value) for key, value in row.items() if key != ""} for row in rows]
 
 
 def plain(value: Any) -> Any:

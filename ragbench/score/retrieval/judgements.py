@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, spans
-from ragbench.types.checks import LARGEST_GRADE, all_text, check_ids
+from ragbench.types.checks import LARGEST_GRADE, all_text, with_text_ids
 from ragbench.types.rows import NUMBER_ERRORS, HitBlock, borders, score_column
 
 
@@ -101,7 +101,7 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     if len(run) > len(tables) - len(missing):
         unjudged = run.keys() - {*judged.query_ids}
         if not all_text(run[query_id] for query_id in unjudged):
-            check_ids(run, "run")
+            with_text_ids(run, "run")
     starts = borders(map(len, tables), len(tables))
 
     def blocks() -> Iterator[LookedUp]:
@@ -111,9 +111,10 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
                 lists = _look_up(first, tables[first:end], grades[first:end])
             except NUMBER_ERRORS:
                 # these two raise an error with the place: first of a score, then of an id
-                score_column(dict(zip(judged.query_ids, tables, strict=True)), int(starts[-1]))
-                check_ids(run, "run")
-                raise
+                rankings = dict(zip(judged.query_ids, tables, strict=True))
+                score_column(rankings, int(starts[-1]))
+                texts = [*with_text_ids(rankings, "run").values()]
+                lists = _look_up(first, texts[first:end], grades[first:end])
             yield lists
 
     return np.diff(starts), missing, blocks()

@@ -25,7 +25,7 @@ from ragbench.score.retrieval.positions import (
 )
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, HashArray, keep_freed_memory, query_keys, spans
-from ragbench.types.checks import LARGEST_GRADE, check_ids, has_plain_form, id_bytes
+from ragbench.types.checks import LARGEST_GRADE, has_plain_form, id_bytes, with_text_ids
 from ragbench.types.rows import HitBlock, borders, repeated_rows, without_repeats
 from ragbench.types.score_order import NO_STEPS, ScoreSteps
 
@@ -304,7 +304,7 @@ def rank(
     judged = as_qrels(qrels)
     if not isinstance(run, Run):
         if not has_plain_form(run, "run"):
-            check_ids(run, "run")
+            run = with_text_ids(run, "run")
         # a join of short lists with long judgements takes two thirds of the time of look-ups
         if len(judged) >= max(sum(map(len, run.values())), _FEW_JUDGED):
             run = Run.from_dict(run)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import log, log2, nan
+from numbers import Number
 from typing import Any, ParamSpec
+from uuid import UUID
 
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.registry import checked
 from ragbench.score.retrieval.options import (
     LARGEST_EXPONENT,
@@ -29,6 +31,7 @@ from ragbench.score.retrieval.options import (
     check_exponent,
 )
 from ragbench.types.checks import LARGEST_GRADE, grade_row
+from ragbench.types.ids import id_text
 from ragbench.types.scores import Value
 from ragbench.types.spans import Span, count_characters
 
@@ -509,16 +512,18 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     """Return the grades of the retrieved documents in rank order, and of all judged documents.
 
     A repeated id counts at its first place; a document without judgement has the grade -1. A
-    collection of ids gives each the grade 1.
+    collection of ids gives each the grade 1. The ids 7, 7.0 and "7" are one.
 
     Raises:
         OptionError: An argument is no collection of ids that can be hashed, or `retrieved` has no
-            order, or holds pairs and no judged id.
-        DataError: A grade is no integer or too large.
+            order, or holds pairs and no judged id; or a value is no id, such as bytes.
+        DataError: A grade is no integer or too large, or a document has two grades.
     """
     if isinstance(retrieved, (dict, set, frozenset)):  # their order is no ranking
         raise OptionError("", "retrieved", retrieved, "a list of ids, best first")
     if isinstance(judged, Mapping):
+        if not {*map(type, judged)} <= {str}:
+            judged = _text_grades(judged)
         pool = list(judged.values())
         # one test of all types: the slow check of each grade is rarely needed
         if not {*map(type, pool)} <= {int} or max(pool, default=0) > LARGEST_GRADE:
@@ -536,17 +541,48 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     return grades, pool
 
 
+def _text_grades(judged: Mapping[Hashable, int]) -> dict[Hashable, int]:
+    """Return grades by id, with numbers as texts; a `DataError` for two grades of one id."""
+    grades: dict[Hashable, int] = {}
+    for document, grade in judged.items():
+        name = _comparable("judged", document)
+        if grades.setdefault(name, grade) != grade:
+            problem = f"'{name}' has the grades {grades[name]} and {grade}"
+            raise DataError(problem, allowed="one grade for a document")
+    return grades
+
+
 def _distinct(name: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Return the distinct ids in their order, each with the grade 1.
+    """Return the distinct ids in their order, each with the grade 1; numbers are texts.
 
     OptionError, with `name` as their name, unless they are a collection of ids that can be hashed.
     """
     try:
         if isinstance(ids, (str, bytes)):  # their letters are no ids
             raise TypeError
-        return dict.fromkeys(ids, 1)
+        distinct = dict.fromkeys(ids, 1)
     except TypeError as error:
         raise OptionError("", name, ids, "a collection of ids, as ['d1', 'd2']") from error
+    if {*map(type, distinct)} <= {str}:
+        return distinct
+    return {_comparable(name, identifier): 1 for identifier in distinct}
+
+
+def _comparable(name: str, identifier: Hashable) -> Hashable:
+    """Return an id as text; a tuple or another object that is no number stays as it is.
+
+    OptionError, with `name` as the name of the argument, for null, bytes and other values that are
+    no ids.
+    """
+    # NumPy's truth values are no numbers of Python
+    has_rule = identifier is None or isinstance(identifier, (str, bytes, Number, UUID))
+    if not (has_rule or hasattr(identifier, "dtype")):
+        return identifier
+    try:
+        return id_text(identifier)
+    except ValueError as error:
+        found = Phrase(f"{identifier!r}, which {error}")
+        raise OptionError("", name, found, "ids as text or integers") from error
 
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:

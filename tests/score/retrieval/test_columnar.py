@@ -59,7 +59,7 @@ def test_a_repeated_document_counts_once_at_its_best_position():
     assert run.substituted == 0
 
 
-@pytest.mark.parametrize("item", [7, None, {"id": "a"}, ("a", "0.5"), ("a", float("nan"))])
+@pytest.mark.parametrize("item", [0.5, None, {"id": "a"}, ("a", "0.5"), ("a", float("nan"))])
 def test_items_that_cannot_be_read_are_named(item):
     with pytest.raises(DataError, match="query 'q'"):
         Run.from_rankings({"q": [item]})

@@ -138,11 +138,11 @@ def test_nothing_at_all():
             {"q": {"a": 1}}, {"q": {"a": np.ones(2)}}, "score array([1., 1.]) is not a number",
             id="array of scores",
         ),
-        pytest.param({"q": {1: 1}}, {}, "qrels: query 'q': document id 1 is not text", id="int id"),
-        pytest.param({1: {"a": 1}}, {}, "qrels: query id 1 is not text", id="int query id"),
+        pytest.param({"q": {b"d": 1}}, {}, "qrels: query 'q': document id b'd' is not text", id="id of bytes"),
+        pytest.param({None: {"a": 1}}, {}, "qrels: query id None is not text", id="null as query"),
         pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
         pytest.param([], {}, "qrels: found list", id="no mapping"),
-        pytest.param({}, {"q": {7: 1.0}}, "run: query 'q': document id 7 is not text", id="run id"),
+        pytest.param({}, {"q": {0.5: 1.0}}, "run: query 'q': document id 0.5 is not text", id="run id"),
         pytest.param(
             {"q": {"a": {"s": 1}, "b": {"t": "x"}}}, {},
             "qrels: query 'q', document 'b', subtopic 't': grades are not integers, found 'x'",
@@ -160,9 +160,9 @@ def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, w
     monkeypatch.setattr(judgements, "_BLOCK_ROWS", 1)
 
     with pytest.raises(DataError, match="run: query 'q2', document 'b': score"):
-        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {7: 1.0}} | wrong)
-    with pytest.raises(DataError, match="run: query 'q2': document id 7 is not text"):
-        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {"a": 1.0}, "q2": {7: 1.0}})
+        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {None: 1.0}} | wrong)
+    with pytest.raises(DataError, match="run: query 'q2': document id None is not text"):
+        rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {"a": 1.0}, "q2": {None: 1.0}})
 
 
 def test_empty_lists_among_many():
