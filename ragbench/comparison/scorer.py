@@ -270,14 +270,14 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         ids_given = "retrieved" in row
         columns = [part for part in ("retrieved", "relevant") if part in row]
         # a comma separates ids only in a table of ids
-        listed = listed_ids([entry], columns) if ids_given else None
+        listed = listed_ids([entry], columns)
         if ids_given:
-            ranking = RankedIds(None, listed).ranking(entry, "retrieved")
+            ranking = RankedIds(None, listed, ids_given).ranking(entry, "retrieved")
         else:
             passages = Passages().read(entry, "contexts")
             ranking = None if passages is None else [passage.id for passage in passages]
         gold_columns = {part: part for part in GOLD_PARTS if part in row}
-        reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed))
+        reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed, ids_given))
         gold = reader.read(entry).grades
         if not gold:
             return None, "", Cause.NO_JUDGEMENTS

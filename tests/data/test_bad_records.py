@@ -87,7 +87,7 @@ def test_a_printed_list_in_a_csv_cell(write, problem):
     write("a.csv", "question,contexts\n\"Who\nis it?\",['p'\n")
     assert problem(lambda: Records(path=path).load()) == (
         "a.csv:2: column 'contexts': bad JSON at column 2: Expecting value; "
-        'allowed: a list in a CSV cell is JSON: ["first", "second"]'
+        'allowed: a list in a cell is JSON: ["first", "second"]'
     )
 
 

@@ -136,7 +136,7 @@ def test_what_the_corpus_lacks_keeps_its_place(load):
         (
             {"relevant": True},
             "column 'relevant': a truth value; "
-            "allowed: an id, a list of ids, or an object {id: grade}; "
+            "allowed: an id, a JSON list of ids, ids between ;, or an object {id: grade}; "
             "columns: {relevant: null} if 'relevant' holds no gold documents",
         ),
         (

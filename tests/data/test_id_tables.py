@@ -232,8 +232,8 @@ def test_ids_of_ragas_beside_texts(tmp_path, monkeypatch):
         ),
         (
             {"question": "Why?", "retrieved": {"a": 0.9}},
-            "item 1: column 'retrieved': an object; allowed: an id, or a list of ids, best first; "
-            "hits with texts are `contexts`",
+            "item 1: column 'retrieved': an object; allowed: an id, a JSON list of ids, or ids "
+            "between ;, best first; hits with texts: `contexts`",
         ),
         (
             {"question": "Why?", "retrieved": [{"id": "a", "text": "first"}]},

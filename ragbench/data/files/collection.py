@@ -507,7 +507,7 @@ def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
     """
     texts = {}
     for part in ("text", "title"):
-        value = entry.values.get(columns.get(part, ""))
+        value = entry.values.get(columns[part]) if part in columns else None
         if value is None or value != value:  # an empty cell, which pandas writes as NaN
             value = ""
         if not isinstance(value, str):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import io
-import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ragbench.data.files.rows import Entry, encode_spaces, parse_json
+from ragbench.data.files.cells import AbbreviatedError, is_printed, read_printed
+from ragbench.data.files.rows import NUMBER_ALLOWED, Entry, encode_spaces, parse_json
 from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Document, ToolCall, Turn, conversation
 from ragbench.types.conversation import Fail
 from ragbench.types.documents import documents_by_id
+from ragbench.types.ids import id_text
 from ragbench.types.reasoning import Reasoning
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
@@ -104,65 +103,70 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
     raise entry.error(f"column '{column}' is {kind(value)}", allowed=allowed)
 
 
-def read_list(entry: Entry, column: str) -> list[Any] | None:
+def read_list(entry: Entry, column: str, *, ordered: bool = False) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item; None for null.
 
-    A missing column counts as null. An empty list stays empty; a tuple or NaN is one item. In files
-    that hold text only, such as CSV, a text in brackets is parsed as JSON or as a list that Python
-    or NumPy printed, and an empty cell gives None; elsewhere an empty text is one item.
+    A missing column counts as null. An empty list stays empty; NaN is one item. The items of a set
+    are sorted. A text in brackets that JSON, Python or NumPy prints for a list of texts or objects
+    is that list. In files that hold text only, such as CSV, an empty cell gives None; elsewhere an
+    empty text is one item.
+
+    Args:
+        entry: The row.
+        column: Its column.
+        ordered: Refuse a set, which has no order.
 
     Raises:
-        DataError: A cell of CSV begins with a bracket and cannot be parsed.
+        DataError: A printed list is abbreviated, a cell of CSV begins with `[` and cannot be
+            parsed, or an ordered one is a set.
     """
     value = entry.values.get(column)
-    if entry.is_text and isinstance(value, str):
-        if not value.strip():
+    if isinstance(value, str):
+        if entry.is_text and not value.strip():
             return None
-        if value.lstrip().startswith("["):
-            allowed = 'a list in a CSV cell is JSON: ["first", "second"]'
-            value = parse_cell(entry, column, value, allowed)
+        value = _printed_items(entry, column, value)
+    if isinstance(value, (set, frozenset)):
+        if ordered:
+            raise entry.error(f"column '{column}': a set has no order", allowed="a list")
+        value = sorted(value, key=str)
     if value is None:
         return None
-    return value if isinstance(value, list) else [value]
+    return [*value] if isinstance(value, (list, tuple)) else [value]
+
+
+def _printed_items(entry: Entry, column: str, text: str) -> Any:
+    """Return the list, set or object of answers that a text prints; the text itself for another.
+
+    A `DataError` for an abbreviated list, and in CSV for another text that begins with `[`.
+    """
+    cell = text.strip()
+    if not is_printed(cell):
+        return text
+    is_strict = entry.is_text and cell[0] == "["
+    try:
+        items = read_printed(cell)
+    except ValueError as error:
+        if is_strict or isinstance(error, AbbreviatedError):
+            allowed = 'a list in a cell is JSON: ["first", "second"]'
+            raise entry.error(f"column '{column}': {error}", allowed=allowed) from error
+        return text
+    if isinstance(items, dict):
+        # as SQuAD has it; another object is a text, such as a gold answer in JSON
+        return items if isinstance(items.get("text"), (list, str)) else text
+    is_known = all(isinstance(item, (str, dict)) for item in items)
+    return items if is_strict or is_known else text
 
 
 def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
-    """Return the value in a text: JSON, or a list as Python or NumPy prints it.
+    """Return the value in a text: JSON, or a list or object as Python or NumPy prints it.
 
     Raises:
         DataError: The text is neither; `allowed` says in the message what a cell may hold.
     """
     try:
-        # JSON first: it is what a CSV cell should hold
-        return parse_json(cell)
+        return read_printed(cell)
     except ValueError as error:
-        if (items := read_printed_list(cell)) is not None:
-            return items
         raise entry.error(f"column '{column}': {error}", allowed=allowed) from error
-
-
-def read_printed_list(cell: str) -> list[Any] | None:
-    """Return a list that Python printed, or a list of texts that NumPy printed without commas.
-
-    Tables that pandas wrote have such cells. None for other text and other values. An empty list
-    gives [].
-
-    Example:
-        >>> read_printed_list("['a', 'b']"), read_printed_list("['a' 'b']"), read_printed_list("[a")
-        (['a', 'b'], ['a', 'b'], None)
-    """
-    try:
-        items = ast.literal_eval(cell.strip())
-        tokens = list(tokenize.generate_tokens(io.StringIO(cell.strip()).readline))
-    except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
-        return None
-    if not isinstance(items, list):
-        return None
-    # NumPy writes no commas, and Python would join such texts to one
-    texts = [token.string for token in tokens if token.type == tokenize.STRING]
-    if all(isinstance(item, str) for item in items) and len(texts) != len(items):
-        return [ast.literal_eval(text) for text in texts]
-    return items
 
 
 def read_texts(entry: Entry, column: str) -> list[str] | None:
@@ -191,6 +195,20 @@ def read_texts(entry: Entry, column: str) -> list[str] | None:
             raise entry.error(problem, allowed="text, or an object with text")
         texts.append(text)
     return texts
+
+
+def passage_ids(entries: Iterable[Entry], column: str) -> set[str]:
+    """Return the ids of the passages in a column, as they are written; empty without any.
+
+    Raises:
+        DataError: A cell is an abbreviated or a wrong list.
+    """
+    ids: set[str] = set()
+    for entry in entries:
+        for item in read_list(entry, column) or ():
+            if isinstance(item, Mapping) and isinstance(item.get("id"), str):
+                ids.add(item["id"].strip())
+    return ids
 
 
 class Passages:
@@ -223,7 +241,7 @@ class Passages:
             DataError: A passage has neither a text nor the id of a document, or a field of the
                 wrong kind; or a cell in brackets cannot be parsed.
         """
-        items = read_list(entry, column)
+        items = read_list(entry, column, ordered=True)
         if items is None:
             return None
         return [
@@ -253,9 +271,11 @@ class Passages:
             if value is not None and not isinstance(value, str):
                 raise entry.error(f"{place}: '{key}' is {kind(value)}", allowed="text")
         # ids from databases are numbers
-        if isinstance(name, int) and not isinstance(name, bool):
-            name = str(name)
-        if name is not None and (not isinstance(name, str) or not name.strip()):
+        try:
+            name = None if name is None else id_text(name)
+        except ValueError as error:
+            raise entry.error(f"{place}: 'id' is {name!r}", allowed=NUMBER_ALLOWED) from error
+        if name is not None and not name.strip():
             raise entry.error(f"{place}: 'id' is {name!r}", allowed="text or an integer")
         # run files are split at white space
         name = None if name is None else encode_spaces(name)
@@ -330,9 +350,11 @@ class ChatReader:
         """
         self._reasoning: Reasoning = reasoning
         self._columns, self._documents = columns, documents_by_id(documents)
-        column = columns.get("tool_calls", "")
+        column = columns.get("tool_calls")
         # if some row has tool calls, an empty cell means that the system made none
-        self._has_calls = any(entry.values.get(column) not in (None, "") for entry in entries)
+        self._has_calls = column is not None and any(
+            entry.values.get(column) not in (None, "") for entry in entries
+        )
 
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.
@@ -357,10 +379,11 @@ class ChatReader:
         calls = self._calls(entry, "tool_calls")
         if calls is None and whole is not None:
             calls = whole.all_calls
-        column = self._columns.get("standalone_question", "")
+        column = self._columns.get("standalone_question")
+        standalone = None if column is None else read_text(entry, column, entry.values.get(column))
         return Chat(
             turns=turns,
-            standalone=read_text(entry, column, entry.values.get(column)) or None,
+            standalone=standalone or None,
             tool_calls=() if calls is None and self._has_calls else calls,
             expected=self._calls(entry, "expected_tool_calls"),
             whole=whole,

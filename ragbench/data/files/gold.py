@@ -10,24 +10,32 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from ragbench.data.files.fields import TEXT_KEYS, parse_cell
+from ragbench.data.files.cells import (
+    COMMAS,
+    QUOTES,
+    SEPARATORS,
+    is_marked,
+    is_printed,
+    read_ids,
+    split_words,
+)
+from ragbench.data.files.fields import TEXT_KEYS
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import shown
 from ragbench.types import Document
 from ragbench.types.documents import documents_by_id
+from ragbench.types.ids import id_text, whole_text
 
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
-# between ids in one cell; a comma separates only where a piece is an id: titles hold commas
-_SEPARATORS = re.compile(r"[;|\n\r]+")
 # texts that stand for a missing value
 _NO_VALUES = ("nan", "none", "null")
 # longer names are texts in a column of ids: file systems have this limit
@@ -147,8 +155,9 @@ class GoldIds:
         content: Content of the column in words, for messages.
         forms: Allowed values of a cell, for messages.
         names: Names of the corpus; without a corpus None, and ids are taken as they are written.
-        listed: Ids that stand in lists of a table of ids: commas separate all other texts. None
-            for other tables, where commas separate names of the corpus alone.
+        listed: Ids that stand in lists of the table: a cell with the same text is one id.
+        is_of_ids: True for a table of ids: commas separate all texts that are not in `listed`. In
+            other tables they separate names of the corpus alone.
         is_stale: True where the documents changed after the table was written: a name that fits
             several documents is then an id that the corpus lacks, and no error.
         renamed: Text in the file -> how often it was read as the id of another spelling.
@@ -157,10 +166,12 @@ class GoldIds:
 
     part: ClassVar[str] = "relevant"
     content: ClassVar[str] = "gold documents"
-    forms: ClassVar[str] = "an id, a list of ids, or an object {id: grade}"
+    forms: ClassVar[str] = "an id, a JSON list of ids, ids between ;, or an object {id: grade}"
+    has_grades: ClassVar[bool] = True
 
     names: DocumentNames | None
-    listed: Container[str] | None = None
+    listed: Container[str] = ()
+    is_of_ids: bool = False
     is_stale: bool = False
     renamed: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
@@ -210,15 +221,17 @@ class GoldIds:
         """
         value = entry.values.get(column)
         defaults = {name: 1 if grade is None else grade for name, grade in gold}
-        if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
-            value = self.parse_list(entry, column, value)
+        if isinstance(value, str) and is_printed(value.strip()):
+            value = self.parse_list(entry, column, value.strip())
         if isinstance(value, str):
             value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
         if isinstance(value, Mapping):
             pairs = self._of_object(entry, column, value)
             graded = [(self.resolve(entry, column, name), grade) for name, grade in pairs]
             return defaults | {name: grade for name, grade in graded if grade is not None}
-        values = value if isinstance(value, list) else [] if value is None else [value]
+        if isinstance(value, (set, frozenset)):
+            raise self._error(entry, column, "a set of grades has no order")
+        values = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
         if not values and gold:  # an empty cell
             return defaults
         if len(values) != len(gold):
@@ -241,17 +254,30 @@ class GoldIds:
             return self._of_text(entry, column, value, top=top)
         if isinstance(value, Mapping):
             return self._of_object(entry, column, value)
+        if isinstance(value, (set, frozenset)):
+            value = self.of_set(entry, column, value)
         if isinstance(value, (list, tuple)):
-            are_objects = {isinstance(item, Mapping) for item in value}
-            if len(are_objects) > 1 or any(isinstance(item, bool | list | None) for item in value):
-                raise entry.error(f"column '{column}': {shown(list(value))}", allowed=self.forms)
-            return [pair for item in value for pair in self._items(entry, column, item, top=False)]
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # a column of integers with an empty cell
-        if isinstance(value, int) and not isinstance(value, bool):
-            return [(str(value), None)]
-        hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
-        raise entry.error(f"column '{column}': {kind(value)}", allowed=f"{self.forms}; {hint}")
+            return self._of_list(entry, column, value)
+        try:
+            return [(id_text(value), None)]
+        except ValueError as error:
+            hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
+            found = f"{value} {error}" if isinstance(value, float) else kind(value)
+            raise self._error(entry, column, found, f"; {hint}") from error
+
+    def of_set(self, entry: Entry, column: str, values: Set[Any]) -> list[Any]:
+        """Return the items of a set in a fixed order; a reader of rankings raises a `DataError`."""
+        return sorted(values, key=str)
+
+    def _of_list(self, entry: Entry, column: str, values: Sequence[Any]) -> GradedIds:
+        """Return (id, grade) pairs of the items of a list; raise a `DataError` for another item."""
+        if self.has_grades:
+            values = [*map(_as_grade, values)]
+        are_objects = {isinstance(item, Mapping) for item in values}
+        nested = bool | list | tuple | set | frozenset | None
+        if len(are_objects) > 1 or any(isinstance(item, nested) for item in values):
+            raise self._error(entry, column, shown(list(values)))
+        return [pair for item in values for pair in self._items(entry, column, item, top=False)]
 
     def _of_text(self, entry: Entry, column: str, text: str, *, top: bool) -> GradedIds:
         """Return (id, grade) pairs of a text: an id, ids between separators, or a list in brackets.
@@ -259,27 +285,59 @@ class GoldIds:
         Only an object in braces has grades; else they are None. `top` is True for a whole cell: in
         other texts, brackets are text, and separators count only beside a name of the corpus.
 
-        A text that the corpus knows is one id, whatever it holds. Empty text, and `nan`, `none` or
-        `null` unless the corpus has such a name, give []. Separators are `;`, `|` and line breaks;
-        a comma separates only where a piece is a name of the corpus, or in a table of ids.
+        A text that the corpus knows is one id, and so is a cell that stands whole in a list of the
+        table, whatever it holds. Empty text, and `nan`, `none` or `null` unless the corpus has such
+        a name, give []. Separators are `;`, `|`, `、`, `；`, tabs and line breaks; a comma separates
+        only where a piece is a name of the corpus, or in a table of ids.
         """
         text = text.strip()
         if not text or (text.casefold() in _NO_VALUES and not self._is_name(text)):
             return []
         if self._is_name(text):
             return [(text, None)]
-        if top and text[0] in "[{":
+        if top and text in self.listed:
+            return [(self._whole(entry, column, text), None)]
+        if top and (is_printed(text) or text[0] in QUOTES or text[-1] in QUOTES):
             return self._items(entry, column, self.parse_list(entry, column, text), top=False)
-        pieces = [piece.strip() for piece in _SEPARATORS.split(text) if piece.strip()]
+        pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
         if len(pieces) > 1 and (top or any(map(self._is_name, pieces))):
-            return [
-                pair for piece in pieces for pair in self._of_text(entry, column, piece, top=False)
-            ]
-        by_comma = [piece.strip() for piece in text.split(",") if piece.strip()]
-        are_separate = top and self.listed is not None and text not in self.listed
-        if len(by_comma) > 1 and (are_separate or any(map(self._is_name, by_comma))):
-            return [(piece, None) for piece in by_comma]
-        return [(text, None)]
+            return [pair for piece in pieces for pair in self._of_piece(entry, column, piece, top)]
+        return self._of_piece(entry, column, text, top)
+
+    def _of_piece(self, entry: Entry, column: str, text: str, top: bool) -> GradedIds:
+        """Return the ids of a text without separators other than commas and blanks.
+
+        Raise a `DataError` if it is part of a whole cell and has an unmatched quote or bracket, or
+        blanks between what may be several ids.
+        """
+        if self._is_name(text) or text in self.listed:
+            return [(text if self._is_name(text) else self._whole(entry, column, text), None)]
+        if text.casefold() in _NO_VALUES:
+            return []
+        if top and is_marked(text):
+            raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
+        by_comma = [piece.strip() for piece in COMMAS.split(text) if piece.strip()]
+        if len(by_comma) > 1 and ((top and self.is_of_ids) or any(map(self._is_name, by_comma))):
+            return [(self._whole(entry, column, piece), None) for piece in by_comma]
+        if not top:
+            return [(self._whole(entry, column, text), None)]
+        try:
+            return [(self._whole(entry, column, word), None) for word in split_words(text)]
+        except ValueError as error:
+            raise self._error(entry, column, f"{shown(text)} {error}") from error
+
+    def _whole(self, entry: Entry, column: str, text: str) -> str:
+        """Return an id with `7.0` as `7`; raise a `DataError` for a number that lost digits."""
+        if self._is_name(text):
+            return text
+        try:
+            return whole_text(text)
+        except ValueError as error:
+            raise self._error(entry, column, f"{shown(text)} {error}") from error
+
+    def _error(self, entry: Entry, column: str, problem: str, hint: str = "") -> DataError:
+        """Return, not raise, the error about a cell with the allowed forms."""
+        return entry.error(f"column '{column}': {problem}", allowed=f"{self.forms}{hint}")
 
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
@@ -305,17 +363,14 @@ class GoldIds:
         ]
 
     def parse_list(self, entry: Entry, column: str, text: str) -> Any:
-        """Return the list or object in a cell: JSON, a printed list, or [a, b] without quotes.
+        """Return the list, set or object in a cell: in brackets or quotes, as `read_ids` does.
 
-        Raises a `DataError` for other text. Pieces without quotes may also be separated by `;` or
-        `|`.
+        Raises a `DataError` for other text.
         """
         try:
-            return parse_cell(entry, column, text, self.forms)
-        except DataError:
-            if (unquoted := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
-                raise
-            return [piece.strip() for piece in re.split(r"[,;|]", unquoted[1]) if piece.strip()]
+            return read_ids(text)
+        except ValueError as error:
+            raise self._error(entry, column, str(error)) from error
 
     def _is_name(self, text: str) -> bool:
         return self.names is not None and text in self.names
@@ -351,7 +406,8 @@ class RankedIds(GoldIds):
     """
 
     part, content = "retrieved", "ids"
-    forms = "an id, or a list of ids, best first; hits with texts are `contexts`"
+    forms = "an id, a JSON list of ids, or ids between ;, best first; hits with texts: `contexts`"
+    has_grades = False
 
     def ranking(self, entry: Entry, column: str) -> list[str] | None:
         """Return the ids of a row, best first, also repeated ones; None for a missing value.
@@ -378,6 +434,10 @@ class RankedIds(GoldIds):
                 raise entry.error(problem, allowed=self.forms)
         return [*map(encode_spaces, names)]
 
+    def of_set(self, entry: Entry, column: str, values: Set[Any]) -> list[Any]:
+        """Raise a `DataError`, always: a set has no order."""
+        raise self._error(entry, column, "a set has no order")
+
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object with an id and no text, without a grade; [] for a blank id.
 
@@ -392,22 +452,44 @@ class RankedIds(GoldIds):
 def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
     """Return the ids of columns that stand in lists, or between other separators than commas.
 
-    Objects are left out. Empty if all cells are plain texts.
+    Objects count by their ids. Empty if all cells are plain texts.
 
     Raises:
-        DataError: A cell begins with a bracket, and is no list.
+        DataError: A cell in brackets or quotes is no list.
     """
-    reader, listed = GoldIds(None), set[str]()
+    reader, listed, columns = GoldIds(None), set[str](), [*columns]
     for entry in entries:
         for column in columns:
             value = entry.values.get(column)
-            if isinstance(value, str) and value.strip()[:1] == "[":
-                value = reader.parse_list(entry, column, value.strip())
-            elif isinstance(value, str) and len(_SEPARATORS.split(value)) > 1:
-                value = [piece.strip() for piece in _SEPARATORS.split(value)]
-            if isinstance(value, list):
-                listed.update(item for item in value if isinstance(item, str))
+            if isinstance(value, str):
+                value = _list_of(reader, entry, column, value.strip())
+            if isinstance(value, (list, tuple, set, frozenset)):
+                ids = [item.get("id") if isinstance(item, Mapping) else item for item in value]
+                listed.update(item.strip() for item in ids if isinstance(item, str))
     return listed
+
+
+def _list_of(reader: GoldIds, entry: Entry, column: str, text: str) -> Any:
+    """Return the list that a text holds in brackets or between separators; None for another."""
+    if text and (is_printed(text) or text[0] in QUOTES or text[-1] in QUOTES):
+        return reader.parse_list(entry, column, text)
+    pieces = [piece.strip() for piece in SEPARATORS.split(text)]
+    return pieces if len(pieces) > 1 else None
+
+
+def _as_grade(item: Any) -> Any:
+    """Return an item of a MAP column id -> grade as {id: grade}; any other item as it is.
+
+    Arrow gives the pair, polars an object with `key` and `value`.
+    """
+    if isinstance(item, Mapping) and item.keys() == {"key", "value"}:
+        item = (item["key"], item["value"])
+    if not isinstance(item, (list, tuple)) or len(item) != 2:
+        return item
+    name, grade = item
+    is_grade = isinstance(grade, (int, float)) and not isinstance(grade, bool)
+    # two numbers may be two ids
+    return {name: grade} if isinstance(name, str) and is_grade else item
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:

@@ -22,10 +22,12 @@ from ragbench.errors import DataError, MissingExtra
 from ragbench.json_yaml import first_repeated, load_json
 from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
+from ragbench.types.ids import id_text
 
 R = TypeVar("R", bound=Record)
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+NUMBER_ALLOWED = "text or an integer; a whole float below 2**53"
 ID_ALLOWED = "an id without white space: run files are split at it"
 # The csv module's limit of 131,072 characters is below a long passage. It is global, so it is
 # only ever raised; 2**31 - 1 is the most that a C long holds everywhere.
@@ -144,20 +146,28 @@ class Entry:
         return value
 
     def id(self, key: str) -> str:
-        """Return an id: a text without white space, or an integer as its digits.
+        """Return an id: a text without white space, or a whole number as its digits.
 
         Raises:
             DataError: The key is missing, or its value is no id: empty, null, with white space or
-                NUL, or no text and no integer.
+                NUL, no text and no integer, or a float that lost digits.
         """
         value = self.field(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if not isinstance(value, str):
-            raise self.error(f"'{key}' is {kind(value)}", allowed="text or an integer")
-        if reason := id_problem(value):
+        try:
+            text = id_text(value)
+        except ValueError as error:
+            found = value if isinstance(value, float) else kind(value)
+            raise self.error(f"'{key}' is {found}", allowed=NUMBER_ALLOWED) from error
+        if reason := id_problem(text):
             raise self.error(f"'{key}' {reason}: {value!r}", allowed=ID_ALLOWED)
-        return value
+        return text
+
+
+def without_nameless(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a row without a column of the name "", which holds row numbers."""
+    if "" not in values:
+        return values
+    return {column: value for column, value in values.items() if column}
 
 
 def id_problem(value: str) -> str | None:
@@ -230,7 +240,7 @@ def read_jsonl(source: Source) -> Iterator[Entry]:
         if not isinstance(values, dict):
             problem = f"{kind(values)}, expected an object"
             raise DataError(problem, file=name, line=number, allowed='{"key": ...}')
-        yield Entry(name, number, values)
+        yield Entry(name, number, without_nameless(values))
     if empty:
         raise DataError("the file has no records, only blank lines", file=name)
 
@@ -268,8 +278,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
 
     Columns are separated by commas; by semicolons or tabs where the header has more of these, as
     spreadsheets write them, and by tabs in a .tsv file. Blank lines are skipped. Blanks around a
-    name in the header are dropped, and so are nameless columns at the end if they are empty. The
-    line of a row is the one where it starts, also after cells with line ends. Cells of a table that
+    name in the header are dropped, and so are columns without a name, as pandas writes its index.
+    At the end of the header they must be empty. The line of a row is the one where it starts, also after cells with line ends. Cells of a table that
     ragbench wrote lose the apostrophes before formulas (`is_own_table`).
 
     Raises:
@@ -308,7 +318,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
         # None tells a missing cell from an empty one
         texts = map(original, cells) if is_own else cells
         padded: list[str | None] = [*texts, *[None] * (len(header) - len(cells))]
-        yield Entry(str(path), start, dict(zip(header, padded, strict=True)), is_text=True)
+        values = dict(zip(header, padded, strict=True))
+        yield Entry(str(path), start, without_nameless(values), is_text=True)
     if empty:
         raise DataError("the file has no rows below its header", file=path)
 
@@ -340,7 +351,7 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
-    duplicates = sorted({cell for cell in cells if cells.count(cell) > 1})
+    duplicates = sorted({cell for cell in cells if cell and cells.count(cell) > 1})
     if duplicates:
         problem = f"column '{duplicates[0]}' is repeated"
         raise DataError(problem, file=path, line=line, allowed="a name of its own for each column")
@@ -385,7 +396,7 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
         if not isinstance(values, dict):
             problem = f"{kind(values)}, expected an object"
             raise DataError(problem, file=path, record=f"item {number}", allowed='{"key": ...}')
-        yield Entry(str(path), None, values, record=f"item {number}")
+        yield Entry(str(path), None, without_nameless(values), record=f"item {number}")
     if not rows:
         raise DataError("the array is empty", file=path, allowed="[{...}, {...}], a row each")
 
@@ -414,7 +425,7 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
         for batch in batches:
             for row in batch.to_pylist():
                 n_rows += 1
-                yield Entry(str(path), None, row, record=f"row {n_rows}")
+                yield Entry(str(path), None, without_nameless(row), record=f"row {n_rows}")
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).split("\n", 1)[0]
         raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error

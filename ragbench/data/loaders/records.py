@@ -17,7 +17,7 @@ from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
-from ragbench.data.files.rows import Entry, read_rows
+from ragbench.data.files.rows import Entry, read_rows, without_nameless
 from ragbench.data.loaders import base
 from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
@@ -189,7 +189,10 @@ class HuggingFace(TableLoader):
         name, rows = self._split()
         label = self._path if self._subset is None else f"{self._path} ({self._subset})"
         numbered = enumerate(rows, start=1)
-        entries = [Entry(label, None, dict(row), f"{name} row {n}") for n, row in numbered]
+        entries = [
+            Entry(label, None, without_nameless(dict(row)), f"{name} row {n}")
+            for n, row in numbered
+        ]
         if not entries:
             raise DataError("no rows", file=label, record=name, allowed="at least one")
         return self._table(entries, label)
@@ -269,9 +272,11 @@ class RecordTable:
         self._columns = resolved
         # the ids of hits and gold documents must be cut alike, or they would never meet
         of_ids = [resolved[part] for part in ("retrieved", "relevant") if part in resolved]
-        listed = listed_ids(entries, of_ids) if "retrieved" in resolved else None
-        self._ranked_ids = RankedIds(names, listed)
-        gold_ids = GoldIds(names, listed)
+        listed, is_of_ids = listed_ids(entries, of_ids), "retrieved" in resolved
+        if "relevant" in resolved and "contexts" in resolved:
+            listed |= fields.passage_ids(entries, resolved["contexts"])
+        self._ranked_ids = RankedIds(names, listed, is_of_ids)
+        gold_ids = GoldIds(names, listed, is_of_ids)
         self._gold = GoldColumns(resolved, entries, documents, gold_ids)
         self._reasoning = reasoning
         self._chat = fields.ChatReader(entries, resolved, documents or (), reasoning)
