@@ -65,11 +65,8 @@ def text_keys(
     for identifier, value in values.items():
         text = checked_id(identifier, source, query_id)
         if text in texts:
-            kind, place = (
-                ("query", source) if query_id is None else ("document", _place(source, query_id))
-            )
-            problem = f"{kind} '{text}' is there twice, as text and as a number"
-            raise DataError(problem, record=place, allowed="each id once")
+            problem = f"{_noun(query_id)} '{text}' is there twice, as text and as a number"
+            raise DataError(problem, record=_place(source, query_id), allowed="each id once")
         texts[text] = value
     return texts
 
@@ -83,16 +80,17 @@ def checked_id(identifier: object, source: str, query_id: str | None = None) -> 
     try:
         return id_text(identifier)
     except ValueError as error:
-        kind = "query" if query_id is None else "document"
-        raise DataError(
-            f"{kind} id {identifier!r} {error}",
-            record=source if query_id is None else _place(source, query_id),
-            allowed="an id as text, or an integer",
-        ) from error
+        problem = f"{_noun(query_id)} id {identifier!r} {error}"
+        allowed = "an id as text, or an integer"
+        raise DataError(problem, record=_place(source, query_id), allowed=allowed) from error
 
 
-def _place(source: str, query_id: str) -> str:
-    return f"{source}: query '{query_id}'"
+def _noun(query_id: str | None) -> str:
+    return "query" if query_id is None else "document"
+
+
+def _place(source: str, query_id: str | None) -> str:
+    return source if query_id is None else f"{source}: query '{query_id}'"
 
 
 def has_plain_form(nested: Mapping[Any, Any], source: str) -> bool:

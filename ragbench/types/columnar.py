@@ -79,7 +79,7 @@ class Run:
         infinite score is valid.
 
         Raises:
-            DataError: `run` or a value is no mapping, an id is neither text nor an integer, or a score is NaN, no
+            DataError: `run` or a value is no mapping, a value is no id, or a score is NaN, no
                 number, or too large for a double; names query and document.
 
         Example:
@@ -101,7 +101,7 @@ class Run:
         order of their first rows. `duplicates` has the number of dropped rows.
 
         Raises:
-            DataError: A column is missing, an id is neither text nor an integer, or a score is NaN, no number, or too
+            DataError: A column is missing, a value is no id, or a score is NaN, no number, or too
                 large for a double.
         """
         scores, duplicates = tables.rankings_of(frame)
@@ -117,7 +117,7 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: `rankings` is no mapping, a list is a text, an id is neither text nor an integer, or a score is
+            DataError: `rankings` is no mapping, a list is a text, a value is no id, or a score is
                 NaN, no number, or too large for a double; names query and document.
 
         Example:
@@ -302,7 +302,7 @@ class Qrels:
         Queries are in the order of their first rows.
 
         Raises:
-            DataError: A column is missing, an id is neither text nor an integer, a grade is no integer, or a pair
+            DataError: A column is missing, a value is no id, a grade is no integer, or a pair
                 has two grades.
         """
         return cls.from_dict(tables.judgements_of(frame))
@@ -316,7 +316,7 @@ class Qrels:
         The order stays, and an empty mapping gives qrels without queries.
 
         Raises:
-            DataError: `qrels` or a value is no mapping, an id is neither text nor an integer, a subtopic is neither
+            DataError: `qrels` or a value is no mapping, a value is no id, a subtopic is neither
                 text nor an integer, a grade is no integer or beyond 2**31 - 1 (or below its
                 negative), or only some documents have subtopics; names query and document.
         """

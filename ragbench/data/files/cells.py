@@ -12,38 +12,18 @@ from typing import Any
 from ragbench.data.files.rows import parse_json
 
 # A call around the printed items, as in `np.int64(7)`, `array([1, 2])` and `frozenset({'a'})`.
-_CALLS = frozenset(
-    [
-        "array",
-        "asarray",
-        "tensor",
-        "Index",
-        "Series",
-        "list",
-        "tuple",
-        "set",
-        "frozenset",
-        "deque",
-        "dict_keys",
-        "dict_values",
-        "str_",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    ]
+_CALLS = (
+    "array|asarray|tensor|Index|Series|list|tuple|set|frozenset|deque|dict_keys|dict_values|str_|"
+    "u?int(?:8|16|32|64)|float(?:16|32|64)"
 )
-_CALL = re.compile(r"(?:\w+\.)?(?:%s)\(" % "|".join(sorted(_CALLS)))
+_CALL = re.compile(rf"(?:\w+\.)?(?:{_CALLS})\(")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[‘‚][^‘’‚]*[’‘]|[“„][^“”„]*[”“]|«[^«»]*»"
-QUOTES = "'\"‘’‚“”„«»"
+# Straight quotes, and those of word processors: ‘a’, “a”, „a“, «a».
+_QUOTED = (
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|"
+    "[‘\u201a][^‘’\u201a]*[’‘]|[“„][^“”„]*[”“]|«[^«»]*»"
+)
+QUOTES = "'\"‘’\u201a“”„«»"
 _NUMPY_ITEM = re.compile(
     rf"\s+|(?P<item>{_QUOTED}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\.\.)", re.DOTALL
 )
@@ -108,7 +88,7 @@ class _Unwrapped(ast.NodeTransformer):
         """Return the argument of a call; a call without any stays, as `set()`."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else None
         name = node.func.id if isinstance(node.func, ast.Name) else name
-        if name not in _CALLS or len(node.args) != 1:
+        if not re.fullmatch(_CALLS, name or "") or len(node.args) != 1:
             return node
         argument: ast.AST = self.visit(node.args[0])
         return argument

@@ -287,8 +287,8 @@ class GoldIds:
 
         A text that the corpus knows is one id, and so is a cell that stands whole in a list of the
         table, whatever it holds. Empty text, and `nan`, `none` or `null` unless the corpus has such
-        a name, give []. Separators are `;`, `|`, `、`, `；`, tabs and line breaks; a comma separates
-        only where a piece is a name of the corpus, or in a table of ids.
+        a name, give []. Separators are those of `cells.SEPARATORS`; a comma
+        separates only where a piece is a name of the corpus, or in a table of ids.
         """
         text = text.strip()
         if not text or (text.casefold() in _NO_VALUES and not self._is_name(text)):
@@ -452,29 +452,32 @@ class RankedIds(GoldIds):
 def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
     """Return the ids of columns that stand in lists, or between other separators than commas.
 
-    Objects count by their ids. Empty if all cells are plain texts.
-
-    Raises:
-        DataError: A cell in brackets or quotes is no list.
+    Objects count by their ids. Empty if all cells are plain texts. Cells that cannot be read are
+    left out: the reader of their row names them, unless they are one id.
     """
-    reader, listed, columns = GoldIds(None), set[str](), [*columns]
+    listed, columns = set[str](), [*columns]
     for entry in entries:
         for column in columns:
             value = entry.values.get(column)
             if isinstance(value, str):
-                value = _list_of(reader, entry, column, value.strip())
+                value = _list_of(value.strip())
             if isinstance(value, (list, tuple, set, frozenset)):
                 ids = [item.get("id") if isinstance(item, Mapping) else item for item in value]
                 listed.update(item.strip() for item in ids if isinstance(item, str))
     return listed
 
 
-def _list_of(reader: GoldIds, entry: Entry, column: str, text: str) -> Any:
+def _list_of(text: str) -> Any:
     """Return the list that a text holds in brackets or between separators; None for another."""
     if text and (is_printed(text) or text[0] in QUOTES or text[-1] in QUOTES):
-        return reader.parse_list(entry, column, text)
-    pieces = [piece.strip() for piece in SEPARATORS.split(text)]
-    return pieces if len(pieces) > 1 else None
+        try:
+            return read_ids(text)
+        except ValueError:
+            return None
+    pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
+    # doubtful pieces are no evidence for themselves
+    certain = [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
+    return certain if len(pieces) > 1 else None
 
 
 def _as_grade(item: Any) -> Any:

@@ -279,8 +279,9 @@ def read_csv(path: Path) -> Iterator[Entry]:
     Columns are separated by commas; by semicolons or tabs where the header has more of these, as
     spreadsheets write them, and by tabs in a .tsv file. Blank lines are skipped. Blanks around a
     name in the header are dropped, and so are columns without a name, as pandas writes its index.
-    At the end of the header they must be empty. The line of a row is the one where it starts, also after cells with line ends. Cells of a table that
-    ragbench wrote lose the apostrophes before formulas (`is_own_table`).
+    At the end of the header they must be empty. The line of a row is the one where it starts, also
+    after cells with line ends. Cells of a table that ragbench wrote lose the apostrophes before
+    formulas (`is_own_table`).
 
     Raises:
         DataError: The file cannot be read, is no CSV, has no rows, repeats a column, or a row has

@@ -138,11 +138,11 @@ def test_nothing_at_all():
             {"q": {"a": 1}}, {"q": {"a": np.ones(2)}}, "score array([1., 1.]) is not a number",
             id="array of scores",
         ),
-        pytest.param({"q": {b"d": 1}}, {}, "qrels: query 'q': document id b'd' is not text", id="id of bytes"),
+        pytest.param({"q": {b"d": 1}}, {}, "document id b'd' is not text", id="id of bytes"),
         pytest.param({None: {"a": 1}}, {}, "qrels: query id None is not text", id="null as query"),
         pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
         pytest.param([], {}, "qrels: found list", id="no mapping"),
-        pytest.param({}, {"q": {0.5: 1.0}}, "run: query 'q': document id 0.5 is not text", id="run id"),
+        pytest.param({}, {"q": {0.5: 1.0}}, "query 'q': document id 0.5 is not text", id="run id"),
         pytest.param(
             {"q": {"a": {"s": 1}, "b": {"t": "x"}}}, {},
             "qrels: query 'q', document 'b', subtopic 't': grades are not integers, found 'x'",
