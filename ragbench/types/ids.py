@@ -13,6 +13,7 @@ _EXACT = 2**53
 # spreadsheets write `1.23457E+18`.
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))\.0+")
 _ROUNDED = re.compile(r"-?\d(?:\.\d+)?[eE]\+\d+")
+_NO_ID = "is not text or an integer"
 _LOST = "has lost digits: a float holds integers below 2**53 only"
 
 
@@ -29,18 +30,19 @@ def id_text(value: Any) -> str:
         >>> id_text("7"), id_text(7), id_text(7.0)
         ('7', '7', '7')
     """
-    if isinstance(value, str):
+    if isinstance(value, (str, UUID)):
         return str(value)
-    # NumPy's truth value is no integer, Python's is
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    # True is an integer in Python
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(_NO_ID)
+    if isinstance(value, Integral):
         return str(int(value))
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer():
-        if abs(float(value)) >= _EXACT:
-            raise ValueError(_LOST)
-        return str(int(value))
-    raise ValueError("is not text or an integer")
+    number = float(value)
+    if not number.is_integer():
+        raise ValueError(_NO_ID)
+    if abs(number) >= _EXACT:
+        raise ValueError(_LOST)
+    return str(int(number))
 
 
 def whole_text(text: str) -> str:

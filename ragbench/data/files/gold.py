@@ -36,6 +36,8 @@ from ragbench.types.ids import id_text, whole_text
 
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
+# types of items that are no ids
+_NO_ITEMS = (bool, list, tuple, set, frozenset, type(None))
 # texts that stand for a missing value
 _NO_VALUES = ("nan", "none", "null")
 # longer names are texts in a column of ids: file systems have this limit
@@ -274,8 +276,8 @@ class GoldIds:
         if self.has_grades:
             values = [*map(_as_grade, values)]
         are_objects = {isinstance(item, Mapping) for item in values}
-        nested = bool | list | tuple | set | frozenset | None
-        if len(are_objects) > 1 or any(isinstance(item, nested) for item in values):
+        is_nested = any(isinstance(item, _NO_ITEMS) for item in values)
+        if len(are_objects) > 1 or is_nested:
             raise self._error(entry, column, shown(list(values)))
         return [pair for item in values for pair in self._items(entry, column, item, top=False)]
 
