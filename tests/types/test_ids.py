@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.data.loaders.python import collection_of
 from ragbench.types.ids import id_text, whole_text
 
 NUMBERS = st.integers(-(2**53) + 1, 2**53 - 1)
@@ -101,6 +102,26 @@ def test_texts_of_floats_that_lost_digits_are_refused(text):
 @pytest.mark.parametrize("text", ["007.0", "7.5", "v7.0", "5e10", "1.0.0", "-", ""])
 def test_other_texts_stay(text):
     assert whole_text(text) == text
+
+
+def test_the_parts_of_a_data_set_and_spans_compare_alike():
+    """Keys of judgements and answers, and documents of spans, may be numbers."""
+    parts = {
+        "queries": [{"id": 1, "text": "Where?"}],
+        "documents": [{"id": 7, "text": "Here."}],
+        "qrels": {1.0: {"7": 1}},
+        "answers": {1: ["Here."]},
+        "expected_tool_calls": {"1": []},
+    }
+    collection = collection_of(parts)
+    place = {"start": 0, "end": 4}
+    row = {"question": "Where?", "reference_spans": [{"document": 7.0, **place}]}
+    of_row = collection_of([row], documents=[{"id": "7", "text": "Here."}])
+
+    assert collection.qrels.to_dict() == {"1": {"7": 1}}
+    assert collection.answers == {"1": ["Here."]}
+    assert [span.document for spans in of_row.gold_spans.values() for span in spans] == ["7"]
+    assert rb.span_recall([{"document": 7, **place}], [{"document": "7", **place}]) == 1.0
 
 
 def test_two_spellings_of_one_id_are_a_contradiction():

@@ -11,6 +11,7 @@ from ragbench.data.files.rows import Entry
 from ragbench.registry import shown
 from ragbench.types import Document, Span
 from ragbench.types.documents import documents_by_id
+from ragbench.types.ids import id_text
 from ragbench.types.spans import locate_quote
 
 _FORMS = (
@@ -47,9 +48,9 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
     if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
         return
     # a single object is a list of one: tables of one span per row are written so
-    for item in value if isinstance(value, list) else [value]:
+    for item in value if isinstance(value, (list, tuple)) else [value]:
         fields: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
-        name, quote = fields.get("document"), fields.get("quote")
+        quote = fields.get("quote")
         start: Any = fields.get("start")
         end: Any = fields.get("end")
         # the exact type, as True is an int; an empty span has no character to hold
@@ -58,8 +59,12 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
         text = quote if isinstance(quote, str) and quote.strip() else None
         # wrong positions are an error also beside a quote: to ignore them would hide a mistake
         has_gold = place is not None or (text is not None and start is end is None)
-        if not isinstance(name, str) or not has_gold:
+        if not has_gold:
             raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
+        try:
+            name = id_text(fields.get("document"))
+        except ValueError as error:
+            raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS) from error
         yield WrittenSpan(fields, name, place, text)
 
 

@@ -28,6 +28,7 @@ from ragbench.errors import AdapterError, DataError, OptionError, Phrase, Ragben
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
+from ragbench.types.checks import text_keys
 from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
@@ -309,6 +310,7 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
     if not isinstance(value, Mapping):
         allowed = "{query id: [{name, arguments}, ...]}"
         raise DataError(f"'{part}' is {kind(value)}", file=owner, allowed=allowed)
+    value = text_keys(value, f"{owner}: {part}")
     entries = {query: Entry(owner, None, {}, record=repr(query)) for query in value}
     return {
         query: read_tool_calls(calls, error_maker(entries[query], part))
@@ -319,16 +321,16 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
     """Return query id -> gold answers; queries with an empty list are left out.
 
-    A single text counts as one answer. Ids are kept as they are, unchecked: a number stays one.
+    A single text counts as one answer. Ids become text.
 
     Raises:
-        DataError: The value is no mapping, or an answer is no text.
+        DataError: The value is no mapping, an id is no id, or an answer is no text.
     """
     if not isinstance(value, Mapping):
         allowed = "{query id: [answer, ...]}"
         raise DataError(f"'answers' is {kind(value)}", file=owner, allowed=allowed)
     answers = {}
-    for query, gold in value.items():
+    for query, gold in text_keys(value, f"{owner}: answers").items():
         texts = [gold] if isinstance(gold, str) else gold
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             place = f"answers[{query!r}]"

@@ -486,13 +486,19 @@ def _spans(name: str, values: Iterable[SpanLike]) -> list[Span]:
     positions.
     """
     try:
-        return [
-            value if isinstance(value, Span) else Span(*(value[key] for key in _SPAN_KEYS))
-            for value in values
-        ]
-    except (KeyError, TypeError) as error:
+        return [_span(value) for value in values]
+    # a document that is no id is a ValueError
+    except (KeyError, TypeError, ValueError) as error:
         allowed = "a list of Span, or of mappings with document, start and end"
         raise OptionError("", name, values, allowed) from error
+
+
+def _span(value: SpanLike) -> Span:
+    """Return a span, or a mapping as one, whose document is text."""
+    if isinstance(value, Span):
+        return value
+    document, start, end = (value[key] for key in _SPAN_KEYS)
+    return Span(id_text(document), start, end)
 
 
 def ranks_of_hits(
