@@ -254,6 +254,16 @@ def test_other_texts_in_brackets_stay(text):
     assert [*collection_of(rows).answers.values()] == [[text]]
 
 
+def test_a_version_that_stands_alone_stays():
+    """A retriever of the user returns `1.0`, too: it is the number 1 only beside an id 1."""
+    rows = [{"question": "Where?", "relevant": "1.0"}, {"question": "When?", "relevant": "2.0;3"}]
+
+    assert [*collection_of(rows).qrels.to_dict().values()] == [{"1.0": 1}, {"2.0": 1, "3": 1}]
+    for documents in ({"1": "a", "2": "b", "3": "c"}, {1: "a", 2: "b", 3: "c"}):
+        qrels = collection_of(rows, documents=documents).qrels
+        assert [*qrels.to_dict().values()] == [{"1": 1}, {"2": 1, "3": 1}]
+
+
 INDEXES = st.lists(st.one_of(st.integers(), st.none()), min_size=2, max_size=2)
 
 

@@ -205,10 +205,17 @@ def passage_ids(entries: Iterable[Entry], column: str) -> set[str]:
     """
     ids: set[str] = set()
     for entry in entries:
-        for item in read_list(entry, column) or ():
-            if isinstance(item, Mapping) and isinstance(item.get("id"), str):
-                ids.add(item["id"].strip())
-    return ids
+        items = read_list(entry, column) or ()
+        ids.update(text_of_item(item) for item in items if isinstance(item, Mapping))
+    return ids - {""}
+
+
+def text_of_item(item: Any) -> str:
+    """Return the id that an item of a list is, or that its `id` is; '' for an item without one."""
+    try:
+        return id_text(item.get("id") if isinstance(item, Mapping) else item).strip()
+    except ValueError:
+        return ""
 
 
 class Passages:

@@ -25,7 +25,7 @@ from ragbench.data.files.cells import (
     read_ids,
     split_words,
 )
-from ragbench.data.files.fields import TEXT_KEYS
+from ragbench.data.files.fields import TEXT_KEYS, text_of_item
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
@@ -329,11 +329,15 @@ class GoldIds:
             raise self._error(entry, column, f"{shown(text)} {error}") from error
 
     def _whole(self, entry: Entry, column: str, text: str) -> str:
-        """Return an id with `7.0` as `7`; raise a `DataError` for a number that lost digits."""
+        """Return `7.0` as `7` beside that id; raise a `DataError` for a number that lost digits.
+
+        Alone, `7.0` may be a version, and a retriever may return it.
+        """
         if self._is_name(text):
             return text
         try:
-            return whole_text(text)
+            digits = whole_text(text)
+            return digits if digits in self.listed or self._is_name(digits) else text
         except ValueError as error:
             raise self._error(entry, column, f"{shown(text)} {error}") from error
 
@@ -454,8 +458,8 @@ class RankedIds(GoldIds):
 def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
     """Return the ids of columns that stand in lists, or between other separators than commas.
 
-    Objects count by their ids. Empty if all cells are plain texts. Cells that cannot be read are
-    left out: the reader of their row names them, unless they are one id.
+    Whole numbers count also alone, and objects by their ids. Cells that cannot be read are left
+    out: the reader of their row names them, unless they are one id.
     """
     listed, columns = set[str](), [*columns]
     for entry in entries:
@@ -463,10 +467,10 @@ def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
             value = entry.values.get(column)
             if isinstance(value, str):
                 value = _list_of(value.strip())
-            if isinstance(value, (list, tuple, set, frozenset)):
-                ids = [item.get("id") if isinstance(item, Mapping) else item for item in value]
-                listed.update(item.strip() for item in ids if isinstance(item, str))
-    return listed
+            is_list = isinstance(value, (list, tuple, set, frozenset))
+            for item in value if is_list else [value]:
+                listed.add(text_of_item(item))
+    return listed - {""}
 
 
 def _list_of(text: str) -> Any:
@@ -477,9 +481,10 @@ def _list_of(text: str) -> Any:
         except ValueError:
             return None
     pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
+    if len(pieces) < 2:
+        return [text] if text.isdecimal() else None
     # doubtful pieces are no evidence for themselves
-    certain = [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
-    return certain if len(pieces) > 1 else None
+    return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
 
 
 def _as_grade(item: Any) -> Any:
