@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ragbench.data.files.cells import AbbreviatedError, is_printed, read_printed
+from ragbench.data.files.printed_lists import AbbreviatedError, is_printed, read_printed
 from ragbench.data.files.rows import NUMBER_ALLOWED, Entry, encode_spaces, parse_json
 from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json

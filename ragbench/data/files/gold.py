@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from ragbench.data.files.cells import (
+from ragbench.data.files.fields import TEXT_KEYS, text_of_item
+from ragbench.data.files.printed_lists import (
     COMMAS,
     QUOTES,
     SEPARATORS,
@@ -25,7 +26,6 @@ from ragbench.data.files.cells import (
     read_ids,
     split_words,
 )
-from ragbench.data.files.fields import TEXT_KEYS, text_of_item
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
@@ -264,8 +264,8 @@ class GoldIds:
             return [(id_text(value), None)]
         except ValueError as error:
             hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
-            found = f"{value} {error}" if isinstance(value, float) else kind(value)
-            raise self._error(entry, column, found, f"; {hint}") from error
+            problem = f"{value} {error}" if isinstance(value, float) else kind(value)
+            raise self._error(entry, column, problem, f"; {hint}") from error
 
     def of_set(self, entry: Entry, column: str, values: Set[Any]) -> list[Any]:
         """Return the items of a set in a fixed order; a reader of rankings raises a `DataError`."""
@@ -289,7 +289,7 @@ class GoldIds:
 
         A text that the corpus knows is one id, and so is a cell that stands whole in a list of the
         table, whatever it holds. Empty text, and `nan`, `none` or `null` unless the corpus has such
-        a name, give []. Separators are those of `cells.SEPARATORS`; a comma
+        a name, give []. Separators are those of `printed_lists.SEPARATORS`; a comma
         separates only where a piece is a name of the corpus, or in a table of ids.
         """
         text = text.strip()
@@ -467,9 +467,8 @@ def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
             value = entry.values.get(column)
             if isinstance(value, str):
                 value = _list_of(value.strip())
-            is_list = isinstance(value, (list, tuple, set, frozenset))
-            for item in value if is_list else [value]:
-                listed.add(text_of_item(item))
+            items = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+            listed.update(map(text_of_item, items))
     return listed - {""}
 
 

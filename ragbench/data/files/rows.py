@@ -156,8 +156,8 @@ class Entry:
         try:
             text = id_text(value)
         except ValueError as error:
-            found = value if isinstance(value, float) else kind(value)
-            raise self.error(f"'{key}' is {found}", allowed=NUMBER_ALLOWED) from error
+            type_name = value if isinstance(value, float) else kind(value)
+            raise self.error(f"'{key}' is {type_name}", allowed=NUMBER_ALLOWED) from error
         if reason := id_problem(text):
             raise self.error(f"'{key}' {reason}: {value!r}", allowed=ID_ALLOWED)
         return text

@@ -587,8 +587,8 @@ def _comparable(name: str, identifier: Hashable) -> Hashable:
     try:
         return id_text(identifier)
     except ValueError as error:
-        found = Phrase(f"{identifier!r}, which {error}")
-        raise OptionError("", name, found, "ids as text or integers") from error
+        problem = Phrase(f"{identifier!r}, which {error}")
+        raise OptionError("", name, problem, "ids as text or integers") from error
 
 
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
