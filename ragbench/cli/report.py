@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from ragbench.cli import output
-from ragbench.errors import DISTRIBUTION, DataError
+from ragbench.errors import DataError
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
@@ -22,21 +22,15 @@ if TYPE_CHECKING:
 @output.file_option("-o", "--output", "target")
 @output.flag("--brief")
 @click.option("--figures", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
-@click.option(
-    *("--format", "kinds"),
-    metavar="KIND,...",
-    help="Print the scores of one RUN with their intervals: latex, csv or markdown; or the format "
-    "of --figures: svg, pdf, png, or several with commas. Default: svg. For pdf and "
-    f"png: pip install '{DISTRIBUTION}[figures]'.",
-)
-@click.option("--to", type=click.Choice(["mlflow", "otel", "every_eval_ever"]))
+@click.option("--format", "form", metavar="FORMAT")
+@click.option("--to", "tool", type=click.Choice(["mlflow", "otel"]))
 def command(
     runs: tuple[Path, ...],
     target: Path | None,
     brief: bool,
     figures: Path | None,
-    kinds: str | None,
-    to: str | None,
+    form: str | None,
+    tool: str | None,
 ) -> None:
     """Write the page of a finished RUN again, or one page for several runs, or its scores.
 
@@ -47,47 +41,44 @@ def command(
     page lists the differences.
 
     Options:
-        target: The page, .html or .md, or the file of --format and --to every_eval_ever; an
-            existing file is replaced. Default for several runs: side-by-side.html.
+        target: The page, .html or .md, or the file of --format; an existing file is replaced.
+            Default for several runs: side-by-side.html.
         brief: Write the main results of one RUN on one A4 page, -o FILE.html; print it in a
             browser.
-        figures: Write the pictures of one run into FOLDER, for papers and slides.
-        to: Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry
-            collector (OTEL_EXPORTER_OTLP_ENDPOINT), or write them in the format Every Eval Ever.
+        figures: Write the pictures of one run into FOLDER as SVG, for papers and slides.
+        form: Print the scores of one RUN with their intervals: latex, csv or markdown.
+        tool: Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry
+            collector (OTEL_EXPORTER_OTLP_ENDPOINT).
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
-    from ragbench.pictures.svg import FIGURES
     from ragbench.report.score_tables import RENDERERS
 
-    # a dict drops repeated formats and keeps their order
-    formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
-    several, is_table = len(runs) > 1, kinds is not None and figures is None
-    suffix = None if target is None else target.suffix
-    tables, pictures = ", ".join(RENDERERS), f"{', '.join(FIGURES)}, with commas"
-    of_table = f"{tables}; with --figures FOLDER: {pictures}"
+    several, suffix = len(runs) > 1, None if target is None else target.suffix
+    is_page = tool is None and form is None
     output.refuse(
         (
-            to and (several or brief or figures or kinds),
-            "--to takes one RUN, without --brief, --figures and --format",
+            tool and (several or brief or figures or form or target),
+            "--to takes one RUN, without -o, --brief, --figures and --format",
         ),
-        (to in ("mlflow", "otel") and target, "-o goes with --to every_eval_ever alone"),
-        (to and suffix not in (None, ".json"), f"-o {target}: the file of --to ends in .json"),
-        (is_table and kinds not in RENDERERS, f"--format {kinds}: allowed: {of_table}"),
-        (is_table and (several or brief), f"--format {kinds} takes one RUN and no --brief"),
-        (figures and not set(formats) <= set(FIGURES), f"--format {kinds}: allowed: {pictures}"),
+        (
+            form is not None and form not in RENDERERS,
+            f"--format {form}: allowed: {', '.join(RENDERERS)}; --figures FOLDER writes SVG",
+        ),
+        (form and (several or brief or figures), f"--format {form} takes one RUN alone"),
         (figures and (several or target), "--figures takes one RUN and no -o"),
         (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html"),
         (
-            not (to or is_table) and suffix not in (None, *PAGES),
+            is_page and suffix not in (None, *PAGES),
             f"-o {target}: a page ends in {' or '.join(PAGES)}",
         ),
     )
-    if to is not None:
-        _export(runs[0], to, target)
-    elif kinds is not None and figures is None:
-        _write_table(runs[0], kinds, target)
+    if tool is not None:
+        for line in _export(runs[0], tool):
+            output.echo(line)
+    elif form is not None:
+        _write_table(runs[0], form, target)
     elif figures is not None:
-        for path in write_figures(runs[0], figures, list(formats)):
+        for path in write_figures(runs[0], figures):
             output.echo(f"figure: {path}")
     else:
         for path in write_pages(runs, target, tell=output.echo, brief=brief):
@@ -119,14 +110,11 @@ def _write_table(run: Path, form: str, target: Path | None) -> None:
     output.echo(f"{form}: {target}")
 
 
-def _export(run: Path, tool: str, target: Path | None) -> None:
-    """Send the scores of a run to a tool, or write its files; a line on stdout for each.
-
-    `tool` is `mlflow`, `otel` or `every_eval_ever`; only the last one reads `target`, whose None is
-    a file in the run folder.
+def _export(run: Path, tool: str) -> Iterator[str]:
+    """Send the scores of a run to `mlflow` or `otel`; yield a line for each part that was sent.
 
     Raises:
-        DataError: There is no run, its files are damaged, or a file cannot be written.
+        DataError: There is no run, or its files are damaged.
         ExportError: The tool cannot be reached, or refuses the scores.
         MissingExtra: A package of the tool is not installed.
         OptionError: A variable of OpenTelemetry asks for another protocol than `http/protobuf`.
@@ -134,17 +122,11 @@ def _export(run: Path, tool: str, target: Path | None) -> None:
     if tool == "mlflow":
         from ragbench.report.export.mlflow import log_runs
 
-        for line in log_runs(run):
-            output.echo(f"mlflow: {line}")
-    elif tool == "otel":
+        yield from (f"mlflow: {line}" for line in log_runs(run))
+    else:
         from ragbench.report.export.otel import send_scores
 
-        output.echo(f"otel: {send_scores(run)}")
-    else:
-        from ragbench.report.export.every_eval_ever import write_records
-
-        for path in write_records(run, target):
-            output.echo(f"every_eval_ever: {path}")
+        yield f"otel: {send_scores(run)}"
 
 
 @output.command(name="runs")

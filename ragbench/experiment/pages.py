@@ -25,7 +25,6 @@ from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.groups import common_clusters, shared_cluster
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_file
-from ragbench.pictures.svg import FIGURES, drawer
 from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary, SystemSummary
@@ -99,19 +98,15 @@ def write_pages(
     return paths
 
 
-def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
-    """Write every picture of a run into a folder, in some formats, and return the paths.
+def write_figures(run: Path, folder: Path) -> list[Path]:
+    """Write every picture of a run into a folder as SVG, and return the paths in their order.
 
     Files are named after the picture, the second of one name with `-2` at the end; a run without
-    pictures gives []. Paths are in the order of the pictures, then of `kinds`.
+    pictures gives [].
 
     Raises:
-        MissingExtra: CairoSVG is not installed, and the format is PDF or PNG.
         DataError: There is no run, or a file cannot be written.
-        OptionError: A kind is neither svg, pdf nor png.
     """
-    # before anything is written: CairoSVG may be missing
-    drawers = {kind: drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
     paths = []
     counts = Counter[str]()
@@ -119,10 +114,9 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
         counts[picture.name] += 1
         # fields such as `a_b` and `a-b` give one name
         end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""
-        for kind, draw in drawers.items():
-            path = folder / f"{picture.name}{end}.{kind}"
-            write_file(path, draw(picture))
-            paths.append(path)
+        path = folder / f"{picture.name}{end}.svg"
+        write_file(path, picture.file())
+        paths.append(path)
     return paths
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from html import escape
 from pathlib import Path
 
-from ragbench.errors import MissingExtra, OptionError
+from ragbench.errors import OptionError
 from ragbench.files import write_file
 from ragbench.types.display import display_width, printable
 
@@ -27,10 +26,6 @@ _LONGEST = 34  # display width of a name; a wide character counts 2
 _LONGEST_REPR = 400
 MARGIN = 18.0  # free pixels beside a plot
 PLOT = 300.0  # width of a plot in pixels
-# Formats of pictures; CairoSVG, an optional package, converts SVG into the others.
-FIGURES = ("svg", "pdf", "png")
-# Pixels of a PNG per pixel of the screen: 288 dots per inch, enough for print.
-_PNG_SCALE = 3
 
 # Style of a picture in a file; a page has its own.
 STYLE = (
@@ -48,8 +43,7 @@ STYLE = (
 class Picture:
     """Finished picture, which a notebook shows; `Drawing.done` creates it.
 
-    `save` writes it as SVG, PDF or PNG by the ending of the path: an OptionError for another one,
-    MissingExtra for PDF and PNG without CairoSVG. `svg` returns an SVG element, `image` HTML.
+    `save` writes it as a file, `svg` returns an SVG element, and `image` HTML.
 
     Attributes:
         name: Name of its file, without an ending.
@@ -77,15 +71,20 @@ class Picture:
         return self.svg(alone=True)
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file: `.svg`, or `.pdf` or `.png` with the extra `figures`.
+        """Write the picture to a file `.svg`.
 
         Raises:
             OptionError: The path has another ending.
-            MissingExtra: CairoSVG, or the library cairo, is not installed.
             DataError: The file cannot be written.
         """
         file = Path(path)
-        write_file(file, drawer(file.suffix[1:])(self))
+        if file.suffix != ".svg":
+            raise OptionError("picture", "path", file.suffix, ".svg")
+        write_file(file, self.file())
+
+    def file(self) -> bytes:
+        """Return the bytes of an SVG file that stands alone."""
+        return self.svg(alone=True).encode("utf-8", "backslashreplace")
 
     def svg(self, *, alone: bool = False) -> str:
         """Return the SVG element; with `alone` as a complete file, with style and namespace.
@@ -104,41 +103,13 @@ class Picture:
 
         The picture is a data URL, so that nothing is loaded.
         """
-        file = self.svg(alone=True).encode("utf-8", "backslashreplace")
-        data = base64.b64encode(file).decode()
+        data = base64.b64encode(self.file()).decode()
         image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
         return f"<p>{escaped(self.title)}<br>{image}</p>"
 
     @property
     def _label(self) -> str:
         return escaped(f"{self.title}: {self.words}")
-
-
-def drawer(kind: str) -> Callable[[Picture], bytes]:
-    """Return a function from a picture to the bytes of a file: `svg`, `pdf` or `png`.
-
-    Raises:
-        MissingExtra: CairoSVG, or the library cairo, is not installed.
-        OptionError: Another kind.
-    """
-    if kind == "svg":
-        return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
-    if kind not in FIGURES:
-        raise OptionError("picture", "path", f".{kind}", ", ".join(f".{name}" for name in FIGURES))
-    try:
-        import cairosvg
-    except ImportError as error:
-        raise MissingExtra(f"a .{kind} picture", "cairosvg", "figures") from error
-    except OSError as error:  # the Python package is installed, but not the C library
-        advice = "apt-get install libcairo2, or brew install cairo"
-        raise MissingExtra(f"a .{kind} picture", "the library cairo", advice=advice) from error
-    convert = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PNG_SCALE)}[kind]
-
-    def draw(picture: Picture) -> bytes:
-        svg = picture.svg(alone=True).encode("utf-8", "backslashreplace")
-        return bytes(convert(bytestring=svg, background_color="#fff"))
-
-    return draw
 
 
 @dataclass(slots=True)

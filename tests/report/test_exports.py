@@ -12,14 +12,12 @@ from dataclasses import replace
 from math import isnan
 
 import pytest
-from jsonschema import Draft7Validator
 
 import ragbench as rb
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.report.export.mlflow import metric_names
 from ragbench.report.export.otel import read_trace_id
 from ragbench.report.score_tables import render_csv, render_latex, render_markdown
-from ragbench.testing import ChatServer
 from tests.commands import run_command
 from tests.test_integrations import files, output_lines
 
@@ -168,121 +166,21 @@ def test_a_run_without_scores(render, run, summary):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--format", "pdf"],
-            "--format pdf: allowed: latex, csv, markdown; with --figures FOLDER:",
-        ),
         (["--format", "latex,csv"], "--format latex,csv: allowed: latex, csv, markdown"),
-        (["--format", "csv", "--brief"], "--format csv takes one RUN and no --brief"),
-        (
-            ["--format", "csv", "--figures", "f"],
-            "--format csv: allowed: svg, pdf, png, with commas",
-        ),
+        (["--format", "csv", "--brief"], "--format csv takes one RUN alone"),
+        (["--format", "csv", "--figures", "f"], "--format csv takes one RUN alone"),
         (
             ["--to", "otel", "--format", "csv"],
-            "--to takes one RUN, without --brief, --figures and --format",
+            "--to takes one RUN, without -o, --brief, --figures and --format",
         ),
         (["--to", "mlflow", "."], "--to takes one RUN"),
-        (["--to", "otel", "-o", "x.json"], "-o goes with --to every_eval_ever alone"),
-        (["--to", "every_eval_ever", "-o", "x.txt"], "-o x.txt: the file of --to ends in .json"),
+        (["--to", "otel", "-o", "x.json"], "--to takes one RUN, without -o"),
     ],
 )
 def test_options_that_do_not_go_together(run, arguments, message):
     _, error = report(run, *arguments, code=2)
 
     assert message in error
-
-
-@pytest.fixture
-def validator(repository):
-    """The published schema of the format, version 0.3.0."""
-    schema = repository / "tests" / "report" / "every_eval_ever" / "eval.schema.json"
-    return Draft7Validator(json.loads(schema.read_text(encoding="utf-8")))
-
-
-def test_the_published_schema_accepts_each_file(run, summary, validator, tmp_path):
-    printed, _ = report(run, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
-
-    paths = [tmp_path / f"scores--{name}.json" for name in ("bm25", "given")]
-    assert printed.splitlines() == [f"every_eval_ever: {path}" for path in sorted(paths)]
-    for path, system in zip(sorted(paths), summary.systems, strict=True):
-        entry = json.loads(path.read_text(encoding="utf-8"))
-        assert [error.message for error in validator.iter_errors(entry)] == []
-        assert entry["model_info"]["name"] == system.name
-        results = {e["metric_config"]["metric_id"]: e for e in entry["evaluation_results"]}
-        assert results.keys() == system.scores.keys()
-        for name, score in system.scores.items():
-            details = results[name]["score_details"]
-            ends = details["uncertainty"]["confidence_interval"]
-            assert details["score"] == score.mean
-            assert [ends["lower"], ends["upper"]] == list(score.interval)
-            assert results[name]["metric_config"]["lower_is_better"] is False
-            signature = results[name]["metric_config"]["additional_details"]["signature"]
-            assert signature == score.signature
-
-
-@pytest.mark.costly
-@pytest.mark.parametrize(
-    ("name", "models"),
-    [
-        ({"model": "small"}, ["small"]),
-        ({"model": "small+adapter"}, ["small+adapter"]),
-        ({"models": ["small+adapter", "large"]}, ["small+adapter", "large"]),
-    ],
-)
-def test_a_judge_is_described_with_its_prompt(validator, tmp_path, name, models):
-    """The words that a chat model got are in the file, without the judged texts."""
-    row = {
-        "id": "q1",
-        "question": "Which moon is hot?",
-        "answer": "Io is hot.",
-        "contexts": ["Io."],
-    }
-    path = write_lines(tmp_path / "rows.jsonl", [row])
-    with ChatServer('{"reasoning": "short", "level": 5}') as server:
-        judge = {"type": "openai", "base_url": server.url, **name}
-        config = {
-            "name": "judged",
-            "dataset": {"type": "records", "path": path},
-            "metrics": {"judge": judge | {"rubrics": ["fluency"]}},
-            "output": str(tmp_path / "runs"),
-            "cache": str(tmp_path / "cache"),
-        }
-        folder = rb.run_experiment(config).path
-        sent = server.received[0].body["messages"]
-    report(folder, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
-
-    # one system: the file has the name as it was given
-    entry = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
-    assert [error.message for error in validator.iter_errors(entry)] == []
-    [result] = (r for r in entry["evaluation_results"] if "fluency" in r["evaluation_name"])
-    scoring = result["metric_config"]["llm_scoring"]
-    names = [judge["model_info"]["name"] for judge in scoring["judges"]]
-    assert sorted(names) == sorted(models)
-    assert sent[0]["content"] in scoring["input_prompt"]
-    assert "Io is hot." in sent[-1]["content"]
-    assert "Io is hot." not in scoring["input_prompt"]
-
-
-def test_a_second_call_writes_the_same_bytes_into_the_run_folder(run, tmp_path):
-    copied = shutil.copytree(run, tmp_path / "run")
-    report(copied, "--to", "every_eval_ever")
-    first = {path.name: path.read_bytes() for path in copied.glob("every_eval_ever*")}
-    report(copied, "--to", "every_eval_ever")
-
-    assert first.keys() == {"every_eval_ever--bm25.json", "every_eval_ever--given.json"}
-    assert first == {path.name: path.read_bytes() for path in copied.glob("every_eval_ever*")}
-
-
-def test_a_damaged_time_of_the_run_is_an_unknown_one(run, tmp_path):
-    copied = shutil.copytree(run, tmp_path / "run")
-    manifest = json.loads((copied / "manifest.json").read_text())
-    (copied / "manifest.json").write_text(json.dumps(manifest | {"started": "yesterday"}))
-
-    report(copied, "--to", "every_eval_ever", "-o", tmp_path / "scores.json")
-
-    entry = json.loads((tmp_path / "scores--bm25.json").read_text())
-    assert entry["evaluation_timestamp"] == "0"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Results of a run for other tools: MLflow, OpenTelemetry, and the format Every Eval Ever.
+"""Results of a run for other tools: MLflow and OpenTelemetry.
 
 A file per tool. Packages of a tool are imported when its export is called.
 """
