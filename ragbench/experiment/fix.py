@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.cause_rules import DEFAULT_READ, CauseRules
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.fix_answers import answer_notes, answers_by_generator, with_answers
 from ragbench.experiment.fix_gold import StoredGold
 from ragbench.experiment.plan.groups import clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
@@ -222,21 +221,6 @@ class RunReader:
         return CauseRules(**self.options(CauseRules, "causes"))
 
     @cached_property
-    def passages(self) -> Mapping[str, int]:
-        """Generator of the config -> number of passages that it reads; 5 if its entry has none.
-
-        Generators that were passed as objects are absent. DataError if it is no whole number.
-        """
-        numbers = {}
-        for name in self.block("generators"):
-            number = self.block("generators", name).get("passages", DEFAULT_READ)
-            if not isinstance(number, int):
-                path, place = self.folder / CONFIG_FILE, f"generators.{name}.passages"
-                raise DataError(shown(number), file=path, record=place, allowed="a whole number")
-            numbers[name] = number
-        return numbers
-
-    @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
         """System -> query -> row of `causes.csv`; DataError if it is missing or damaged."""
         return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
@@ -423,15 +407,11 @@ def list_fixes_of_page(folder: Path) -> FixList | None:
 def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
     """Return the fix list of rankings with a question that counts."""
     changes, best = price_changes(priced)
-    generators = answers_by_generator(reader.summary, reader.causes, priced, reader.passages)
     causes = reader.causes.get(reader.system or priced.base, {})
     if reader.system in (None, priced.base):
         counted = {*priced.counted_ids}
         causes = {query: row for query, row in causes.items() if query in counted}
     more_changes, more_notes = _changes_of_code(reader, priced)
-    # The contract of the generator, which is about gold in whole passages, says nothing about
-    # changes that alter the passages themselves, or decline questions.
-    all_changes = [*with_answers(changes, priced, generators), *more_changes]
     return FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
@@ -440,7 +420,7 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         of=int(priced.counts.sum()),
         found=int(priced.is_found.sum()),
         confidence=priced.confidence,
-        changes=tuple(sorted(all_changes, key=lambda change: -change.net)),
+        changes=tuple(sorted([*changes, *more_changes], key=lambda change: -change.net)),
         best=best,
         remaining=tuple(_losses(reader, priced)),
         groups=find_lost_groups(
@@ -451,15 +431,8 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
             alpha=1 - priced.confidence,
             seed=priced.seed,
         ),
-        contracts=tuple(
-            answers.contract(name, priced.confidence) for name, answers in generators.items()
-        ),
         labels={row.query_id: row.label for row in reader.rows if row.label != row.query_id},
-        notes=(
-            *_notes(reader, priced),
-            *more_notes,
-            *answer_notes(reader.summary, priced, generators),
-        ),
+        notes=(*_notes(reader, priced), *more_notes),
     )
 
 

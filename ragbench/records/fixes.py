@@ -25,79 +25,6 @@ ChangeKind = Literal[
 ]
 
 
-PassageKind = Literal[
-    "gold_read", "gold_first", "gold_lower", "gold_not_read", "gold_alone", "wrong_passages"
-]
-
-
-class AnswerRate(Record):
-    """Share of right answers of a generator with one kind of passages.
-
-    Attributes:
-        passages: Kind of passages: of its pairs `gold_read`, and of these `gold_first` and
-            `gold_lower`, and `gold_not_read`; of its controls `gold_alone` and `wrong_passages`.
-        questions: Number of questions; a question counts once, with the mean of its pairs.
-        right: Mean share of right answers, 0 to 1; None without questions.
-        interval: Limits of the share; None without questions.
-    """
-
-    passages: PassageKind
-    questions: int
-    right: float | None
-    interval: tuple[float, float] | None
-
-
-class PairPrediction(Record):
-    """Predicted right answers of a retriever with a generator.
-
-    Attributes:
-        retriever: Name of the retriever.
-        predicted: Expected number of right answers to the questions of the run.
-        interval: Limits of the number that a run would count, sampling noise of its answers
-            included.
-        questions: Number of questions.
-        right: Number that the run counted; None if it has not run this pair. The prediction does
-            not use the answers of this pair.
-    """
-
-    retriever: str
-    predicted: float
-    interval: tuple[float, float]
-    questions: int
-    right: int | None
-
-
-class AnswerGain(Record):
-    """Predicted change in the right answers of one generator by a change of its retriever.
-
-    Attributes:
-        generator: Name of the generator.
-        gain: Expected change in the number of right answers.
-        interval: Limits of the change that a run would count.
-    """
-
-    generator: str
-    gain: float
-    interval: tuple[float, float]
-
-
-class GeneratorContract(Record):
-    """Contract of one generator.
-
-    Attributes:
-        generator: Name of the generator.
-        passages: Number of passages that it reads.
-        rates: Share of right answers by kind of passages.
-        pairs: Prediction for each stored retriever; empty without both controls. A retriever whose
-            pair is the only one of the generator has none: its own answers predict nothing else.
-    """
-
-    generator: str
-    passages: int
-    rates: tuple[AnswerRate, ...]
-    pairs: tuple[PairPrediction, ...]
-
-
 # Field -> what questions of a group have in common; other fields are keys of metadata.
 _PHRASES = {
     "word": "have the word '{}'",
@@ -214,8 +141,6 @@ class PricedChange(Record):
         is_bound: True if no change is known that gives it: the most that such a change can give.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
-        answers: Gain in right answers of each generator with controls; empty for a bound, and if
-            the number of passages changes.
     """
 
     kind: ChangeKind
@@ -234,7 +159,6 @@ class PricedChange(Record):
     latency_ms: float | None = optional()
 
     reach: int = optional(0)
-    answers: tuple[AnswerGain, ...] = optional(())
 
     @property
     def net(self) -> int:
@@ -304,7 +228,6 @@ class FixList(Record):
             ranking alone, and without questions.
         remaining: Losses that no change of the retriever rescues.
         groups: What the lost questions of the selected system have in common.
-        contracts: Contract of each generator with controls.
         labels: Query id -> its name for a reader, where it has another than its id.
         notes: Limits of the counts, a sentence each.
     """
@@ -321,6 +244,5 @@ class FixList(Record):
     best: Promise | None = None
     remaining: tuple[RemainingLoss, ...] = ()
     groups: LostGroups | None = None
-    contracts: tuple[GeneratorContract, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Prose, ...] = ()

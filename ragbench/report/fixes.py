@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.records.fixes import FixList, PassageKind, PricedChange
+from ragbench.records.fixes import FixList, PricedChange
 from ragbench.report.base import Chapter, Grid
-from ragbench.report.text import grid_lines, with_interval
+from ragbench.report.text import grid_lines
 from ragbench.types.display import printable
 
 _HEADS = ("change", "+/-", "found", "what to expect")
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
-_PASSAGES: dict[PassageKind, str] = {
-    "gold_read": "gold read",
-    "gold_first": "gold read, and first",
-    "gold_lower": "gold read, and lower",
-    "gold_not_read": "gold not read",
-    "gold_alone": "gold alone",
-    "wrong_passages": "wrong passages",
-}
 
 
 def fix_lines(
@@ -69,8 +61,8 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 def fix_chapter(fixes: FixList) -> Chapter:
     """Return the chapter of a fix list: changes, and the first 200 questions that they move.
 
-    Further tables have the losses that remain, groups of lost questions, and the contracts. The
-    headlines are the number of questions that are found, and the next steps.
+    Further tables have the losses that remain, and groups of lost questions. The headlines are the
+    number of questions that are found, and the next steps.
     """
     changes = listed(fixes.changes, fixes.read)
     cells = tuple(_cells(change, fixes) for change in changes)
@@ -99,7 +91,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
 
 
 def _loss_grids(fixes: FixList) -> Iterator[Grid]:
-    """Yield tables of losses that remain, of what lost questions share, and of the contracts.
+    """Yield tables of losses that remain, and of what lost questions share.
 
     A table without rows is left out, but that of the groups says that there is none.
     """
@@ -125,23 +117,6 @@ def _loss_grids(fixes: FixList) -> Iterator[Grid]:
         if rows:
             caption = "lost questions of these groups"
             yield Grid(caption, ("question", "has in common"), rows[:_ROWS], True, True)
-    for contract in fixes.contracts:
-        name = printable(contract.generator)
-        rates = tuple(
-            (_PASSAGES[r.passages], str(r.questions), with_interval(r.right, r.interval))
-            for r in contract.rates
-        )
-        caption = f"{name}: share of right answers by what it reads"
-        yield Grid(caption, ("passages", "questions", "right"), rates, words=True)
-        pairs = []
-        for pair in contract.pairs:
-            low, high = pair.interval
-            predicted = f"{pair.predicted:.0f} [{low:.0f}, {high:.0f}] of {pair.questions}"
-            counted = "" if pair.right is None else str(pair.right)
-            pairs.append((printable(f"{pair.retriever}/{contract.generator}"), predicted, counted))
-        if pairs:
-            caption = f"{name}: right answers of its pairs"
-            yield Grid(caption, ("pair", "predicted right", "counted"), tuple(pairs), words=True)
 
 
 def _questions(queries: Sequence[str], fixes: FixList) -> tuple[str, str]:
@@ -170,10 +145,6 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     if change.kind != "passages":
         is_better = "better" if change.is_better else "not shown to be better"
         words.append(f"{is_better}: {_gain(change.gain, change.interval)}")
-    words += [
-        f"{printable(answers.generator)}: {_gain(answers.gain, answers.interval)} right answers"
-        for answers in change.answers
-    ]
     if change.kind in ("near_duplicates", "neighbours", "refusal"):
         words.append("in your code")
     further = change.passages - fixes.read
