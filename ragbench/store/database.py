@@ -244,8 +244,8 @@ class Store:
     def damage(self) -> dict[tuple[str, str], int]:
         """Return the number of damaged rows of the first file by (kind, key); empty without damage.
 
-        Rows that SQLite cannot read count under ("", ""); a damaged structure without such rows
-        counts as one. Damaged rows are not removed. A missing file gives an empty dict.
+        A damaged structure counts as one under ("", ""). Damaged rows are not removed. A missing
+        file gives an empty dict.
 
         Raises:
             DataError: The file cannot be read, is no SQLite database, or belongs to another program
@@ -260,14 +260,9 @@ class Store:
                 if not sqlite_file.is_damage(error):
                     raise
                 counts[_STRUCTURE] = 1
-            lost = 0
             for row in sqlite_file.readable_rows(file):
-                if row is None:
-                    lost += 1
-                elif not row.is_whole:
+                if not row.is_whole:
                     counts[row.kind, row.key] = counts.get((row.kind, row.key), 0) + 1
-            if lost:
-                counts[_STRUCTURE] = lost
             return counts
 
         return self._file.read(count)

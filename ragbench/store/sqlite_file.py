@@ -432,45 +432,31 @@ def check_pages(connection: Connection) -> None:
         raise sqlite3.DatabaseError(" ".join(str(problem).split()))
 
 
-def readable_rows(connection: Connection) -> Iterator[CacheRow | None]:
-    """Yield the readable rows of a damaged file, and None for each row that is lost.
+def readable_rows(connection: Connection) -> Iterator[CacheRow]:
+    """Yield the rows of a damaged file before its first and after its last damaged page.
 
-    Rows that the index has lost as well are not counted. A yielded row may still have a wrong
-    checksum. Rows come by row number at first, without a fixed order after damage; each comes once.
-    Errors of SQLite are suppressed, so a file that is no database gives nothing.
+    A yielded row may still have a wrong checksum. Errors of SQLite are suppressed, so a file that
+    is no database gives nothing.
     """
-    # The table is read up to the first damaged page, then backwards down to the last one. Rows
-    # between them are read one by one, by the row numbers of the index.
     numbers: set[int] = set()
-    query = f"SELECT rowid, {COLUMNS} FROM rows"
     for order in ("ASC", "DESC"):
         with suppress(*_SQLITE_ERRORS):
-            for number, *values in connection.execute(f"{query} ORDER BY rowid {order}"):
+            rows = connection.execute(f"SELECT rowid, {COLUMNS} FROM rows ORDER BY rowid {order}")
+            for number, *values in rows:
                 if number in numbers:
                     break
                 numbers.add(number)
                 yield CacheRow(*values)
-    for order in ("ASC", "DESC"):
-        with suppress(*_SQLITE_ERRORS):
-            indexed = f"SELECT rowid FROM rows ORDER BY kind {order}, key {order}, item {order}"
-            for (number,) in connection.execute(indexed):
-                if number in numbers:
-                    continue
-                numbers.add(number)
-                row = None
-                with suppress(*_SQLITE_ERRORS):
-                    row = connection.execute(f"{query} WHERE rowid = ?", (number,)).fetchone()
-                yield None if row is None else CacheRow(*row[1:])
 
 
 def _replace_damaged(path: Path, error: Exception) -> None:
     """Replace a damaged file by a new one with its readable rows, and rename the damaged file.
 
-    A warning names the numbers of copied and lost rows, and `error` as the damage. Rows with a
-    wrong checksum count as lost; of a file with foreign tables, none is copied. The damaged file
-    and its log get the name of `_free_name`. Raises errors of SQLite and OSError.
+    A warning names the number of copied rows, and `error` as the damage. Rows with a wrong checksum
+    and those of a file with foreign tables are not copied. The damaged file and its log get the
+    name of `_free_name`. Raises errors of SQLite and OSError.
     """
-    n_rows = n_lost = 0
+    n_rows = 0
     with (
         files.temporary_beside(path) as new,
         closing(_connect(path)) as damaged,
@@ -482,12 +468,10 @@ def _replace_damaged(path: Path, error: Exception) -> None:
         with suppress(*_SQLITE_ERRORS):
             is_ours = _read_objects(damaged) <= _OBJECTS
         for row in readable_rows(damaged) if is_ours else ():
-            if row is not None and row.is_whole:
+            if row.is_whole:
                 marks = "(?, ?, ?, ?, ?, ?)"
                 copy.execute(f"INSERT OR IGNORE INTO rows ({COLUMNS}) VALUES {marks}", row)
                 n_rows += 1
-            else:
-                n_lost += 1
         with suppress(*_SQLITE_ERRORS):
             labels = () if not is_ours else damaged.execute("SELECT * FROM entries").fetchall()
             copy.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", labels)
@@ -500,8 +484,8 @@ def _replace_damaged(path: Path, error: Exception) -> None:
         new.replace(path)
     kinds = "replies" if path.name == "replies.sqlite" else "items"
     text = (
-        f"{path}: damaged ({error}); {n_rows} {kinds} were copied into a new file, some "
-        f"{max(n_lost, 1)} are lost and made again; the damaged file is kept as {aside.name}"
+        f"{path}: damaged ({error}); {n_rows} {kinds} were copied into a new file, others are lost "
+        f"and made again; the damaged file is kept as {aside.name}"
     )
     warnings.warn(DamagedCache(text), stacklevel=2)
 
