@@ -29,7 +29,7 @@ the option is not set, as if the line were missing, unless its text says what `n
 def reference() -> str:
     """Return the page."""
     parts = [HEAD]
-    catalog = json.loads(_printed_by("list", "--json"))
+    catalog = json.loads(_printed_by("list", "--all", "--json"))
     for name in _commands():
         parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
@@ -64,7 +64,7 @@ signatures are equal; `gold` is a hash of the gold answers.
 
 def metrics() -> str:
     """Return the page on the metrics of answers."""
-    entries = json.loads(_printed_by("list", "metrics", "--json"))["metrics"]
+    entries = json.loads(_printed_by("list", "metrics", "--all", "--json"))["metrics"]
     parts = [METRICS_HEAD]
     for same in _alike(entries):
         entry, names = same[0], ", ".join(f"`{each['name']}`" for each in same)

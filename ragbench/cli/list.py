@@ -11,7 +11,14 @@ from typing import Any, get_args
 
 import click
 
-from ragbench.cli.output import DocumentedCommand, echo, json_option, terminal_width, write_json
+from ragbench.cli.output import (
+    DocumentedCommand,
+    echo,
+    flag,
+    json_option,
+    terminal_width,
+    write_json,
+)
 from ragbench.registry import Family, declared_options, summary_line
 
 # Kind of component, in the order of the list -> place of its family.
@@ -45,8 +52,9 @@ _Entry = dict[str, Any]
 @click.command(name="list", cls=DocumentedCommand)
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.argument("name", metavar="[NAME|FILE]", required=False)
+@flag("--all", "with_rare")
 @json_option
-def command(kind: str | None, name: str | None, as_json: bool) -> None:
+def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) -> None:
     """List the components that a config can name; with a KIND, each with its options.
 
     `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE, filled
@@ -54,6 +62,8 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
     model.
 
     Options:
+        with_rare: List measures and metrics that are hardly read as well, such as yaap and rouge9;
+            a config may always name them.
         as_json: Print JSON instead of text.
     """
     if name is not None:
@@ -62,7 +72,10 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
         _print_prompts(name, as_json)
         return
     kinds = [kind] if kind else list(_FAMILIES)
-    catalog = {k: _list_rubrics() if k == "rubrics" else _list_components(k) for k in kinds}
+    catalog = {
+        k: _list_rubrics() if k == "rubrics" else _list_components(k, with_rare=with_rare)
+        for k in kinds
+    }
     if as_json:
         write_json(json.dumps(catalog, indent=2, ensure_ascii=False))
         return
@@ -185,8 +198,10 @@ def _wrap(line: str, indent: str) -> str:
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _list_components(kind: str) -> list[_Entry]:
+def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
     """List the members of a family, such as `measures`, which are sorted by their groups.
+
+    Its rare members are left out unless `with_rare`.
 
     A member whose package is broken has the error as its help. The order, for measures within a
     group, is that of `Family.names`: built-in ones first.
@@ -203,6 +218,8 @@ def _list_components(kind: str) -> list[_Entry]:
     entries = list[_Entry]()
     fallback = {"group": "others"} if kind == "measures" else {}
     for name in family.names():
+        if name in family.rare and not with_rare:
+            continue
         try:
             component = family.load(name)
         except DataError as error:  # an entry point of an installed package that fails to load

@@ -33,11 +33,13 @@ class Family:
         noun: Name of one member: `retriever`.
         group: Entry point group of third parties: `ragbench.retrievers`.
         table: Built-in types: name -> `module:Name`.
+        rare: Built-in types that `ragbench list` shows with `--all` alone.
     """
 
     noun: str
     group: str
     table: Mapping[str, str] = field(default_factory=dict)
+    rare: frozenset[str] = frozenset()
 
     def names(self) -> list[str]:
         """Return the built-in types in the order of the table, then types of packages, sorted.

@@ -41,6 +41,18 @@ def test_one_family_is_as_wide_as_the_terminal(family):
     assert max(map(len, invoke(family).splitlines())) <= 100
 
 
+@pytest.mark.parametrize(("kind", "name"), [("measures", "yaap"), ("metrics", "rouge9")])
+def test_a_rare_member_is_listed_with_all_alone(kind, name):
+    names, all_names = (
+        {entry["name"] for entry in json.loads(invoke(kind, "--json", *options))[kind]}
+        for options in ((), ("--all",))
+    )
+
+    assert name not in names
+    assert name in all_names
+    assert name not in invoke(kind)
+
+
 def test_what_differs_in_nothing_is_one_entry():
     assert "  bleu, bleu1, bleu2, bleu3, bleu4  " in invoke("metrics")
 
@@ -71,7 +83,7 @@ def test_a_cutoff_that_must_be_named_is_required():
 def test_measures_stand_in_groups_and_each_in_one():
     groups = [group for group in get_args(Group) if group != "others"]
     text = invoke("measures")
-    listed = json.loads(invoke("measures", "--json"))["measures"]
+    listed = json.loads(invoke("measures", "--all", "--json"))["measures"]
 
     assert sorted(entry["name"] for entry in listed) == sorted(MEASURES.table)
     assert {entry["group"] for entry in listed} == {*groups}

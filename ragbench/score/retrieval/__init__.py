@@ -62,4 +62,9 @@ MEASURES = Family(
         "subtopic_recall": f"{_PACKAGE}.diversity:subtopic_recall",
         "redundancy": f"{_PACKAGE}.diversity:redundancy",
     },
+    # of trec_eval, and hardly read by anybody
+    rare=frozenset(
+        "yaap infap g bing rndcg ndcg_rel utility gm_bpref relative_p set_relative_p "
+        "r_precision_mult 11pt_avg".split()
+    ),
 )

@@ -38,4 +38,5 @@ METRICS = Family(
         "bertscore": f"{_PACKAGE}.bertscore:bertscore",
         "semantic_similarity": f"{_PACKAGE}.semantic_similarity:semantic_similarity",
     },
+    rare=frozenset(f"rouge{n}" for n in range(4, 10)),
 )
