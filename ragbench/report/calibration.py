@@ -22,6 +22,8 @@ _NAMES = {
     "kendall": "Kendall's tau-b",
     "auc": "AUC",
 }
+# Family of statistics -> name of those with equal values.
+_EQUAL_NAMES = {"kappa": "kappa, all weights", "alpha": "alpha, all levels"}
 
 
 def render_certificate(certificate: records.JudgeCertificate) -> str:
@@ -82,17 +84,25 @@ def _score(
 def _agreement(rubric: records.CertifiedRubric) -> list[str]:
     """Return the lines of the agreement table, one line per statistic.
 
+    Where labels have two values, the weights of kappa and the levels of alpha make no difference:
+    equal statistics share a line.
+
     Raises:
         KeyError: A statistic has no known name.
     """
-    agreement, ceiling = rubric.agreement, rubric.ceiling
-    columns = [["agreement", *(_NAMES[name] for name in agreement)]]
-    columns.append(["judge and people", *map(_cell, agreement.values())])
+    families: dict[str, list[list[str]]] = {}
+    for name, coefficient in rubric.agreement.items():
+        cells = [_cell(coefficient), _cell(rubric.ceiling.get(name)), coefficient.level]
+        families.setdefault(name.partition("_")[0], []).append([_NAMES[name], *cells])
+    table = []
+    for family, rows in families.items():
+        if family in _EQUAL_NAMES and all(row[1:3] == rows[0][1:3] for row in rows):
+            rows = [[_EQUAL_NAMES[family], *rows[0][1:]]]
+        table += rows
+    heads = ["agreement", "judge and people", "people and people", "level"]
+    columns = [[head, *cells] for head, *cells in zip(heads, *table, strict=True)]
     # the agreement between people is the most that a judge can be expected to reach
-    if ceiling:
-        columns.append(["people and people", *(_cell(ceiling.get(name)) for name in agreement)])
-    columns.append(["level", *(coefficient.level for coefficient in agreement.values())])
-    return draw(columns)
+    return draw([column for column in columns if rubric.ceiling or column[0] != heads[2]])
 
 
 def _correlations(rubric: records.CertifiedRubric) -> list[str]:

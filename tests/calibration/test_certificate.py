@@ -157,6 +157,20 @@ def test_one_system_has_no_order_of_systems():
     assert ": \n" not in printed, "a number that is there has no reason"
 
 
+@pytest.mark.parametrize(("best", "n_lines"), [(5, 3), (2, 1)])
+def test_statistics_that_are_equal_for_two_labels_share_a_line(best, n_lines):
+    people = {key: best if level > 3 else min(level, best - 1) for key, level in TRUTH.items()}
+    run = planted({key: float(level > 3) for key, level in _noisy(1).items()})
+
+    labels = {RUBRIC.name: labels_of(people)}
+    certificate = certify(run, run.scores, labels, Calibration(scale=LabelScale(1, best)))
+
+    names = [line.split("  ")[0] for line in render_certificate(certificate).splitlines()]
+    for family in ("kappa", "alpha"):
+        rows = [name for name in names if name.startswith(family) and "nearest level" not in name]
+        assert len(rows) == n_lines
+
+
 def test_a_scale_that_runs_down_turns_labels_round():
     people = _noisy(2)
     run = planted(_scores(_noisy(1)))

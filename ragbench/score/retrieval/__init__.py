@@ -64,7 +64,9 @@ MEASURES = Family(
     },
     # of trec_eval, and hardly read by anybody
     rare=frozenset(
-        "yaap infap g bing rndcg ndcg_rel utility gm_bpref relative_p set_relative_p "
-        "r_precision_mult 11pt_avg".split()
+        {
+            *("yaap", "infap", "g", "bing", "rndcg", "ndcg_rel", "utility", "gm_bpref"),
+            *("relative_p", "set_relative_p", "r_precision_mult", "11pt_avg"),
+        }
     ),
 )
