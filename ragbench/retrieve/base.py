@@ -49,9 +49,9 @@ class Retriever(SearchComponent):
     Attributes:
         ranks_by_score: True if the ranking is sorted by score, ties by document id descending; a
             run file then holds the scores unchanged.
-        indexes: True if `index` must be called once, before the first query.
-        borrows: True if it needs the retriever objects of its sources: `borrow` is called once,
-            after they are indexed.
+        indexes: True if it has a method `index`, which is called once, before the first query.
+        borrows: True if it has a method `borrow`, which is called once with the retriever objects
+            of its sources, after they are indexed.
         sources: Names of the retrievers whose rankings it combines, in order. A run asks each of
             them once, even if several retrievers share it.
         depth: Number of hits that it takes from each source; None takes `top_k`.
@@ -79,6 +79,12 @@ class Retriever(SearchComponent):
     # staticmethod: a plain function as a class attribute would become a method
     advance: Callable[[int], None] = staticmethod(lambda n: None)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Set `indexes` and `borrows` by the methods of the class."""
+        super().__init_subclass__(**options)
+        cls.indexes = cls.index is not Retriever.index
+        cls.borrows = cls.borrow is not Retriever.borrow
+
     def recorded(self) -> Run | None:
         """Return complete stored rankings, sorted best first, so that no query need be asked.
 
@@ -88,7 +94,7 @@ class Retriever(SearchComponent):
         return None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Index the documents; called once if `indexes` is true, before any `retrieve`.
+        """Index the documents; called once before any `retrieve`.
 
         Does nothing here; subclasses raise DataError for a corpus that they cannot index.
         """
@@ -102,7 +108,7 @@ class Retriever(SearchComponent):
         return None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Keep the indexed retrievers of `sources`; called once if `borrows` is true.
+        """Keep the indexed retrievers of `sources`; called once before any `combine`.
 
         They are in the order of `sources`. Does nothing here.
         """

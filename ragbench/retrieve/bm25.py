@@ -60,7 +60,6 @@ class BM25(Retriever):
 
     ranks_by_score = True
     asks_one_by_one = True
-    indexes = True
 
     def __init__(
         self,
@@ -399,7 +398,6 @@ class RM3(Retriever):
 
     ranks_by_score = True
     asks_one_by_one = True
-    borrows = True
 
     def __init__(
         self,

@@ -43,8 +43,6 @@ class Chunked(Retriever):
     `Retrieved` per query; errors of the retriever pass through.
     """
 
-    indexes = True
-
     def __init__(self, retriever: Retriever, chunker: Chunker) -> None:
         self.retriever, self._chunker = retriever, chunker
         self.ranks_by_score = retriever.ranks_by_score

@@ -79,7 +79,6 @@ class Dense(Retriever):
     """
 
     ranks_by_score = True
-    indexes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
     definition = 3  # 2 encoded each text alone, which gives other last digits
 

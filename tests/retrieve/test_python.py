@@ -53,6 +53,20 @@ def test_a_built_in_is_taken_as_it_is():
     assert not bm25.borrows
 
 
+def test_the_methods_of_a_subclass_say_what_it_needs():
+    class Searcher(Retriever):
+        def index(self, corpus):
+            self.corpus = corpus
+
+    class Expander(Searcher):
+        def borrow(self, retrievers):
+            self.retrievers = retrievers
+
+    facts = [(cls.indexes, cls.borrows) for cls in (Retriever, Searcher, Expander)]
+    assert facts == [(False, False), (True, False), (True, True)]
+    assert to_retriever(Searcher()).indexes
+
+
 def test_what_an_object_lacks_is_as_usual():
     own, usual = to_retriever(Plain()), Retriever()
 
