@@ -1,5 +1,5 @@
-# Everyday commands. CI (.ci/run) runs README's test line, which is `make test` in a new
-# environment, and `make ci`, so that red CI is reproduced with one command.
+# Everyday commands. A pull request runs `make check`. CI (.ci/run) runs README's test line, which is
+# `make test` in a new environment, and `make ci`, so that red CI is reproduced with one command.
 VENV ?= .venv
 BIN = $(VENV)/bin
 

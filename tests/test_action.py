@@ -339,7 +339,8 @@ def test_actionlint_accepts_the_action_and_the_workflows(tmp_path, repository):
     assert len(shown) == 2
     for number, text in enumerate(shown):
         (folder / f"page-{number}.yml").write_text(text.replace("ragbench/ragbench@v1", "./"))
-    shutil.copy(repository / ".github" / "workflows" / "release.yml", folder)
+    for path in (repository / ".github" / "workflows").glob("*.yml"):
+        shutil.copy(path, folder)
     git(tmp_path, "init", "-q")
 
     done = subprocess.run([lint], cwd=tmp_path, capture_output=True, text=True, check=False)
