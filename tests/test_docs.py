@@ -25,13 +25,23 @@ def readme(repository):
     return (repository / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_first_shell_block_is_the_two_commands(readme):
-    lines = blocks(readme, "bash")[0].splitlines()
+def test_users_and_contributors_have_a_line_each(readme, repository):
+    _, contributing = readme.split("\n## Contributing\n")
+    [user_line] = blocks(readme, "bash")[0].splitlines()
+    [test_line] = blocks(contributing, "bash")[0].splitlines()
 
-    assert len(lines) == 2
-    assert lines[0].endswith("ragbench run configs/quickstart.yaml")
-    assert "-c constraints.txt" in lines[1]
-    assert lines[1].endswith("pytest -q -n auto --maxprocesses=4")
+    assert user_line.endswith("ragbench run configs/quickstart.yaml")
+    assert "-c constraints.txt" in test_line
+    assert test_line.endswith("pytest -q -n auto --maxprocesses=4")
+    # CI runs the same line
+    script = (repository / ".ci" / "run").read_text().replace('bash -c "$test_line"', "exit")
+    printed = subprocess.run(
+        ["bash", "-c", script.replace('$(dirname "$0")/..', str(repository))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert printed.stdout == f"+ {test_line}\n"
 
 
 def test_the_python_code_runs(readme, tmp_path, monkeypatch):
