@@ -598,11 +598,11 @@ class TreeCheck:
 def brings_systems(loader: str | None) -> bool:
     """Return True if a data set may bring systems with names that no config has.
 
-    True for records and traces, for a type of a loader that is not built in, and without a type.
+    True for tables and traces, for a type of a loader that is not built in, and without a type.
     """
     from ragbench.data import LOADERS
 
-    return loader not in LOADERS.table or loader in ("records", "traces")
+    return loader not in LOADERS.table or loader in ("records", "traces", "huggingface")
 
 
 def _complete(

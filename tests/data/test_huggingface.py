@@ -1,4 +1,4 @@
-"""`type: huggingface` on folders, through the datasets package itself."""
+"""`type: huggingface` on folders in the layout of the hub."""
 
 import json
 import sys
@@ -7,8 +7,6 @@ import pytest
 
 from ragbench.data.loaders.records import HuggingFace, Records
 from ragbench.errors import DataError, MissingExtra, OptionError
-
-pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 # all columns of rungalileo/ragbench, as its feature list names them
 RAGBENCH = {
@@ -42,10 +40,8 @@ RAGBENCH = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path):
     """A folder in the hub's layout: a file a split."""
-    pytest.importorskip("datasets.load", reason="needs the package datasets")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     made = tmp_path / "moons"
     made.mkdir()
     for split in ("train", "test"):
@@ -57,7 +53,6 @@ def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.slow
 def test_the_columns_of_ragbench_are_known(folder):
     collection = HuggingFace(path=str(folder)).load()
 
@@ -84,8 +79,8 @@ def test_columns_can_be_named(folder):
 
 
 def test_parquet(folder):
-    import pyarrow
-    import pyarrow.parquet
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
 
     for path in folder.glob("*.jsonl"):
         path.unlink()
@@ -96,7 +91,7 @@ def test_parquet(folder):
 
 
 def test_a_random_split_of_the_only_one(folder):
-    with pytest.raises(DataError, match="drawn at random, but there are splits: train, test"):
+    with pytest.raises(DataError, match="drawn at random, but there are splits: test, train"):
         HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load()
     (folder / "test.jsonl").unlink()
 
@@ -106,9 +101,9 @@ def test_a_random_split_of_the_only_one(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"split": "dev"}, "split: no split 'dev'; allowed: train, test"),
+        ({"split": "dev"}, "split: no split 'dev'; .*allowed: test, train"),
         ({"columns": {"question": "frage"}}, "no column 'frage'"),
-        ({"subset": "covidqa"}, "cannot be loaded: ValueError"),
+        ({"subset": "covidqa"}, "subset: no folder 'covidqa'"),
     ],
 )
 def test_mistakes_name_the_data_set(folder, options, message):
@@ -119,7 +114,7 @@ def test_mistakes_name_the_data_set(folder, options, message):
 def test_a_wrong_row_has_its_number(folder):
     write(folder / "test.jsonl", [RAGBENCH, RAGBENCH | {"question": " ", "id": "8"}])
 
-    with pytest.raises(DataError, match=r"moons: test row 2: no question in column 'question'"):
+    with pytest.raises(DataError, match=r"moons/test.jsonl:2: no question in column 'question'"):
         HuggingFace(path=str(folder)).load()
 
 

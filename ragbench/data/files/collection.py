@@ -11,12 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
+from ragbench.data.files.forms import find_form
 from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.published import read_published
+from ragbench.data.files.tables import find_tables, read_all_splits
 from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
@@ -25,7 +29,7 @@ from ragbench.types.tables import is_frame, plain, rows_of
 # The parts of a TREC topic that can be the query.
 TopicField = Literal["title", "description", "narrative"]
 
-_QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
+_QUERY_FIELDS = frozenset({"text", "metadata"})
 _TOP = re.compile(
     r"<top>(?P<content>.*?)(?:(?P<end></top>)|(?=<top>)|\Z)", re.IGNORECASE | re.DOTALL
 )
@@ -49,20 +53,31 @@ _BLANK_LINES = re.compile(r"\n\s*\n+")
 _EXTRA = "documents"
 
 
-def read_documents(path: Path) -> Iterator[Document]:
-    """Yield the documents of `corpus.jsonl`: lines of `{"_id", "title"?, "text", "metadata"?}`.
+def read_documents(path: Path, split: str | None = None) -> Iterator[Document]:
+    """Yield the documents of BEIR: rows of `{"_id" or "id", "title"?, "text", "metadata"?}`.
 
-    Further keys become metadata. Documents come in the order of the lines; a missing title is ''.
+    Further keys become metadata. Documents come in the order of the rows; a missing title is ''.
+
+    Args:
+        path: A file such as `corpus.jsonl`, or a folder of tables.
+        split: The split of a folder, if it has that one; else all splits are read.
 
     Raises:
-        DataError: The file cannot be read or has no records, a line is no such object, or an id
-            comes again; names the line.
+        DataError: The file cannot be read or has no records, a row is no such object, or an id
+            comes again; names the row.
+        MissingExtra: A Parquet file without the extra `parquet`.
     """
     entries: dict[str, rows.Entry] = {}
-    for entry in rows.read_jsonl(path):
-        document = read_document(entry, "_id")
-        check_unique(document.id, "_id", entry, entries)
+    for entry in read_all_splits(path, "corpus", split):
+        key = id_key(entry)
+        document = read_document(entry, key)
+        check_unique(document.id, key, entry, entries)
         yield document
+
+
+def id_key(entry: rows.Entry) -> str:
+    """Return the key of the id in a row of BEIR: `_id`, or `id` as mteb writes it today."""
+    return "id" if "id" in entry.values and "_id" not in entry.values else "_id"
 
 
 def check_unique(name: str, noun: str, entry: rows.Entry, entries: dict[str, rows.Entry]) -> None:
@@ -130,23 +145,21 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
     return [f"{counted(len(empty), 'empty document')}: {ids}"] if empty else []
 
 
-def read_queries(path: Path) -> list[Query]:
-    """Read `queries.jsonl`: lines of `{"_id", "text", "metadata"?}`; further keys become metadata.
+def read_queries(path: Path, split: str | None = None) -> list[Query]:
+    """Read the queries of BEIR: rows of `{"_id" or "id", "text", "metadata"?}`.
 
-    The queries are in the order of the lines.
-
-    Raises:
-        DataError: The file cannot be read or has no records, a line is no such object, an id comes
-            again, or a text is empty.
+    Further keys become metadata. The queries are in the order of the rows. Arguments and errors are
+    those of `read_documents`; a query with an empty text is a DataError, too.
     """
     queries: list[Query] = []
     entries: dict[str, rows.Entry] = {}
-    for entry in rows.read_jsonl(path):
-        name, text = entry.id("_id"), entry.text("text")
-        check_unique(name, "_id", entry, entries)
+    for entry in read_all_splits(path, "queries", split):
+        key = id_key(entry)
+        name, text = entry.id(key), entry.text("text")
+        check_unique(name, key, entry, entries)
         if not text.strip():
             raise entry.error(f"query '{name}' has an empty text")
-        queries.append(Query(name, text, read_metadata(entry, _QUERY_FIELDS)))
+        queries.append(Query(name, text, read_metadata(entry, frozenset({key, *_QUERY_FIELDS}))))
     return queries
 
 
@@ -246,10 +259,11 @@ class Corpus:
 
 
 def read_corpus(path: Path) -> Corpus:
-    """Read a corpus: a folder of documents, or a file with a document in each row.
+    """Read a corpus: a folder of documents or of tables, or a file with a document in each row.
 
-    In a folder, the id of a document is its path below the folder. A document without an id in a
-    file gets a hash of its text, and equal texts count once.
+    A file with questions in a published form has its passages as documents. In a folder, the id of
+    a document is its path below the folder. A document without an id in a file gets a hash of its
+    text, and equal texts count once.
 
     Raises:
         DataError: The path does not exist, there is no document, one cannot be read, has no text
@@ -258,16 +272,38 @@ def read_corpus(path: Path) -> Corpus:
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
-        return _read_folder(path)
+        return _read_folder(path) if _has_texts(path) else _read_tables(path)
     if not os.path.exists(path):
         raise DataError("no such file or folder", file=path)
     suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
     if plain_suffix(path) not in suffixes:
         allowed = f"{rows.SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
+    return _read_tables(path)
+
+
+def _read_tables(path: Path) -> Corpus:
+    """Read a corpus from a file or a folder of tables, a document per row or in the rows of a form.
+
+    Raises DataError or MissingExtra as `read_corpus` does.
+    """
     notes: list[str] = []
-    documents = list(_documents_of(rows.read_rows(path, "corpus"), notes))
+    entries = read_all_splits(path, "corpus")
+    first = next(entries, None)
+    entries = entries if first is None else chain([first], entries)
+    # other rows stay an iterator: a large corpus is not held twice
+    if first is not None and find_form(first.values) is not None:
+        rows_of_form = list(entries)
+        published = read_published(rows_of_form)
+        entries = iter(published.documents or rows_of_form)
+    documents = list(_documents_of(entries, notes))
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])
+
+
+def _has_texts(folder: Path) -> bool:
+    """Return True for a folder with documents, and for one without tables."""
+    is_text = any(path.suffix.lower() in _READERS for path in folder.rglob("*"))
+    return is_text or not find_tables(folder)
 
 
 def corpus_of(value: object) -> Corpus:

@@ -19,8 +19,6 @@ from ragbench.registry import check_allowed, nearest
 from ragbench.types.tables import PARTS, columns_named, folded
 
 _CONTEXT = "context"
-# the columns that identify the RAGBench data set, whose passages are its `documents`
-_RAGBENCH = {"documents", "documents_sentences", "response"}
 # Part -> its column; parts without a column are absent.
 Columns = Mapping[str, str]
 # The option `columns`: part -> its column, or None for no column.
@@ -84,7 +82,7 @@ def resolve_columns(
     # a column holds one part only
     free = [column for column in present if column not in chosen.values()]
     for part in PARTS:
-        candidates = [] if part in mapping else _candidates(part, free, present, holds_ids)
+        candidates = [] if part in mapping else _candidates(part, free, holds_ids)
         if len(candidates) > 1:
             both = " and ".join(f"'{column}'" for column in candidates)
             choices = [f"columns: {{{part}: {column}}}" for column in candidates]
@@ -117,24 +115,19 @@ def resolve_columns(
     return {part: chosen[part] for part in PARTS if part in chosen}
 
 
-def _candidates(
-    part: str, free: Sequence[str], present: Sequence[str], holds_ids: HoldsIds
-) -> list[str]:
+def _candidates(part: str, free: Sequence[str], holds_ids: HoldsIds) -> list[str]:
     """Return the columns that may hold a part: those with a sure name, or else with a likely one.
 
     Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True. No
-    candidate gives an empty list. `free` are the columns that hold no other part, `present` all.
+    candidate gives an empty list. `free` are the columns that hold no other part.
     """
-    ragbench = set(present) >= _RAGBENCH
-    if part == "contexts" and ragbench:
-        return ["documents"] if "documents" in free else []
     names = PARTS[part]
     if candidates := columns_named(free, names.sure):
         return candidates
     candidates = columns_named(free, names.likely)
     if part != "relevant":
         return candidates
-    return [column for column in candidates if not ragbench and holds_ids(column)]
+    return [column for column in candidates if holds_ids(column)]
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.data.files import lines
-from ragbench.data.files.rows import ID_ALLOWED, id_problem, read_jsonl
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
 from ragbench.records.codec import Record
 from ragbench.registry import nearest, shown
-from ragbench.types import IntArray, Qrels
+from ragbench.types import IntArray, Qrels, tables
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.records import Nugget
@@ -198,6 +198,39 @@ def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
     if beir or len({topic for _, _, topic in topics}) > 1:
         judgements.topics = {(q, d, trec_id(t)): grade for (q, d, t), grade in topics.items() if t}
     return judgements
+
+
+def judgements_of_rows(entries: Iterable[Entry], file: str) -> QrelsTable:
+    """Return the judgements of a table with the columns `query-id`, `corpus-id` and `score`.
+
+    Other usual names of these columns are read, too. A row counts as a line of the file.
+
+    Raises:
+        DataError: A column is missing, an id is no id, a grade is no integer, a pair is judged
+            twice, or the table cannot be read; names the row.
+        MissingExtra: A Parquet file without the extra `parquet`.
+    """
+    judgements = QrelsTable(file)
+    for number, entry in enumerate(entries, start=1):
+        keys = [_column(entry, names) for names in (tables.QUERY, tables.DOCUMENT, tables.GRADE)]
+        pair = entry.id(keys[0]), entry.id(keys[1])
+        value = entry.field(keys[2])
+        whole = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        grade = _grade(whole.encode(), file, entry.line or number)
+        if pair in judgements.lines:
+            problem = f"document '{pair[1]}' of query '{pair[0]}' is judged twice"
+            raise entry.error(f"{problem}, first at line {judgements.lines[pair]}")
+        _add(judgements, pair, grade, entry.line or number)
+    return judgements
+
+
+def _column(entry: Entry, names: Sequence[str]) -> str:
+    """Return the first of some columns that a row has; raise a `DataError` without one."""
+    column = next(iter(tables.columns_named([*entry.values], names)), None)
+    if column is None:
+        present = ", ".join(entry.values) or "none"
+        raise entry.error(f"no column of judgements (columns: {present})", allowed=", ".join(names))
+    return column
 
 
 def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:

@@ -9,13 +9,14 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
+from ragbench.data.files.forms import find_form
 from ragbench.data.files.formulas import is_own_table, original
 from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
@@ -33,6 +34,10 @@ ID_ALLOWED = "an id without white space: run files are split at it"
 # only ever raised; 2**31 - 1 is the most that a C long holds everywhere.
 _LONGEST_CELL = 2**31 - 1
 _SEPARATED = (".csv", ".tsv")
+# the first line of tables for Excel
+_SEPARATOR = re.compile(r'"?sep=([,;\t|])"?')
+# a line end of old programs for the Macintosh
+_END_OF_LINE = re.compile(r"(?<=\r)(?!\n)")
 _BATCH = 64  # rows of Parquet that are in memory at once, whatever is in them
 SUFFIXES = ".jsonl, .json, .csv, .tsv (also with .gz), .parquet"
 
@@ -264,7 +269,12 @@ def read_rows(path: Path, subject: str) -> Iterator[Entry]:
             except for the suffix, and for JSON, only once rows are read.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    readers = {".jsonl": read_jsonl, ".json": read_json_array, ".csv": read_csv, ".tsv": read_csv}
+    readers = {
+        ".jsonl": read_json_rows,
+        ".json": read_json_rows,
+        ".csv": read_csv,
+        ".tsv": read_csv,
+    }
     suffix = plain_suffix(path)
     if suffix == ".parquet":
         return read_parquet(path, subject)
@@ -288,7 +298,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
             more cells than the header; names the line.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    delimiter, lines = _delimiter(path, (text for _, text in text_lines(path)))
+    pieces = (_END_OF_LINE.split(text) for _, text in text_lines(path))
+    delimiter, lines = _delimiter(path, filter(None, chain.from_iterable(pieces)))
     # strict: an unclosed quote is an error, not a cell with the rest of the file
     reader = csv.reader(lines, strict=True, delimiter=delimiter)
     header: list[str] | None = None
@@ -328,8 +339,9 @@ def read_csv(path: Path) -> Iterator[Entry]:
 def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
     """Return the delimiter of a file, by its first line with text, and all lines again.
 
-    Ties go to the usual delimiter of the suffix: a tab for .tsv, else a comma. An empty file gives
-    this delimiter and no lines.
+    A first line `sep=;`, as Excel reads it, names the delimiter and becomes blank. Ties go to the
+    usual delimiter of the suffix: a tab for .tsv, else a comma. An empty file gives this delimiter
+    and no lines.
     """
     head = []
     for line in lines:
@@ -337,6 +349,9 @@ def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
         if line.strip():
             break
     header = head[-1] if head else ""
+    if marked := _SEPARATOR.fullmatch(header.strip("\r\n")):
+        # a blank line in its place, so that the numbers of the lines stay
+        return marked[1], chain([*head[:-1], "\n"], lines)
     default = "\t" if plain_suffix(path) == ".tsv" else ","
     unquoted = re.sub(r'"[^"]*"', "", header)
     # max() takes the first of equals: the usual delimiter of the format
@@ -373,21 +388,44 @@ def read_json(path: Path) -> Any:
         raise DataError(str(error), file=path, allowed=allowed) from error
 
 
-def read_json_array(path: Path) -> Iterator[Entry]:
-    """Return an iterator over the objects of the array in a JSON file.
+def read_json_rows(path: Path) -> Iterator[Entry]:
+    """Return an iterator over the objects of a JSON file: of JSON lines, or of an array.
 
+    The content decides, not the suffix. `array_entries` says which other values have rows.
     Raises a DataError for a file that cannot be read or is no JSON; once rows are read, for a value
-    that is no array, an empty array, and an item that is no object.
+    without rows, and an item that is no object.
     """
-    return array_entries(read_json(path), path)
+    starts = (text.strip() for _, text in text_lines(path))
+    texts = (text for text in starts if text)
+    first, second = next(texts, ""), next(texts, "")
+    suffix = plain_suffix(path)
+    if first.startswith("[") or (suffix == ".json" and not _are_json_lines(first, second)):
+        return array_entries(read_json(path), path)
+    return read_jsonl(path)
+
+
+def _are_json_lines(first: str, second: str) -> bool:
+    """Return True if the first two lines of a file are objects, the first one complete."""
+    if not first.startswith("{") or not second.startswith("{"):
+        return False
+    try:
+        parse_json(first)
+    except ValueError:
+        return False
+    return True
 
 
 def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
     """Yield the objects of a JSON array of the file `path`, in order, as `item 1`, `item 2`, ...
 
+    In place of the array there may be an object with one list of objects, as `{"data": [...]}`, or
+    an object that is a whole data set (`forms.find_form`), which is one row.
+
     Raises:
-        DataError: `rows` is no array, is empty, or has an item that is no object.
+        DataError: `rows` has no such form, is empty, or has an item that is no object.
     """
+    if isinstance(rows, dict):
+        rows = [rows] if find_form(rows) is not None else _only_list(rows)
     if not isinstance(rows, list):
         keys = f" with the keys {', '.join(rows)}" if isinstance(rows, dict) else ""
         allowed = "[{...}, {...}], a row each; pandas writes it with orient='records'"
@@ -402,6 +440,16 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
         raise DataError("the array is empty", file=path, allowed="[{...}, {...}], a row each")
 
 
+def _only_list(values: dict[str, Any]) -> Any:
+    """Return the value of an object that is a list of objects, if only one is; else the object."""
+    lists = [
+        value
+        for value in values.values()
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    ]
+    return lists[0] if len(lists) == 1 else values
+
+
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a Parquet file, in order, as `row 1`, `row 2`, ...
 
@@ -412,7 +460,6 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
         MissingExtra: The extra `parquet` is not installed.
     """
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra(f"{subject}: {path.name}", "pyarrow", "parquet") from error
@@ -420,15 +467,42 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
         raise DataError("no such file", file=path)
     if path.stat().st_size == 0:
         raise DataError("the file is empty", file=path)
+    batches = _batches(lambda: pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=_BATCH))
+    yield from _entries_of_batches(batches, path, "Parquet")
+
+
+def read_arrow(path: Path, subject: str) -> Iterator[Entry]:
+    """Yield the rows of an Arrow file as the datasets package saves it; as `read_parquet` does."""
     try:
-        batches: Any = pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=_BATCH)
-        n_rows = 0
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtra(f"{subject}: {path.name}", "pyarrow", "parquet") from error
+    batches = _batches(lambda: pyarrow.ipc.open_stream(pyarrow.memory_map(str(path))))
+    yield from _entries_of_batches(batches, path, "Arrow")
+
+
+def _batches(open_table: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """Yield the batches of a table, which is opened when the first one is read."""
+    yield from open_table()
+
+
+def _entries_of_batches(batches: Iterator[Any], path: Path, form: str) -> Iterator[Entry]:
+    """Yield the rows of Arrow batches; raise a `DataError` for damage, and without rows.
+
+    `form` names the format in the message.
+    """
+    import pyarrow
+
+    n_rows = 0
+    try:
         for batch in batches:
             for row in batch.to_pylist():
                 n_rows += 1
                 yield Entry(str(path), None, without_nameless(row), record=f"row {n_rows}")
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+    # values that Python cannot hold, such as times beyond the year 9999, are ValueErrors
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error
+        raise DataError(f"cannot be read as {form}: {reason}", file=path) from error
     if not n_rows:
         raise DataError("the file has no rows", file=path)

@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import check_unique, corpus_notes, read_documents, read_queries
+from ragbench.data.files.collection import (
+    check_unique,
+    corpus_notes,
+    id_key,
+    read_documents,
+    read_queries,
+)
 from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import (
     QrelsTable,
+    judgements_of_rows,
     merge_judgements,
     read_judgements,
     unknown_query,
 )
-from ragbench.data.files.lines import find_file
+from ragbench.data.files.lines import find_file, plain_suffix
 from ragbench.data.files.rows import Entry, read_jsonl
+from ragbench.data.files.tables import find_table, find_tables, read_all_splits, read_table
 from ragbench.data.loaders import base
 from ragbench.errors import DataError
 from ragbench.registry import Option, nearest, shown
 from ragbench.types import Collection, Query
 
 _TEST = "test"
+# Folders of the judgements, of BEIR and of mteb
+_QRELS = ("qrels", "default", "data")
 
 
 class Beir(base.Located):
     """Loader of a folder in the layout of BEIR: corpus, queries, qrels and optional gold answers.
 
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain or
-    `.gz`. Queries that the split does not judge are left out and counted. A folder without
-    judgements but with answers is read with all its queries; a folder without a corpus is enough to
-    score stored rankings. `Beir(path="data/scifact")` raises OptionError for a wrong `split`. The
+    `.gz`; or, as mteb publishes them, tables of any format and folders of tables (`corpus/`,
+    `queries/`, `qrels/`, `data/` or `default/`). Queries that the split does not judge are left out
+    and counted. A folder without judgements but with answers is read with all its queries; a folder
+    without a corpus is enough to score stored rankings.
+    `Beir(path="data/scifact")` raises OptionError for a wrong `split`. The
     files are read by `load`, which raises a DataError for a missing file or split and a wrong line.
 
     Args:
@@ -65,18 +78,18 @@ class Beir(base.Located):
         if not os.path.isdir(self._path):
             fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
             raise DataError(fault, file=self._path)
-        if (file := find_file(self._path, "queries.jsonl")) is None:
+        if (file := find_table(self._path, "queries")) is None:
             # the message lists the folder, so that a file under another name is seen
             present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
             problem = f"no queries.jsonl (the folder has {present})"
             allowed = "a folder of BEIR: queries.jsonl, corpus.jsonl, qrels/"
             raise DataError(problem, file=self._path, allowed=allowed)
-        queries = read_queries(file)
-        corpus = find_file(self._path, "corpus.jsonl")
+        queries = read_queries(file, self._name)
+        corpus = find_table(self._path, "corpus")
         # no corpus is enough for stored rankings, which have ids alone
         documents = None
         if corpus is not None:
-            documents = list(read_documents(corpus))
+            documents = list(read_documents(corpus, self._name))
         judgements = self._judgements(queries)
         notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries
@@ -106,17 +119,16 @@ class Beir(base.Located):
         A query in several splits is in the list of each of them. The files are read again: a
         `DataError` if the split has no file, a line is wrong, or both a file and its .gz exist.
         """
-        names = ("queries.jsonl", "answers.jsonl")
-        files = (find_file(self._path, name) for name in names)
-        queries, answers = (list(read_jsonl(file)) if file else [] for file in files)
-        texts = {entry.id("_id"): entry.text("text") for entry in queries}
+        file = find_table(self._path, "queries")
+        answers_file = find_file(self._path, "answers.jsonl")
+        queries = list(read_all_splits(file, "queries", self._name)) if file else []
+        answers = list(read_jsonl(answers_file)) if answers_file else []
+        texts = {entry.id(id_key(entry)): entry.text("text") for entry in queries}
         chosen = self._qrels_files()
-        parts = [read_judgements(path, beir=True) for path in chosen]
-        further = [
-            read_judgements(p, beir=True) for p in self._splits().values() if p not in chosen
-        ]
+        parts = list(map(_read_split, chosen))
+        further = [_read_split(files) for files in self._splits().values() if files not in chosen]
         return base.Places(
-            {entry.id("_id"): f"{entry.file}:{entry.line}" for entry in queries},
+            {entry.id(id_key(entry)): entry.file_place for entry in queries},
             {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
             {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},
             {
@@ -125,28 +137,28 @@ class Beir(base.Located):
             },
         )
 
-    def _splits(self) -> dict[str, Path]:
-        """Return the qrels file of each split, by name; {} without qrels."""
-        folder = self._path / "qrels"
-        # partition: `test.tsv.gz` is the split `test` as well
-        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
-        return {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
+    def _splits(self) -> dict[str, Sequence[Path]]:
+        """Return the files with the judgements of each split, by name; {} without judgements."""
+        for name in _QRELS:
+            folder = self._path / name
+            if folder.is_dir() and (tables := find_tables(folder)):
+                return {split: list(files) for split, files in tables.items()}
+        return {}
 
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
         """Return the judgements of the split, checked against the queries; None without any.
 
         Raises DataError for a wrong line, splits that contradict each other, and unknown queries.
         """
-        # as BEIR tables, whether or not they have the header
-        parts = [read_judgements(path, beir=True) for path in self._qrels_files()]
+        parts = list(map(_read_split, self._qrels_files()))
         for part in parts:
             part.require_queries((query.id for query in queries), "queries.jsonl")
         return merge_judgements(parts) if parts else None
 
-    def _qrels_files(self) -> list[Path]:
+    def _qrels_files(self) -> list[Sequence[Path]]:
         """Return the files with the judgements of the split.
 
-        These are all files, by name, for a random split, and [] in a folder with gold answers
+        These are the files of all splits for a random split, and [] in a folder with gold answers
         alone.
 
         Raises:
@@ -162,7 +174,7 @@ class Beir(base.Located):
             if _TEST in files:
                 problem = "a random split of a data set that has a test set"
                 allowed = "split: test, or --limit for a sample of it"
-                raise DataError(problem, file=files[_TEST], allowed=allowed)
+                raise DataError(problem, file=files[_TEST][0], allowed=allowed)
             return list(files.values())
         if self._name is not None and self._name in files:
             return [files[self._name]]
@@ -171,6 +183,20 @@ class Beir(base.Located):
         note = "" if files else " and no answers.jsonl: nothing to score against"
         names = ", ".join(files) or None
         raise DataError(f"no {file_name}{note}", file=self._path, allowed=names, nearest=close)
+
+
+def is_beir(folder: Path) -> bool:
+    """Return True for a folder with a table of queries, and for one without any table."""
+    return find_table(folder, "queries") is not None or not find_tables(folder)
+
+
+def _read_split(files: Sequence[Path]) -> QrelsTable:
+    """Return the judgements of a split; `files` is not empty."""
+    if len(files) == 1 and plain_suffix(files[0]) == ".tsv":
+        # whether or not it has the header
+        return read_judgements(files[0], beir=True)
+    rows = chain.from_iterable(read_table(path, "judgements") for path in files)
+    return judgements_of_rows(rows, str(files[0]))
 
 
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:

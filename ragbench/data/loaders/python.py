@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.fields import error_maker
-from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_rows
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
+from ragbench.data.files.tables import read_table
 from ragbench.data.loaders import base
-from ragbench.data.loaders.beir import Beir
+from ragbench.data.loaders.beir import Beir, is_beir
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, Phrase, RagbenchError
 from ragbench.records.codec import kind
@@ -142,7 +143,7 @@ def collection_of(
         ('Why?', [['So.']], ['given'])
     """
     corpus = None if documents is None else corpus_of(documents)
-    if isinstance(value, (str, Path)) and os.path.isdir(value):
+    if isinstance(value, (str, Path)) and os.path.isdir(value) and is_beir(Path(value)):
         value = Beir(path=Path(value)).load()
         if corpus is None:
             return value
@@ -156,7 +157,7 @@ def collection_of(
     file = "dataset"
     if isinstance(value, (str, Path)):
         file = str(value)
-        entries = list(read_rows(Path(value), "dataset"))
+        entries = list(read_table(Path(value), "dataset"))
     elif is_table(value):
         entries = [
             Entry(file, None, row, record=f"row {number}")

@@ -17,11 +17,13 @@ from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
-from ragbench.data.files.rows import Entry, read_rows, without_nameless
+from ragbench.data.files.published import read_published
+from ragbench.data.files.rows import Entry, without_nameless
+from ragbench.data.files.tables import find_tables, read_table
 from ragbench.data.loaders import base
 from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
 from ragbench.data.traces.spans import refuse_traces
-from ragbench.errors import DataError, MissingExtra
+from ragbench.errors import DataError, MissingExtra, RagbenchError
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.reasoning import Reasoning, split_reasoning
@@ -101,7 +103,8 @@ class RecordsOptions(OptionSet):
     retrieve from, and without `split` all questions are scored.
 
     Attributes:
-        path: The .jsonl, .json, .csv, .tsv or .parquet file, a row per question.
+        path: The .jsonl, .json, .csv, .tsv or .parquet file, a row per question; or a folder with
+            such files by split, or of save_to_disk.
         columns: Which column is the id, question, contexts, retrieved (ids of hits, best first),
             answer (the system's), reference (the gold one), queries, system, turns,
             standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
@@ -140,7 +143,7 @@ class Records(TableLoader):
 
     def _rows(self) -> RecordTable:
         # a list, since the part of a column may depend on all rows
-        entries = list(read_rows(self._path, "records"))
+        entries = list(read_table(self._path, "records"))
         return self._table(entries, self._path)
 
 
@@ -151,8 +154,8 @@ class HuggingFaceOptions(OptionSet):
     retrieve from; `subset` None is for a data set without subsets.
 
     Attributes:
-        path: Name on the hub, or a folder of .parquet, .jsonl or .csv files.
-        subset: The subset, if there are several: `covidqa` of RAGBench.
+        path: Name on the hub, or a folder of .parquet, .jsonl or .csv files, or of save_to_disk.
+        subset: The subset, if there are several: `covidqa` of RAGBench. Of a folder, a subfolder.
         split: The split that is scored; {test: 0.2, seed: 13} draws one if there is only one.
         columns: Which column plays which part, as in `records`; null for none.
         corpus: Documents for retrievers, as in `records`.
@@ -169,12 +172,12 @@ class HuggingFaceOptions(OptionSet):
 class HuggingFace(TableLoader):
     """Loader of a data set of the Hugging Face hub, or of a folder in its layout.
 
-    Rows are read like those of `records`; the columns of the RAGBench data set are known. A folder
-    is read where it is; the datasets package stores what comes from the hub. It is created with the
+    Rows are read like those of `records`. A folder is read where it is, without the datasets
+    package, which stores what comes from the hub. It is created with the
     options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns`,
     `corpus` and `reasoning`; OptionError for a wrong `split` or `columns`. `load` raises
-    MissingExtra without the datasets package, and DataError if the data set or split cannot be
-    loaded.
+    MissingExtra without the datasets package for a name on the hub, and DataError if the data set
+    or split cannot be loaded.
     """
 
     declares = HuggingFaceOptions
@@ -186,43 +189,71 @@ class HuggingFace(TableLoader):
         self._name = chosen.split if isinstance(chosen.split, str) else None
 
     def _rows(self) -> RecordTable:
-        name, rows = self._split()
         label = self._path if self._subset is None else f"{self._path} ({self._subset})"
-        numbered = enumerate(rows, start=1)
-        entries = [
-            Entry(label, None, without_nameless(dict(row)), f"{name} row {n}")
-            for n, row in numbered
-        ]
-        if not entries:
-            raise DataError("no rows", file=label, record=name, allowed="at least one")
-        return self._table(entries, label)
+        if os.path.isdir(self._path):
+            return self._table(self._local_rows(), label)
+        return self._table(self._hub_rows(label), label)
 
-    def _split(self) -> tuple[str, Any]:
+    def _local_rows(self) -> list[Entry]:
+        """Return the rows of the split of a folder; DataError if there is no such split."""
+        folder = Path(self._path)
+        if self._subset is not None:
+            folder /= self._subset
+            if not folder.is_dir():
+                names = ", ".join(sorted(p.name for p in Path(self._path).iterdir() if p.is_dir()))
+                problem = f"no folder '{self._subset}'"
+                allowed = names or "no subset: there are no subfolders"
+                raise DataError(problem, file=self._path, record="subset", allowed=allowed)
+        if (folder / "queries").is_dir() and (folder / "corpus").is_dir():
+            problem = "a folder with corpus, queries and judgements"
+            raise DataError(problem, file=folder, allowed="{type: beir, path: ...}")
+        self._check_drawn(list(find_tables(folder)))
+        return list(read_table(folder, "dataset 'huggingface'", self._name))
+
+    def _hub_rows(self, label: str) -> list[Entry]:
+        """Return the rows of the split of a data set of the hub.
+
+        Raises:
+            DataError: The data set or the split cannot be loaded.
+            MissingExtra: The datasets package is not installed.
+        """
         try:
             # by its content: a folder `datasets` in the working directory imports as well
             from datasets import load_dataset
         except ImportError as error:
             raise MissingExtra("dataset 'huggingface'", "datasets", "huggingface") from error
-        is_local = os.path.isdir(self._path)
-        try:
-            # streamed: local files need no second copy in the cache
-            splits = load_dataset(self._path, self._subset, streaming=is_local)
         # the datasets package passes on errors of many libraries
+        try:
+            splits = load_dataset(self._path, self._subset)
+            name = self._chosen_split(list(splits))
+            rows = [dict(row) for row in splits[name]]
+        except RagbenchError:
+            raise
         except Exception as error:
             reason = str(error).split("\n", 1)[0]
             allowed = "a data set of the hub that can be reached, or a folder with one"
             problem = f"cannot be loaded: {type(error).__name__}: {reason}"
             raise DataError(problem, file=self._path, allowed=allowed) from error
-        names = list(splits)
+        return [
+            Entry(label, None, without_nameless(row), f"{name} row {n}")
+            for n, row in enumerate(rows, start=1)
+        ]
+
+    def _chosen_split(self, names: list[str]) -> str:
+        """Return the split to read; raise a `DataError` if there is none of its name."""
+        self._check_drawn(names)
         name = names[0] if self._name is None else self._name
         if name not in names:
             problem = f"no split '{name}'"
             raise DataError(problem, file=self._path, record="split", allowed=", ".join(names))
+        return name
+
+    def _check_drawn(self, names: list[str]) -> None:
+        """Raise a `DataError` for a random test set of a data set with several splits."""
         # drawing from one of several splits would ignore the test set of the authors
         if self._name is None and len(names) > 1:
             problem = f"drawn at random, but there are splits: {', '.join(names)}"
             raise DataError(problem, file=self._path, record="split", allowed="one of them by name")
-        return name, splits[name]
 
 
 class RecordTable:
@@ -261,12 +292,17 @@ class RecordTable:
         """
         # before the columns are resolved: the keys of spans would give an error about a missing
         # question
-        if not columns:
+        published = read_published(entries)
+        if not columns and not published.notes:
             refuse_traces(entries)
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
         self._named = columns or {}
-        rows, resolved = map_columns(entries, self._named, names, file)
+        entries, self._form_notes = published.entries, published.notes
+        if not entries:
+            raise DataError("no rows", file=file, allowed="at least one question")
+        mapping = published.mapping(self._named)
+        rows, resolved = map_columns(entries, mapping, names, file)
         self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns = resolved
@@ -301,6 +337,7 @@ class RecordTable:
         notes = self._notes(table)
         if self._n_dropped:
             notes.append(f"{fields.counted(self._n_dropped, 'row')} with keep = no left out")
+        notes += self._form_notes
         return Collection(
             queries=list(table.queries.values()),
             documents=documents,

@@ -1,0 +1,320 @@
+"""Published forms of data sets: the keys of their rows, and the columns or passages behind them.
+
+A form is a line of `FORMS`: paths of keys that its rows have, the column of each part, and at most
+one function, which converts a row to rows with the usual columns and to documents. The functions
+read plain JSON values; `published.py` applies them to the rows of a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ragbench.json_yaml import load_json
+from ragbench.signature import fingerprint
+from ragbench.types.tables import PARTS
+
+# Row of a file: column -> value.
+Values = Mapping[str, Any]
+# Rows and documents that one row of a file holds.
+Content = tuple[list[Values], list[Values]]
+_NO_ANSWER = "No Answer Present."  # MS MARCO
+_NOT_AVAILABLE = "N/A"  # BRIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Form of the rows of published data sets.
+
+    Attributes:
+        name: Data sets that have the form, for notes and messages.
+        keys: Paths that a row of the form has, such as `passages.0.passage`.
+        columns: Part -> its column or path, or None for no column; other parts are found by name.
+        convert: Returns the rows and documents of a row; any error that a wrong value causes may be
+            raised. None for rows that are read as they are.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    columns: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    convert: Callable[[Values], Content] | None = None
+
+
+def find_form(values: Values) -> Form | None:
+    """Return the first form whose keys a row has; None for any other row.
+
+    Example:
+        >>> find_form({"question": "Which moon?", "answer": {"aliases": ["Io"]}}).name
+        'TriviaQA'
+    """
+    return next((form for form in FORMS if all(_has(values, key) for key in form.keys)), None)
+
+
+def _has(value: Any, path: str) -> bool:
+    """Return True if a value has a path of keys and list positions, also with null at its end."""
+    for key in path.split("."):
+        if isinstance(value, Mapping) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return False
+    return True
+
+
+def _passage(text: str, title: str = "") -> Values:
+    """Return a document whose id is the hash of its text."""
+    return {"id": fingerprint([text]), "title": title, "text": text}
+
+
+def _without(values: Values, *keys: str) -> dict[str, Any]:
+    """Return the columns of a row but for some."""
+    return {key: value for key, value in values.items() if key not in keys}
+
+
+def _parsed(value: Any) -> Any:
+    """Return the value of a JSON text that begins like a list or an object; else the value."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return load_json(value)
+    except ValueError:  # a text that begins with a bracket
+        return value
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))
+
+
+def _llama_index(values: Values) -> Content:
+    """Return the questions and chunks of an EmbeddingQAFinetuneDataset."""
+    gold = values["relevant_docs"]
+    rows = [
+        {"id": name, "question": text, "relevant": gold.get(name, [])}
+        for name, text in values["queries"].items()
+    ]
+    return [*rows], [{"id": name, "text": text} for name, text in values["corpus"].items()]
+
+
+def _split_frame(values: Values) -> Content:
+    """Return the rows of a data frame that pandas wrote with orient='split'."""
+    return [dict(zip(values["columns"], row, strict=True)) for row in values["data"]], []
+
+
+def _article(values: Values) -> Content:
+    """Return the questions and paragraphs of an article of SQuAD."""
+    rows: list[Values] = []
+    documents = []
+    for paragraph in values["paragraphs"]:
+        text = paragraph["context"]
+        documents.append(_passage(text, values.get("title", "")))
+        for item in paragraph["qas"]:
+            gold = [] if item.get("is_impossible") else [text]
+            answers = _unique(answer["text"] for answer in item.get("answers", ()))
+            columns = {"reference": answers, "reference_contexts": gold}
+            rows.append({**_without(item, "answers", "plausible_answers"), **columns})
+    return rows, documents
+
+
+def _with_context(values: Values) -> Content:
+    """Return a row whose gold passage is its `context`, and this passage."""
+    row = {**_without(values, "context"), "reference_contexts": [values["context"]]}
+    return [row], [_passage(values["context"], values.get("title") or "")]
+
+
+def _with_facts(values: Values) -> Content:
+    """Return a row of HotpotQA with the titles of its facts, and a document per title."""
+    context, facts = _parsed(values["context"]), _parsed(values["supporting_facts"])
+    if isinstance(context, Mapping):
+        titles = "title" if "title" in context else "titles"
+        context = zip(context[titles], context["sentences"], strict=True)
+    titles = facts["title"] if isinstance(facts, Mapping) else [title for title, *_ in facts]
+    documents = [
+        {"id": title, "title": title, "text": " ".join(text.strip() for text in sentences)}
+        for title, sentences in context
+    ]
+    row = {**_without(values, "context", "supporting_facts"), "relevant": _unique(titles)}
+    return [row], [*documents]
+
+
+def _with_support(values: Values) -> Content:
+    """Return a row of MuSiQue with its supporting paragraphs, and all of its paragraphs."""
+    paragraphs = values["paragraphs"]
+    documents = [_passage(p["paragraph_text"], p["title"]) for p in paragraphs]
+    relevant = [
+        document["id"]
+        for document, paragraph in zip(documents, paragraphs, strict=True)
+        if paragraph["is_supporting"]
+    ]
+    gold = {"reference": [values["answer"], *values.get("answer_aliases", ())]}
+    row = _without(values, "paragraphs", "answer", "answer_aliases")
+    return [{**row, **gold, "relevant": relevant}], documents
+
+
+def _with_selection(values: Values) -> Content:
+    """Return a question of MS MARCO with its selected passages, and all of its passages."""
+    passages = values["passages"]
+    documents = [_passage(text) for text in passages["passage_text"]]
+    relevant = [
+        document["id"]
+        for document, is_selected in zip(documents, passages["is_selected"], strict=True)
+        if is_selected
+    ]
+    answers = [text for text in values.get("answers", ()) if text != _NO_ANSWER]
+    row = _without(values, "passages", "answers", "wellFormedAnswers")
+    return [{**row, "reference": answers, "relevant": relevant}], documents
+
+
+def _with_positives(values: Values) -> Content:
+    """Return a question of MIRACL or Tevatron with its positive passages, and all passages."""
+    positive, negative = values["positive_passages"], values.get("negative_passages") or ()
+    documents = [{**_without(passage, "docid"), "id": passage["docid"]} for passage in positive]
+    documents += [{**_without(passage, "docid"), "id": passage["docid"]} for passage in negative]
+    row = _without(values, "positive_passages", "negative_passages")
+    return [{**row, "relevant": [passage["docid"] for passage in positive]}], [*documents]
+
+
+def _with_relevant_sentences(values: Values) -> Content:
+    """Return a row of RAGBench with its relevant documents: those with a relevant sentence.
+
+    The key `2b` is the second sentence of the third document.
+    """
+    keys = values["all_relevant_sentence_keys"] or ()
+    positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
+    documents = values["documents"]
+    # the id of a passage without one is the hash of its text
+    relevant = [fingerprint([documents[n]]) for n in positions if n < len(documents)]
+    return [{**values, "relevant": relevant}], []
+
+
+def _live_rag(values: Values) -> Content:
+    """Return a row of LiveRAG with its passages under the first of their ids."""
+    passages = [
+        {"id": next(iter(passage.get("doc_IDs") or ()), None), "text": passage["passage"]}
+        for passage in values["passages"]
+    ]
+    return [{**_without(values, "passages"), "contexts": passages}], []
+
+
+def _bright(values: Values) -> Content:
+    """Return a row of BRIGHT without the value N/A."""
+    lists = {
+        key: [name for name in values.get(key) or () if name != _NOT_AVAILABLE]
+        for key in ("gold_ids", "gold_ids_long", "excluded_ids")
+    }
+    answer = values.get("gold_answer")
+    return [{**values, **lists, "gold_answer": None if answer == _NOT_AVAILABLE else answer}], []
+
+
+def _crag(values: Values) -> Content:
+    """Return a row of CRAG with its gold answers, and its pages as retrieved passages."""
+    pages = [
+        {"id": page["page_url"], "title": page["page_name"], "text": page["page_snippet"]}
+        for page in values["search_results"]
+    ]
+    answers = [values["answer"], *(values.get("alt_ans") or ())]
+    row = _without(values, "search_results", "answer", "alt_ans")
+    return [{**row, "reference": answers, "contexts": pages}], []
+
+
+def _with_aliases(values: Values) -> Content:
+    """Return a row of TriviaQA with all spellings of its answer."""
+    row = {key[:1].lower() + key[1:]: value for key, value in values.items()}
+    answer = {key.lower(): value for key, value in row["answer"].items()}
+    gold = _unique([answer["value"], *answer["aliases"]])
+    return [{**_without(row, "answer"), "reference": gold}], []
+
+
+def _kilt(values: Values) -> Content:
+    """Return a row of KILT with its answers and the pages behind them."""
+    outputs = values["output"]
+    answers = [output["answer"] for output in outputs if output.get("answer")]
+    pages = [page["wikipedia_id"] for output in outputs for page in output.get("provenance") or ()]
+    row = _without(values, "output")
+    return [{**row, "reference": _unique(answers), "relevant": _unique(pages)}], []
+
+
+def _with_evidence(values: Values) -> Content:
+    """Return a row of MultiHop-RAG with its facts as gold passages."""
+    facts = [evidence["fact"] for evidence in values["evidence_list"]]
+    return [{**_without(values, "evidence_list"), "reference_contexts": facts}], []
+
+
+def _langfuse_item(values: Values) -> Content:
+    """Return the question and gold answer of a data set item; an archived one has no row."""
+    if values.get("status") == "ARCHIVED":
+        return [], []
+    question = _text_in(values["input"], "question")
+    row = {**_without(values, "input", "expectedOutput"), "question": question}
+    return [{**row, "reference": _text_in(values["expectedOutput"], "reference")}], []
+
+
+def _text_in(value: Any, part: str) -> Any:
+    """Return the value of a part in an object, by its usual names; the only one if none has them.
+
+    Other values, also those without the part, come back as they are.
+    """
+    value = _parsed(value)
+    if not isinstance(value, Mapping):
+        return value
+    names = (*PARTS[part].sure, *PARTS[part].likely, "answer", "output")
+    if (name := next((name for name in names if name in value), None)) is not None:
+        return value[name]
+    return next(iter(value.values())) if len(value) == 1 else value
+
+
+# Each form has the keys of one published layout; the first one that fits counts.
+FORMS = (
+    Form("LlamaIndex", ("queries", "corpus", "relevant_docs"), convert=_llama_index),
+    Form("pandas, orient='split'", ("columns", "data.0.0"), convert=_split_frame),
+    Form("SQuAD", ("paragraphs.0.qas", "paragraphs.0.context"), convert=_article),
+    Form("SQuAD", ("context", "question", "answers.answer_start"), convert=_with_context),
+    Form("LongBench", ("context", "input", "answers", "all_classes"), convert=_with_context),
+    Form(
+        "HotpotQA",
+        ("question", "context", "supporting_facts"),
+        {"reference": "answer", "relevant": "relevant"},
+        _with_facts,
+    ),
+    Form("MuSiQue", ("paragraphs.0.paragraph_text", "answer"), convert=_with_support),
+    Form("MS MARCO", ("query", "passages.is_selected"), convert=_with_selection),
+    Form("MIRACL", ("query", "positive_passages"), convert=_with_positives),
+    Form(
+        "RAGBench",
+        ("documents", "documents_sentences", "response", "all_relevant_sentence_keys"),
+        {"contexts": "documents", "answer": "response", "relevant": "relevant"},
+        _with_relevant_sentences,
+    ),
+    Form(
+        "MTRAG",
+        ("task_id", "input.0.speaker", "contexts"),
+        {
+            "id": "task_id",
+            "question": "input",
+            "reference": "targets",
+            "answer": "predictions.0.text",
+        },
+    ),
+    Form("LiveRAG", ("question", "passages.0.passage"), {"answer": "answer"}, _live_rag),
+    Form(
+        "BRIGHT",
+        ("query", "gold_ids", "excluded_ids"),
+        {"relevant": "gold_ids", "reference": "gold_answer", "excluded": "excluded_ids"},
+        _bright,
+    ),
+    Form("CRAG", ("query", "search_results.0.page_snippet", "answer"), convert=_crag),
+    Form(
+        "FRAMES",
+        ("Prompt", "Answer", "wiki_links"),
+        {"question": "Prompt", "reference": "Answer", "relevant": "wiki_links"},
+    ),
+    Form("TriviaQA", ("question", "answer.aliases"), convert=_with_aliases),
+    Form("TriviaQA", ("Question", "Answer.Aliases"), convert=_with_aliases),
+    Form("KILT", ("input", "output.0.provenance"), convert=_kilt),
+    Form("MultiHop-RAG", ("query", "evidence_list"), {"reference": "answer"}, _with_evidence),
+    Form("Langfuse", ("input", "expectedOutput"), convert=_langfuse_item),
+    Form("NarrativeQA", ("question.text", "answers"), {"question": "question.text"}),
+)

@@ -1,0 +1,90 @@
+"""Rows and documents of published data sets, by the table of their forms in `forms.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ragbench.data.files.columns import PartMap, value_at
+from ragbench.data.files.forms import Content, Form, find_form
+from ragbench.data.files.rows import Entry
+
+# Errors of Python for values of another form than a function reads
+_WRONG_VALUES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Rows with the usual columns, as `read_published` returns them.
+
+    Attributes:
+        entries: Rows, in the order of the file.
+        columns: Part -> its column, or None for no column, as the form knows it; {} without a form.
+        documents: Documents that stand in the rows, a row each; each text once.
+        notes: A note with the form; [] without one.
+    """
+
+    entries: Sequence[Entry]
+    columns: PartMap = field(default_factory=dict)
+    documents: Sequence[Entry] = ()
+    notes: Sequence[str] = ()
+
+    def mapping(self, columns: PartMap) -> PartMap:
+        """Return part -> column of the user, and of the form where the user names neither."""
+        named = {*columns.values()} - {None}
+        of_form = {part: column for part, column in self.columns.items() if column not in named}
+        return {**of_form, **columns}
+
+
+def read_published(entries: Sequence[Entry]) -> Published:
+    """Return the rows of a table in the form of a published data set; other rows as they are.
+
+    The first row decides on the form.
+
+    Raises:
+        DataError: A row has another form than the first one.
+    """
+    form = find_form(entries[0].values) if entries else None
+    if form is None:
+        return Published(entries)
+    rows, documents = list(entries), list[Entry]()
+    if form.convert is not None:
+        rows = []
+        for entry in entries:
+            new_rows, new_documents = _converted(form, entry)
+            rows += [replace(entry, values=dict(values)) for values in new_rows]
+            documents += [replace(entry, values=dict(values)) for values in new_documents]
+    columns = {part: column for part, column in form.columns.items() if _is_present(rows, column)}
+    return Published(rows, columns, _joined(documents), [f"read as {form.name}"])
+
+
+def _converted(form: Form, entry: Entry) -> Content:
+    """Return the rows and documents of a row; raise a `DataError` for a row of another form."""
+    if form.convert is None:
+        return [entry.values], []
+    try:
+        return form.convert(entry.values)
+    except _WRONG_VALUES as error:
+        problem = f"not as rows of {form.name} are ({type(error).__name__}: {error})"
+        raise entry.error(problem, allowed="the keys and values of the first row") from error
+
+
+def _is_present(entries: Sequence[Entry], column: str | None) -> bool:
+    """Return True for no column, and for a column or path that some row has."""
+    return column is None or any(
+        column in entry.values or value_at(entry.values, column) is not None for entry in entries
+    )
+
+
+def _joined(documents: Iterable[Entry]) -> list[Entry]:
+    """Return each document once; different texts of one id are its parts, a line each."""
+    texts: dict[str, dict[str, None]] = {}
+    first: dict[str, Entry] = {}
+    for entry in documents:
+        name, text = str(entry.values["id"]), entry.values["text"]
+        first.setdefault(name, entry)
+        texts.setdefault(name, {}).setdefault(text if isinstance(text, str) else str(text))
+    return [
+        replace(entry, values={**entry.values, "text": "\n".join(texts[name])})
+        for name, entry in first.items()
+    ]

@@ -1,0 +1,167 @@
+"""Tables at a path: a file, a folder with files by split, or a folder of `save_to_disk`.
+
+Folders are those of the Hugging Face hub (`test-00000-of-00002.parquet`, `data/test.jsonl`), of
+`Dataset.save_to_disk` (Arrow files) and of `DatasetDict.save_to_disk` (a subfolder per split).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from ragbench.data.files.lines import plain_suffix
+from ragbench.data.files.rows import SUFFIXES, Entry, read_arrow, read_rows
+from ragbench.errors import DataError
+from ragbench.registry import nearest
+
+# Split -> its files, or its folder of save_to_disk.
+Tables = Mapping[str, Sequence[Path]]
+_TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+# the hub cuts long tables into files of this name
+_SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?")
+# Files of the datasets package that describe a folder
+_DESCRIPTIONS = frozenset({"dataset_dict.json", "dataset_info.json", "dataset_infos.json"})
+_STATE = "state.json"
+# Splits in the order in which one is chosen
+_SPLITS = ("test", "validation", "valid", "val", "dev")
+
+
+def find_tables(folder: Path) -> Tables:
+    """Return split -> files of a folder, by name; {} without tables.
+
+    A folder of `Dataset.save_to_disk` is one table with the name of the folder. Tables may stand
+    in a subfolder `data`. Hidden files are left out.
+
+    Raises:
+        DataError: A split has files in two formats.
+    """
+    if _is_saved(folder):
+        return {folder.resolve().name: [folder]}
+    names = sorted(path for path in folder.iterdir() if path.name[0] not in "._")
+    saved = {path.name: [path] for path in names if _is_saved(path)}
+    if saved:
+        return saved
+    tables: dict[str, list[Path]] = {}
+    for path in names:
+        if path.is_file() and plain_suffix(path) in _TABLES and path.name not in _DESCRIPTIONS:
+            tables.setdefault(_split_of(path), []).append(path)
+    for split, files in tables.items():
+        is_cut = all(_SHARD.fullmatch(_stem(path)) for path in files)
+        if len(files) > 1 and not is_cut:
+            problem = f"split '{split}' is in {' and '.join(path.name for path in files)}"
+            raise DataError(problem, file=folder, allowed="one of them")
+    if not tables and (folder / "data").is_dir():
+        return find_tables(folder / "data")
+    return tables
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """Return the file or subfolder of a folder that holds a table; None without one.
+
+    Raises:
+        DataError: Several do.
+    """
+    files = [folder / f"{name}{suffix}{end}" for suffix in _TABLES for end in ("", ".gz")]
+    paths = [path for path in files if path.is_file()]
+    subfolder = folder / name
+    if subfolder.is_dir() and find_tables(subfolder):
+        paths.append(subfolder)
+    if len(paths) > 1:
+        both = " and ".join(path.name for path in paths[:2])
+        raise DataError(f"both {both} exist", file=folder, allowed="one of the two")
+    return paths[0] if paths else None
+
+
+def read_table(path: Path, subject: str, split: str | None = None) -> Iterator[Entry]:
+    """Return an iterator over the rows of a file, or of a split of a folder.
+
+    Args:
+        path: The file or folder.
+        subject: What needs the table, for the message that Parquet needs an extra.
+        split: The split of a folder; None takes the only one, or `usual_split`.
+
+    Raises:
+        DataError: The path has no table or no such split, or it cannot be read.
+        MissingExtra: A Parquet or Arrow file without the extra `parquet`.
+    """
+    if not os.path.isdir(path):
+        return read_rows(path, subject)
+    tables = find_tables(path)
+    files = tables[_chosen_split(path, tables, split)]
+    return chain.from_iterable(_read_part(file, subject) for file in files)
+
+
+def read_all_splits(path: Path, subject: str, split: str | None = None) -> Iterator[Entry]:
+    """Return an iterator over the rows of a file, or of a folder: its split if it has that one.
+
+    Else the rows of all splits, in their order. The errors are those of `read_table`.
+    """
+    if not os.path.isdir(path):
+        return read_rows(path, subject)
+    tables = find_tables(path)
+    parts = tables[split] if split in tables else chain.from_iterable(tables.values())
+    return chain.from_iterable(_read_part(file, subject) for file in parts)
+
+
+def usual_split(tables: Tables) -> str | None:
+    """Return the only split, or the one that is usually scored: test, validation or dev."""
+    if len(tables) == 1:
+        return next(iter(tables))
+    return next((name for name in _SPLITS if name in tables), None)
+
+
+def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
+    """Return the split to read; raise a `DataError` if it is missing or cannot be told."""
+    if not tables:
+        raise _no_table(folder)
+    # a table of save_to_disk has the name of its folder, not of a split
+    if _is_saved(folder):
+        return next(iter(tables))
+    name = usual_split(tables) if split is None else split
+    if name in tables:
+        return name
+    names = ", ".join(tables)
+    if name is None:
+        problem = f"several tables: {names}"
+        allowed = "one of them, or {type: huggingface, split: NAME}"
+        raise DataError(problem, file=folder, allowed=allowed)
+    close = nearest(name, tables)
+    problem = f"no split '{name}'"
+    raise DataError(problem, file=folder, record="split", allowed=names, nearest=close)
+
+
+def _no_table(folder: Path) -> DataError:
+    """Return the error for a folder without a table, with its subfolders that have tables."""
+    subfolders = sorted(path for path in folder.iterdir() if path.is_dir())
+    names = [path.name for path in subfolders if find_tables(path)]
+    if names:
+        problem = f"no table in the folder, but in {', '.join(names)}"
+        return DataError(problem, file=folder, allowed="one of these folders")
+    return DataError("no table in the folder", file=folder, allowed=f"{SUFFIXES} files")
+
+
+def _read_part(path: Path, subject: str) -> Iterator[Entry]:
+    """Yield the rows of a file, or of a folder of save_to_disk."""
+    if not path.is_dir():
+        return read_rows(path, subject)
+    # the package writes its caches beside the data
+    files = [file for file in sorted(path.glob("*.arrow")) if not file.name.startswith("cache-")]
+    return chain.from_iterable(read_arrow(file, subject) for file in files)
+
+
+def _is_saved(path: Path) -> bool:
+    return (path / _STATE).is_file() and any(path.glob("*.arrow"))
+
+
+def _split_of(path: Path) -> str:
+    """Return the name of a file without its suffixes and the number of its part."""
+    match = _SHARD.fullmatch(_stem(path))
+    return match[1] if match else _stem(path)
+
+
+def _stem(path: Path) -> str:
+    stem = path.name[: -len(".gz")] if path.suffix.lower() == ".gz" else path.name
+    return stem[: -len(plain_suffix(path))]
