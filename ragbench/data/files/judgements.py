@@ -19,6 +19,7 @@ import numpy as np
 
 from ragbench.data.files import lines
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
+from ragbench.data.files.run_forms import is_json, read_nested
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
 from ragbench.records.codec import Record
@@ -157,6 +158,8 @@ def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
 def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
     """Read TREC qrels, or the qrels table of BEIR, and remember the line of each judgement.
 
+    A file .json has the grades of ranx and BEIR, {query: {document: grade}}; their line is 1.
+
     A header `query-id corpus-id score`, in lower case, before the first judgement tells a BEIR
     table.
 
@@ -173,6 +176,8 @@ def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
             pair is judged twice under one subtopic; names the line.
     """
     judgements = QrelsTable(lines.source_name(source))
+    if is_json(source):
+        return _nested_judgements(judgements, Path(judgements.file))
     topics: dict[tuple[str, str, bytes], int] = {}
     has_header = False
     for number, line in lines.read_lines(source):
@@ -214,9 +219,7 @@ def judgements_of_rows(entries: Iterable[Entry], file: str) -> QrelsTable:
     for number, entry in enumerate(entries, start=1):
         keys = [_column(entry, names) for names in (tables.QUERY, tables.DOCUMENT, tables.GRADE)]
         pair = entry.id(keys[0]), entry.id(keys[1])
-        value = entry.field(keys[2])
-        whole = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        grade = _grade(whole.encode(), file, entry.line or number)
+        grade = _grade(_digits(entry.field(keys[2])), file, entry.line or number)
         if pair in judgements.lines:
             problem = f"document '{pair[1]}' of query '{pair[0]}' is judged twice"
             raise entry.error(f"{problem}, first at line {judgements.lines[pair]}")
@@ -231,6 +234,23 @@ def _column(entry: Entry, names: Sequence[str]) -> str:
         present = ", ".join(entry.values) or "none"
         raise entry.error(f"no column of judgements (columns: {present})", allowed=", ".join(names))
     return column
+
+
+def _nested_judgements(judgements: QrelsTable, path: Path) -> QrelsTable:
+    """Add the grades of a JSON file; raise a `DataError` for another form or a wrong grade."""
+    for query, row in read_nested(path).items():
+        for document, number in row.items():
+            grade = _grade(_digits(number), judgements.file, 1)
+            _add(judgements, (query, document), grade, 1)
+    if not judgements.lines:
+        raise DataError("no judgements", file=path, allowed="{query id: {document id: grade}}")
+    return judgements
+
+
+def _digits(value: object) -> bytes:
+    """Return the text of a grade; a whole float becomes an integer."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if is_whole else value).encode()
 
 
 def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files import lines, trec_text
+from ragbench.data.files import lines, run_forms, trec_text
 from ragbench.data.files.judgements import read_judgements, read_uniform_qrels, trec_id
 from ragbench.data.files.rows import check_ids
 from ragbench.errors import DataError
@@ -196,7 +197,9 @@ def open_run_stream(source: lines.Source, *, chunk_bytes: int = CHUNK_BYTES) -> 
             the source is neither a path nor a stream.
     """
     name = lines.source_name(source)
-    with lines.opened(source, name) as stream:
+    # JSON and the columns of MS MARCO are read as lines of TREC
+    text = run_forms.as_trec(source)
+    with lines.opened(source if text is None else BytesIO(text), name) as stream:
         # a GzipFile says that it can seek whatever lies under it
         source_file: BinaryIO = getattr(stream, "fileobj", stream)
         start = stream.tell() if source_file.seekable() else None
@@ -306,7 +309,7 @@ _TABLE_BYTES = 4 << 20  # of a table of ids, where all rows are as wide as the l
 
 
 def read_qrels(source: lines.Source) -> Qrels:
-    """Read judgements: TREC qrels or the BEIR table, plain or gzip.
+    """Read judgements: TREC qrels, the BEIR table or JSON of ranx and BEIR, plain or gzip.
 
     Queries are in the order of the file. A binary stream is read from its position to its end,
     without decompression, and stays open.
@@ -321,7 +324,7 @@ def read_qrels(source: lines.Source) -> Qrels:
 
 
 def read_run(source: lines.Source, name: str | None = None) -> Run:
-    """Read a TREC run, plain or gzip.
+    """Read a TREC run, plain or gzip, or a run in another form of `run_forms`.
 
     Six columns or more between any white space; the rank column does not rank. Blank lines and
     lines that start with '#' are skipped; ids may hold '#', and bytes that are not UTF-8. A
