@@ -6,7 +6,8 @@ import json
 import os
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ragbench.data.files.collection import Corpus
     from ragbench.data.files.columns import PartMap
     from ragbench.data.files.rows import Entry
+    from ragbench.data.loaders.records import TableLoader
     from ragbench.types import Collection
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -34,6 +36,7 @@ _PART_DESCRIPTIONS = {
     "contexts": "what a system retrieved",
     "retrieved": "the ids of what a system retrieved, best first",
     "relevant": "the gold documents",
+    "excluded": "documents that do not count",
     "reference_contexts": "gold passages, found in the corpus by their words",
     "grades": "how relevant each gold document is",
 }
@@ -65,7 +68,7 @@ def scaffold_records(
 
     Args:
         file: Path of the config; the paths in it are relative to its folder.
-        records: File with a row per question.
+        records: File with a row per question, or a folder in a published layout.
         corpus: Folder or file with the documents; None leaves a place for it in the config.
         chosen: Part -> column that the user gave, which is not guessed.
 
@@ -75,24 +78,35 @@ def scaffold_records(
         MissingExtra: A file needs a package that is not installed.
     """
     from ragbench.data.files.collection import read_corpus
-    from ragbench.data.loaders.traces import read_export
-    from ragbench.data.traces.spans import detect_format
+    from ragbench.data.files.published import read_published
+    from ragbench.data.files.tables import find_table
+    from ragbench.data.loaders.beir import is_beir
 
-    keys = next((entry.values for entry in read_export(records)), {})
-    if not chosen and "question" not in keys and detect_format(keys) is not None:
-        return _scaffold_traces(file, records, corpus)
+    if os.path.isdir(records) and is_beir(records):
+        return _scaffold_found_beir(file, records)
+    source = _find_source(records)
+    corpus = corpus or (find_table(records, "corpus") if os.path.isdir(records) else None)
+    entries = list(source.rows())
+    published = read_published(entries)
+    if not published.notes and not chosen and _are_traces(source.path):
+        return _scaffold_traces(file, source.path, corpus)
+    if published.documents and corpus is None:
+        corpus = source.path  # the passages stand beside the questions
     documents = None if corpus is None else read_corpus(corpus)
-    columns, doubts = _guess_columns(records, documents, chosen or {})
+    user_columns = published.mapping(chosen or {})
+    columns, doubts = _guess_columns(published.entries, source.path, documents, user_columns)
+    doubts += published.notes
     is_system = bool({"answer", "contexts", "retrieved"} & columns.keys())
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
     if corpus is not None and documents is not None:
-        systems, match, notes = _systems_of_corpus(file, records, columns, corpus, documents)
+        systems, match, notes = _systems_of_corpus(file, source, columns, corpus, documents)
     if {"retrieved", "relevant"} <= columns.keys():
         match = match or _template("ids")
     text = (
         _template("records")
         .replace("@FILE@", str(file))
-        .replace("@PATH@", _scalar(_relative(records, file)))
+        .replace("@TYPE@", source.type)
+        .replace("@PATH@", source.lines(file))
         .replace("@COLUMNS@", "\n".join(_column_line(*pair) for pair in columns.items()))
         .replace("@SYSTEMS@\n", systems or "\n")
         .replace("@APP@\n", _template("app"))
@@ -101,6 +115,100 @@ def scaffold_records(
     needs_corpus = not is_system and corpus is None
     command = "validate" if needs_corpus else "run"
     return text, [*_column_notes(columns, needs_corpus), *doubts, *notes], command
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Table of questions as a config names it: a file, or a split of a folder.
+
+    Attributes:
+        path: File or folder.
+        split: Split of the folder; None for a file and a folder with one table.
+    """
+
+    path: Path
+    split: str | None = None
+
+    @property
+    def type(self) -> str:
+        """Type of the loader in the config."""
+        return "records" if self.split is None else "huggingface"
+
+    def rows(self) -> Iterator[Entry]:
+        """Return an iterator over the rows; raise as `read_table` does."""
+        from ragbench.data.files.tables import read_table
+
+        return read_table(self.path, "records", self.split)
+
+    def loader(self, columns: PartMap, corpus: Path | None) -> TableLoader:
+        """Return the loader that the config names."""
+        from ragbench.data.loaders.records import HuggingFace, Records
+
+        if self.split is None:
+            return Records(path=self.path, columns=columns, corpus=corpus)
+        path = str(self.path)
+        return HuggingFace(path=path, split=self.split, columns=columns, corpus=corpus)
+
+    def lines(self, file: Path) -> str:
+        """Return the value of `path`, and the key `split` on a line of its own if there is one."""
+        path = _scalar(_relative(self.path, file))
+        return path if self.split is None else f"{path}\n  split: {_scalar(self.split)}"
+
+
+def _find_source(records: Path) -> _Source:
+    """Return the table of questions at a path: of a folder `qa`, or the split to score.
+
+    Raises:
+        DataError: A folder has no table, or several of which none is usually scored.
+    """
+    from ragbench.data.files.tables import find_table, find_tables, usual_split
+
+    if not os.path.isdir(records):
+        return _Source(records)
+    if (table := find_table(records, "qa")) is not None:
+        return _Source(table)
+    tables = {name: files for name, files in find_tables(records).items() if name != "corpus"}
+    split = usual_split(tables)
+    if split is None or (len(tables) == 1 and tables[split][0] == records):
+        return _Source(records)  # one table, or an error that names them all
+    files = tables[split]
+    return _Source(files[0]) if len(files) == 1 else _Source(records, split)
+
+
+def _are_traces(path: Path) -> bool:
+    """Return True for an export of traces, told by the keys of its first object."""
+    from ragbench.data.loaders.traces import read_export
+    from ragbench.data.traces.spans import detect_format
+
+    if os.path.isdir(path):
+        return False
+    keys = next((entry.values for entry in read_export(path)), {})
+    return "question" not in keys and detect_format(keys) is not None
+
+
+def _scaffold_found_beir(file: Path, folder: Path) -> tuple[str, Sequence[str], str]:
+    """Return (YAML for a folder with queries, corpus and qrels, notes on its sizes, next command).
+
+    Raises:
+        DataError: The folder has no split of judgements to score, or cannot be read.
+        MissingExtra: A Parquet file without the extra `parquet`.
+    """
+    from ragbench.data.files.tables import usual_split
+    from ragbench.data.loaders.beir import Beir
+
+    splits = dict.fromkeys(Beir(path=folder).splits(), ())
+    split = usual_split(splits) or next(iter(splits), "test")
+    collection = Beir(path=folder, split=split).load()
+    text = (
+        _template("beir")
+        .replace("@FILE@", str(file))
+        .replace("path: @PATH@, split: test", f"path: @PATH@, split: {_scalar(split)}")
+        .replace("@PATH@", _scalar(_relative(folder, file)))
+        .replace("@APP@\n", _template("app"))
+    )
+    sizes = f"{len(collection.queries):,} queries of the split {split}"
+    command = "validate" if collection.documents is None else "run"
+    return text, [sizes, *collection.notes, *collection.warnings], command
 
 
 def _scaffold_traces(
@@ -130,21 +238,19 @@ def _scaffold_traces(
 
 
 def _guess_columns(
-    records: Path, corpus: Corpus | None, user_columns: PartMap
+    entries: Sequence[Entry], records: Path, corpus: Corpus | None, user_columns: PartMap
 ) -> tuple[_PartColumns, list[str]]:
-    """Return (part -> column, notes on other possible readings).
+    """Return (part -> column, notes on other possible readings); `records` is for messages.
 
     Raises:
-        DataError: The file cannot be read, a column of the user is missing, no column has the
-            question, or the part of a column cannot be told.
-        MissingExtra: A Parquet file without the extra `parquet`.
+        DataError: A column of the user is missing, no column has the question, or the part of a
+            column cannot be told.
     """
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
-    from ragbench.data.files.rows import read_rows
     from ragbench.data.loaders.questions import holds_ids, kept_rows, known_ids, map_columns
 
-    rows = kept_rows(with_paths(list(read_rows(records, "records")), user_columns))
+    rows = kept_rows(with_paths(entries, user_columns))
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
     doubts: list[str] = []
     sample, resolved = map_columns(rows[:_SAMPLED_ROWS], user_columns, names, records, doubts)
@@ -216,7 +322,7 @@ def _settle_answer(
 
 
 def _systems_of_corpus(
-    file: Path, records: Path, columns: _PartColumns, corpus: Path, documents: Corpus
+    file: Path, source: _Source, columns: _PartColumns, corpus: Path, documents: Corpus
 ) -> tuple[str, str, list[str]]:
     """Return (YAML of corpus and systems, the key `match` or '', notes).
 
@@ -226,9 +332,7 @@ def _systems_of_corpus(
     Raises:
         DataError: The records cannot be read, or none of their gold documents is in the corpus.
     """
-    from ragbench.data.loaders.records import Records
-
-    collection = Records(path=records, columns=columns, corpus=corpus).load()
+    collection = source.loader(columns, corpus).load()
     lengths = [len(document.text.split()) for document in documents.documents]
     median = int(statistics.median(lengths)) if lengths else 0
     is_long = median > _LONG_DOCUMENT
@@ -246,7 +350,7 @@ def _systems_of_corpus(
     notes = [*collection.notes[2:], *collection.warnings]
     if collection.qrels is None:
         notes.append("no gold documents: add a column with their ids, or with gold passages")
-    match, match_notes = _match(collection, documents, str(columns.get("relevant")), records)
+    match, match_notes = _match(collection, documents, str(columns.get("relevant")), source.path)
     cut = f", cut into chunks of {_CHUNK_SIZE} words" if is_long else ""
     notes.append("your own app or retriever comes next: see the lines with # in the config")
     notes.append(f"corpus: {len(lengths):,} documents, {median:,} words in the median{cut}")

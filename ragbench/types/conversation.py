@@ -31,10 +31,11 @@ Fail = Callable[[str, str], Exception]
 # Speaker of a turn -> roles of its messages in several libraries; outputs of tools join a turn.
 _ROLE_WORDS: Mapping[Role | Literal["tool"], tuple[str, ...]] = {
     "user": ("user", "human"),
-    "assistant": ("assistant", "ai", "model"),
+    "assistant": ("assistant", "ai", "model", "agent"),
     "system": ("system", "developer"),
     "tool": ("tool", "function"),
 }
+_ROLE_KEYS = ("role", "type", "speaker")
 ROLES = {word: role for role, words in _ROLE_WORDS.items() for word in words}
 _ARGUMENTS = ("arguments", "args", "input_parameters", "inputParameters", "input")
 _OUTPUTS = ("output", "result")
@@ -380,7 +381,7 @@ class _ConversationReader:
         Raises:
             Exception: The error of `fail` with the place, for an unknown role or content.
         """
-        label = message.get("role", message.get("type"))
+        label = _first(message, _ROLE_KEYS)
         question = _first(message, PARTS["question"].sure)
         if question is not None and "role" not in message and label not in ROLES:
             self._add("user", {"content": question}, place, drafts)
@@ -408,7 +409,8 @@ class _ConversationReader:
         if not drafts or drafts[-1].role != role:
             drafts.append(_Draft(role))
         draft = drafts[-1]
-        self._add_text(self._text(message.get("content"), place), draft)
+        content = message.get("content", message.get("text"))
+        self._add_text(self._text(content, place), draft)
         passages = _first(message, PARTS["contexts"].sure)
         passages = self._list(passages, f"{place}: contexts are ", "a list of passages")
         draft.contexts += [self._passage(passage, place) for passage in passages]

@@ -329,13 +329,14 @@ class Collection:
         expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
         given: Recorded answers of each system, by name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
-            `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`.
+            `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
         gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
             that cannot be placed. A query without such gold is absent.
         ambiguous_gold: Documents that hold a quoted gold passage, by query id, if it stands in
             several and no gold document is named: the query then has no gold document.
+        excluded: Documents by query id that are dropped from its rankings before they are scored.
     """
 
     queries: Sequence[Query]
@@ -351,6 +352,7 @@ class Collection:
     warnings: list[str] = field(default_factory=list)
     gold_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     ambiguous_gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

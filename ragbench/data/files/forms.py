@@ -178,16 +178,18 @@ def _with_positives(values: Values) -> Content:
 
 
 def _with_relevant_sentences(values: Values) -> Content:
-    """Return a row of RAGBench with its relevant documents: those with a relevant sentence.
+    """Return a row of RAGBench with its documents as passages, of which some are relevant.
 
-    The key `2b` is the second sentence of the third document.
+    A document with a relevant sentence is: the key `2b` is the second sentence of the third one.
     """
     keys = values["all_relevant_sentence_keys"] or ()
     positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
-    documents = values["documents"]
-    # the id of a passage without one is the hash of its text
-    relevant = [fingerprint([documents[n]]) for n in positions if n < len(documents)]
-    return [{**values, "relevant": relevant}], []
+    ids = [f"{values['id']}-{n}" for n in range(len(values["documents"]))]
+    passages = [
+        {"id": name, "text": text} for name, text in zip(ids, values["documents"], strict=True)
+    ]
+    relevant = [ids[n] for n in positions if n < len(ids)]
+    return [{**values, "passages": passages, "relevant": relevant}], []
 
 
 def _live_rag(values: Values) -> Content:
@@ -210,14 +212,14 @@ def _bright(values: Values) -> Content:
 
 
 def _crag(values: Values) -> Content:
-    """Return a row of CRAG with its gold answers, and its pages as retrieved passages."""
+    """Return a row of CRAG with its gold answers, and the snippets of its pages as documents."""
     pages = [
         {"id": page["page_url"], "title": page["page_name"], "text": page["page_snippet"]}
         for page in values["search_results"]
     ]
     answers = [values["answer"], *(values.get("alt_ans") or ())]
     row = _without(values, "search_results", "answer", "alt_ans")
-    return [{**row, "reference": answers, "contexts": pages}], []
+    return [{**row, "reference": answers}], [*pages]
 
 
 def _with_aliases(values: Values) -> Content:
@@ -284,8 +286,8 @@ FORMS = (
     Form("MIRACL", ("query", "positive_passages"), convert=_with_positives),
     Form(
         "RAGBench",
-        ("documents", "documents_sentences", "response", "all_relevant_sentence_keys"),
-        {"contexts": "documents", "answer": "response", "relevant": "relevant"},
+        ("id", "documents", "documents_sentences", "response", "all_relevant_sentence_keys"),
+        {"contexts": "passages", "answer": "response", "relevant": "relevant"},
         _with_relevant_sentences,
     ),
     Form(
@@ -305,7 +307,12 @@ FORMS = (
         {"relevant": "gold_ids", "reference": "gold_answer", "excluded": "excluded_ids"},
         _bright,
     ),
-    Form("CRAG", ("query", "search_results.0.page_snippet", "answer"), convert=_crag),
+    Form(
+        "CRAG",
+        ("interaction_id", "query", "search_results.0.page_snippet", "answer"),
+        {"id": "interaction_id"},
+        _crag,
+    ),
     Form(
         "FRAMES",
         ("Prompt", "Answer", "wiki_links"),

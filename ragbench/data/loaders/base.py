@@ -167,6 +167,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         answers=select(collection.answers),
         gold_spans=select(collection.gold_spans),
         ambiguous_gold=select(collection.ambiguous_gold),
+        excluded=select(collection.excluded),
         expected_tool_calls=select(collection.expected_tool_calls),
         given={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
@@ -190,9 +191,9 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
     A fingerprint has 12 hexadecimal digits. Metadata of queries and grades of subtopics do not
-    count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `expected_tool_calls` and
-    `given`; none depends on the order of the records. `queries` is always there; the others only
-    if the part is not None (corpus, qrels) or not empty.
+    count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `excluded`,
+    `expected_tool_calls` and `given`; none depends on the order of the records. `queries` is always
+    there; the others only if the part is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
@@ -210,6 +211,9 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         prints["spans"] = fingerprint_unordered(
             [query, spans_fingerprint(gold)] for query, gold in spans
         )
+    if collection.excluded:
+        documents = collection.excluded.items()
+        prints["excluded"] = fingerprint_unordered([q, *sorted(names)] for q, names in documents)
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
         prints["expected_tool_calls"] = fingerprint_unordered(

@@ -126,7 +126,7 @@ class Beir(base.Located):
         texts = {entry.id(id_key(entry)): entry.text("text") for entry in queries}
         chosen = self._qrels_files()
         parts = list(map(_read_split, chosen))
-        further = [_read_split(files) for files in self._splits().values() if files not in chosen]
+        further = [_read_split(files) for files in self.splits().values() if files not in chosen]
         return base.Places(
             {entry.id(id_key(entry)): entry.file_place for entry in queries},
             {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
@@ -137,7 +137,7 @@ class Beir(base.Located):
             },
         )
 
-    def _splits(self) -> dict[str, Sequence[Path]]:
+    def splits(self) -> dict[str, Sequence[Path]]:
         """Return the files with the judgements of each split, by name; {} without judgements."""
         for name in _QRELS:
             folder = self._path / name
@@ -165,7 +165,7 @@ class Beir(base.Located):
             DataError: The split has no file, or a random split is asked of a data set with a test
                 set.
         """
-        files = self._splits()
+        files = self.splits()
         # gold answers alone are enough to score generated answers
         if not files and find_file(self._path, "answers.jsonl"):
             return []

@@ -67,6 +67,7 @@ class QuestionTable:
         expected: Query id -> gold tool calls.
         grades: Query id -> gold document -> grade.
         spans: Query id -> its gold spans, and None for gold that cannot be placed.
+        excluded: Query id -> documents that do not count in its rankings.
         ambiguous: Query id -> documents that hold its quoted passage, if they are several and none
             is named.
         systems: System -> its answers and passages.
@@ -84,6 +85,7 @@ class QuestionTable:
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
+    excluded: dict[str, frozenset[str]] = field(default_factory=dict)
     ambiguous: dict[str, Sequence[str]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
@@ -109,6 +111,9 @@ class QuestionTable:
             self._add("other gold documents", row, self.grades, dict(row.gold.grades))
         if row.gold.spans:
             self.spans.setdefault(row.query.id, {}).update(dict.fromkeys(row.gold.spans))
+        if row.gold.excluded:
+            earlier = self.excluded.get(row.query.id, frozenset())
+            self.excluded[row.query.id] = earlier | row.gold.excluded
         if row.gold.ambiguous:
             self.ambiguous[row.query.id] = row.gold.ambiguous
         if not row.of_a_system:
@@ -250,11 +255,13 @@ class RowGold:
         spans: Gold spans; None stands for gold that cannot be placed in its document.
         ambiguous: Documents that hold a quoted passage, if they are several and the row names
             none; the row then has neither grades nor spans.
+        excluded: Documents that do not count in the rankings of the question.
     """
 
     grades: dict[str, int] = field(default_factory=dict)
     spans: tuple[Span | None, ...] = ()
     ambiguous: Sequence[str] = ()
+    excluded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +370,7 @@ class GoldColumns:
             DataError: With a corpus: a quoted passage is neither a text nor an object with one.
         """
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
+        self._excluded = columns.get("excluded")
         self._documents, self._names = documents, ids.names
         self._ids = ids
         self._spans = SpanReader(documents, ids)
@@ -421,7 +429,13 @@ class GoldColumns:
                 self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
         self._n_empty += not grades and not ambiguous
-        return RowGold(grades, tuple(spans), ambiguous)
+        return RowGold(grades, tuple(spans), ambiguous, self._excluded_documents(entry))
+
+    def _excluded_documents(self, entry: Entry) -> frozenset[str]:
+        """Return the ids of documents that the row excludes; empty without a column of them."""
+        if self._excluded is None:
+            return frozenset()
+        return frozenset(name for name, _ in self._ids.read(entry, self._excluded))
 
     def _named_documents(self, entry: Entry) -> dict[str, int]:
         """Return the gold documents that a row names by their ids, each with its grade."""

@@ -108,9 +108,9 @@ class RecordsOptions(OptionSet):
         columns: Which column is the id, question, contexts, retrieved (ids of hits, best first),
             answer (the system's), reference (the gold one), queries, system, turns,
             standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
-            reference_contexts (gold passages), reference_spans (places of gold in documents),
-            grades (of relevant); null for none. reference, relevant, reference_contexts and
-            retrieved may be lists of columns.
+            excluded (ids of documents that do not count), reference_contexts (gold passages),
+            reference_spans (places of gold in documents), grades (of relevant); null for none.
+            reference, relevant, reference_contexts and retrieved may be lists of columns.
         corpus: Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, extra
             documents), or a .jsonl, .json, .csv, .tsv or .parquet file.
     """
@@ -307,7 +307,8 @@ class RecordTable:
         self._entries, self._corpus, self._file = entries, corpus, file
         self._columns = resolved
         # the ids of hits and gold documents must be cut alike, or they would never meet
-        of_ids = [resolved[part] for part in ("retrieved", "relevant") if part in resolved]
+        parts = ("retrieved", "relevant", "excluded")
+        of_ids = [resolved[part] for part in parts if part in resolved]
         listed, is_of_ids = listed_ids(entries, of_ids), "retrieved" in resolved
         if "relevant" in resolved and "contexts" in resolved:
             listed |= fields.passage_ids(entries, resolved["contexts"])
@@ -345,6 +346,7 @@ class RecordTable:
             gold_passages=gold.passages,
             gold_spans=table.gold_spans,
             ambiguous_gold=table.ambiguous,
+            excluded=table.excluded,
             gold_places=gold.places,
             answers=table.answers,
             expected_tool_calls=table.expected,

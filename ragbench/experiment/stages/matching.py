@@ -151,6 +151,28 @@ def _remarks_on_empty_lists(
     return (remark if n_empty and not retriever.indexes else []), []
 
 
+def drop_excluded(
+    outcomes: Sequence[Outcome[Retrieved]], plan: Plan
+) -> tuple[Sequence[Outcome[Retrieved]], int]:
+    """Return the outcomes without the hits that are excluded for their query, and their number.
+
+    Without excluded documents in the data set the outcomes are returned as they are.
+    """
+    excluded = plan.collection.excluded
+    if not excluded:
+        return outcomes, 0
+    kept, n_dropped = list[Outcome[Retrieved]](), 0
+    for query, outcome in zip(plan.queries, outcomes, strict=True):
+        names = excluded.get(query.id)
+        if names and outcome.value is not None:
+            hits = outcome.value.documents
+            left = [hit for hit in hits if hit.id not in names and hit.document not in names]
+            n_dropped += len(hits) - len(left)
+            outcome = replace(outcome, value=replace(outcome.value, documents=left))
+        kept.append(outcome)
+    return kept, n_dropped
+
+
 def rank_outcomes(
     name: str,
     retriever: Retriever,

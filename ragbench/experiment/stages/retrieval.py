@@ -23,7 +23,7 @@ from ragbench.experiment.calls import (
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages import base, stored_items
-from ragbench.experiment.stages.matching import check_ids, match_hits, rank_outcomes
+from ragbench.experiment.stages.matching import check_ids, drop_excluded, match_hits, rank_outcomes
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
 from ragbench.records.codec import Record, from_json, to_json
@@ -475,13 +475,16 @@ class Rank(base.Stage):
         outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:
             return None
+        outcomes, n_excluded = drop_excluded(outcomes, plan)
         rules = plan.config.metrics.retrieval
         # hits that are matched by their text need not have ids of the corpus
         corpus = None if rules.match.level == "text" else plan.collection.documents
         # an app declares nothing: the defaults of a retriever hold
         retriever = Retriever() if self.source is None else self.source.retriever
         notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
-        top_k = self._expected_hits(retriever)
+        top_k = None if n_excluded else self._expected_hits(retriever)
+        if n_excluded:
+            notes.append(f"{n_excluded} hits are excluded documents, dropped before scoring")
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
 
