@@ -87,7 +87,7 @@ def scaffold_records(
     source = _find_source(records)
     corpus = corpus or (find_table(records, "corpus") if os.path.isdir(records) else None)
     entries = list(source.rows())
-    published = read_published(entries)
+    published = read_published(entries, chosen or {})
     if not published.notes and not chosen and _are_traces(source.path):
         return _scaffold_traces(file, source.path, corpus)
     if published.documents and corpus is None:

@@ -207,7 +207,10 @@ def _warnings(
         failed = any(failed for _, failed in counts)
         reason = "every item failed"
         if not failed:
-            reason = "no measure, metric or rubric applies to any query"
+            reason = (
+                "no measure, metric or rubric applies to any query; without gold, a judge scores "
+                "answers: metrics: {judge: {type: openai, model: gpt-4o-mini}}"
+            )
         yield f"nothing was scored: {reason}"
 
 

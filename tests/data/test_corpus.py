@@ -53,7 +53,6 @@ def test_optional_fields_and_further_keys(write):
         ({"_id": "d2", "text": None}, "'text' is null; allowed: text"),
         ({"_id": "d2", "text": "t", "title": 3}, "'title' is an integer; allowed: text or null"),
         ({"_id": "d2", "text": "t", "metadata": []}, "'metadata' is a list; allowed: an object"),
-        ({"id": "d2", "text": "t"}, "no '_id' (keys: id, text); did you mean 'id'?"),
     ],
 )
 def test_bad_documents_are_named(write, problem, fields, expected):

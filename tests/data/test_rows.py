@@ -86,9 +86,13 @@ def test_a_json_array(write):
         ('[{"a": 1}, 2]', "a.json: item 2: an integer, expected an object"),
         ("[]", "a.json: the array is empty"),
         (
-            '{"a": 1}\n{"a": 2}\n',
+            '{"a": 1}\n[2]\n',
             "a.json: bad JSON at column 1: Extra data; allowed: one JSON array; "
             "if each line is an object",
+        ),
+        (
+            '{"a": [{"x": 1}], "b": [{"x": 1}]}',
+            "a.json: an object with the keys a, b, expected an array of objects",
         ),
     ],
 )
@@ -189,9 +193,36 @@ def test_headers_as_spreadsheets_write_them(write, raw, expected):
     assert entry.values == expected
 
 
-def test_an_array_inside_of_an_object_is_named(write, problem):
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param('[{"a": 1},\n {"a": 2}]', id="array"),
+        pytest.param('{"a": 1}\n{"a": 2}\n', id="lines"),
+    ],
+)
+def test_the_content_of_json_decides_not_its_name(write, name, raw):
+    entries = list(read_rows(write(name, raw), "records"))
+
+    assert [entry.values for entry in entries] == [{"a": 1}, {"a": 2}]
+
+
+def test_the_only_array_inside_of_an_object_has_the_rows(write):
     path = write("a.json", '{"version": 1, "data": [{"a": 1}]}')
 
-    said = problem(lambda: list(read_rows(path, "records")))
+    assert [entry.values for entry in read_rows(path, "records")] == [{"a": 1}]
 
-    assert said.startswith("a.json: an object with the keys version, data, expected an array")
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        pytest.param('sep=;\na;b\n"x;y";2\n3;4\n', (3, 4), id="sep= of Excel"),
+        pytest.param('"sep=;"\r\na;b\r\n"x;y";2\r\n3;4\r\n', (3, 4), id="quoted"),
+        pytest.param('a,b\r"x;y",2\r3,4\r', (2, 3), id="line ends of Macintosh"),
+    ],
+)
+def test_csv_of_spreadsheets(write, raw, lines):
+    entries = list(read_csv(write("a.csv", raw)))
+
+    assert [entry.values for entry in entries] == [{"a": "x;y", "b": "2"}, {"a": "3", "b": "4"}]
+    assert tuple(entry.line for entry in entries) == lines

@@ -294,7 +294,7 @@ def _read_tables(path: Path) -> Corpus:
     # other rows stay an iterator: a large corpus is not held twice
     if first is not None and find_form(first.values) is not None:
         rows_of_form = list(entries)
-        published = read_published(rows_of_form)
+        published = read_published(rows_of_form, {})
         entries = iter(published.documents or rows_of_form)
     documents = list(_documents_of(entries, notes))
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])

@@ -101,7 +101,8 @@ def _llama_index(values: Values) -> Content:
 
 def _split_frame(values: Values) -> Content:
     """Return the rows of a data frame that pandas wrote with orient='split'."""
-    return [dict(zip(values["columns"], row, strict=True)) for row in values["data"]], []
+    names = [str(name) for name in values["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in values["data"]], []
 
 
 def _article(values: Values) -> Content:
@@ -274,6 +275,7 @@ FORMS = (
     Form("pandas, orient='split'", ("columns", "data.0.0"), convert=_split_frame),
     Form("SQuAD", ("paragraphs.0.qas", "paragraphs.0.context"), convert=_article),
     Form("SQuAD", ("context", "question", "answers.answer_start"), convert=_with_context),
+    Form("SQuAD", ("context", "question", "answers.0.answer_start"), convert=_with_context),
     Form("LongBench", ("context", "input", "answers", "all_classes"), convert=_with_context),
     Form(
         "HotpotQA",

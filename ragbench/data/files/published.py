@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ragbench.data.files.columns import PartMap, value_at
 from ragbench.data.files.forms import Content, Form, find_form
 from ragbench.data.files.rows import Entry
+from ragbench.records.codec import kind
 
 # Errors of Python for values of another form than a function reads
 _WRONG_VALUES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
@@ -36,10 +37,15 @@ class Published:
         return {**of_form, **columns}
 
 
-def read_published(entries: Sequence[Entry]) -> Published:
+def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     """Return the rows of a table in the form of a published data set; other rows as they are.
 
-    The first row decides on the form.
+    The first row decides on the form. Rows stay as they are, too, if the user names a column that
+    the conversion takes away.
+
+    Args:
+        entries: Rows of the file.
+        columns: Part -> column, as the user names them.
 
     Raises:
         DataError: A row has another form than the first one.
@@ -54,8 +60,10 @@ def read_published(entries: Sequence[Entry]) -> Published:
             new_rows, new_documents = _converted(form, entry)
             rows += [replace(entry, values=dict(values)) for values in new_rows]
             documents += [replace(entry, values=dict(values)) for values in new_documents]
-    columns = {part: column for part, column in form.columns.items() if _is_present(rows, column)}
-    return Published(rows, columns, _joined(documents), [f"read as {form.name}"])
+    if any(column in entries[0].values for column in _missing(rows, columns)):
+        return Published(entries)
+    of_form = {part: column for part, column in form.columns.items() if _is_present(rows, column)}
+    return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
 
 
 def _converted(form: Form, entry: Entry) -> Content:
@@ -69,6 +77,11 @@ def _converted(form: Form, entry: Entry) -> Content:
         raise entry.error(problem, allowed="the keys and values of the first row") from error
 
 
+def _missing(entries: Sequence[Entry], columns: PartMap) -> list[str]:
+    """Return the columns of the user that no row has."""
+    return [name for name in columns.values() if name and not _is_present(entries, name)]
+
+
 def _is_present(entries: Sequence[Entry], column: str | None) -> bool:
     """Return True for no column, and for a column or path that some row has."""
     return column is None or any(
@@ -77,13 +90,18 @@ def _is_present(entries: Sequence[Entry], column: str | None) -> bool:
 
 
 def _joined(documents: Iterable[Entry]) -> list[Entry]:
-    """Return each document once; different texts of one id are its parts, a line each."""
+    """Return each document once; different texts of one id are its parts, a line each.
+
+    Raises a DataError for a document without a text.
+    """
     texts: dict[str, dict[str, None]] = {}
     first: dict[str, Entry] = {}
     for entry in documents:
-        name, text = str(entry.values["id"]), entry.values["text"]
+        name, text = str(entry.values["id"]), entry.values.get("text")
+        if not isinstance(text, str):
+            raise entry.error(f"passage '{name}' is {kind(text)}", allowed="text")
         first.setdefault(name, entry)
-        texts.setdefault(name, {}).setdefault(text if isinstance(text, str) else str(text))
+        texts.setdefault(name, {}).setdefault(text)
     return [
         replace(entry, values={**entry.values, "text": "\n".join(texts[name])})
         for name, entry in first.items()

@@ -61,22 +61,26 @@ def as_trec(source: lines.Source) -> bytes | None:
     path = Path(source)
     tag = "_".join(path.name.partition(".")[0].split()) or "run"
     if is_json(path):
-        hits = (
-            (query, document, repr(float(score)))
-            for query, row in read_nested(path).items()
-            # the order of a mapping means nothing
-            for document, score in sorted(row.items(), key=lambda hit: -hit[1])
-        )
-        return _lines(hits, tag)
-    if not _is_ranked(path):
+        hits = _nested_hits(path)
+    elif _is_ranked(path):
+        hits = _ranked_hits(path)
+    else:
         return None
-    return _lines(_ranked_hits(path), tag)
+    lines_of_hits = []
+    for query, document, score in hits:
+        if query.startswith("#"):
+            problem = f"query '{query}' begins with #, as comments of run files do"
+            raise DataError(problem, file=path, allowed="another first character")
+        lines_of_hits.append(f"{query} Q0 {document} 0 {score} {tag}\n")
+    return "".join(lines_of_hits).encode() or b"# a run without hits\n"
 
 
-def _lines(hits: Iterable[tuple[str, str, str]], tag: str) -> bytes:
-    """Return the lines of TREC of (query, document, score); a comment without any."""
-    text = "".join(f"{query} Q0 {name} 0 {score} {tag}\n" for query, name, score in hits)
-    return text.encode() or b"# a run without hits\n"
+def _nested_hits(path: Path) -> Iterable[tuple[str, str, str]]:
+    """Yield (query, document, score) of a JSON file, the hits of each query best first."""
+    for query, row in read_nested(path).items():
+        # the order of a mapping means nothing
+        for document, score in sorted(row.items(), key=lambda hit: -hit[1]):
+            yield query, document, repr(float(score))
 
 
 def _is_ranked(path: Path) -> bool:

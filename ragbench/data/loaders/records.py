@@ -292,7 +292,7 @@ class RecordTable:
         """
         # before the columns are resolved: the keys of spans would give an error about a missing
         # question
-        published = read_published(entries)
+        published = read_published(entries, columns or {})
         if not columns and not published.notes:
             refuse_traces(entries)
         documents = None if corpus is None else corpus.documents

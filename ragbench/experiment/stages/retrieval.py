@@ -484,7 +484,8 @@ class Rank(base.Stage):
         notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
         top_k = None if n_excluded else self._expected_hits(retriever)
         if n_excluded:
-            notes.append(f"{n_excluded} hits are excluded documents, dropped before scoring")
+            note = "hits that are excluded documents, dropped before scoring"
+            notes.append(f"{note}: {n_excluded}")
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
 
