@@ -39,7 +39,8 @@ def init(
 ) -> None:
     """Write a first config into FILE (default: ragbench.yaml).
 
-    With --from the config reads a table of questions; columns are recognised by name and content.
+    With --from the config reads a table of questions, or a public data set in a file or folder;
+    columns are recognised by name and content.
     If no column holds the question, nothing is written: name it with --column.
     With --corpus as well, retrievers search these documents, and the config can be run at once.
     Without --from the config reads a folder `dataset` in the BEIR layout, which you create and
@@ -47,7 +48,8 @@ def init(
     recognised and the optional parts that are missing.
 
     Options:
-        records: A CSV, JSONL, JSON or Parquet file with a row per question, or an export of traces.
+        records: A CSV, JSONL, JSON or Parquet file with a row per question, an export of traces, or
+            a folder of BEIR, mteb, save_to_disk or AutoRAG.
         corpus: The documents: a folder of .txt, .md, .html and .pdf files (the last two need the
             extra documents), or a JSONL, CSV or Parquet file.
         columns: Names a column that is not recognised, such as question=Frage; repeatable.

@@ -78,7 +78,7 @@ def scaffold_records(
         MissingExtra: A file needs a package that is not installed.
     """
     from ragbench.data.files.collection import read_corpus
-    from ragbench.data.files.published import read_published
+    from ragbench.data.files.published_rows import read_published
     from ragbench.data.files.tables import find_table
     from ragbench.data.loaders.beir import is_beir
 

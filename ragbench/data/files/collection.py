@@ -19,7 +19,7 @@ from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
 from ragbench.data.files.forms import find_form
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.published import read_published
+from ragbench.data.files.published_rows import read_published
 from ragbench.data.files.tables import find_tables, read_all_splits
 from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.records.codec import kind

@@ -2,7 +2,7 @@
 
 A form is a line of `FORMS`: paths of keys that its rows have, the column of each part, and at most
 one function, which converts a row to rows with the usual columns and to documents. The functions
-read plain JSON values; `published.py` applies them to the rows of a file.
+read plain JSON values; `published_rows.py` applies them to the rows of a file.
 """
 
 from __future__ import annotations
@@ -130,8 +130,7 @@ def _with_facts(values: Values) -> Content:
     """Return a row of HotpotQA with the titles of its facts, and a document per title."""
     context, facts = _parsed(values["context"]), _parsed(values["supporting_facts"])
     if isinstance(context, Mapping):
-        titles = "title" if "title" in context else "titles"
-        context = zip(context[titles], context["sentences"], strict=True)
+        context = zip(context["title"], context["sentences"], strict=True)
     titles = facts["title"] if isinstance(facts, Mapping) else [title for title, *_ in facts]
     documents = [
         {"id": title, "title": title, "text": " ".join(text.strip() for text in sentences)}

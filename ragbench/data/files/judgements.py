@@ -249,8 +249,9 @@ def _nested_judgements(judgements: QrelsTable, path: Path) -> QrelsTable:
 
 def _digits(value: object) -> bytes:
     """Return the text of a grade; a whole float becomes an integer."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if is_whole else value).encode()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).encode()
 
 
 def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:

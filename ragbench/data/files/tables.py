@@ -102,7 +102,7 @@ def read_all_splits(path: Path, subject: str, split: str | None = None) -> Itera
     if not os.path.isdir(path):
         return read_rows(path, subject)
     tables = find_tables(path)
-    parts = tables[split] if split in tables else chain.from_iterable(tables.values())
+    parts = tables.get(split or "") or chain.from_iterable(tables.values())
     return chain.from_iterable(_read_part(file, subject) for file in parts)
 
 
@@ -121,16 +121,16 @@ def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
     if _is_saved(folder):
         return next(iter(tables))
     name = usual_split(tables) if split is None else split
-    if name in tables:
-        return name
     names = ", ".join(tables)
     if name is None:
         problem = f"several tables: {names}"
         allowed = "one of them, or {type: huggingface, split: NAME}"
         raise DataError(problem, file=folder, allowed=allowed)
-    close = nearest(name, tables)
-    problem = f"no split '{name}'"
-    raise DataError(problem, file=folder, record="split", allowed=names, nearest=close)
+    if name not in tables:
+        close = nearest(name, tables)
+        problem = f"no split '{name}'"
+        raise DataError(problem, file=folder, record="split", allowed=names, nearest=close)
+    return name
 
 
 def _no_table(folder: Path) -> DataError:

@@ -17,7 +17,7 @@ from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
-from ragbench.data.files.published import read_published
+from ragbench.data.files.published_rows import read_published
 from ragbench.data.files.rows import Entry, without_nameless
 from ragbench.data.files.tables import find_tables, read_table
 from ragbench.data.loaders import base
@@ -110,7 +110,6 @@ class RecordsOptions(OptionSet):
             standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
             excluded (ids of documents that do not count), reference_contexts (gold passages),
             reference_spans (places of gold in documents), grades (of relevant); null for none.
-            reference, relevant, reference_contexts and retrieved may be lists of columns.
         corpus: Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, extra
             documents), or a .jsonl, .json, .csv, .tsv or .parquet file.
     """
