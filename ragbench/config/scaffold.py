@@ -114,7 +114,8 @@ def scaffold_records(
     )
     needs_corpus = not is_system and corpus is None
     command = "validate" if needs_corpus else "run"
-    return text, [*_column_notes(columns, needs_corpus), *doubts, *notes], command
+    all_notes = [*_column_notes(columns, needs_corpus), *doubts, *notes]
+    return text, list(dict.fromkeys(all_notes)), command
 
 
 @dataclass(frozen=True, slots=True)

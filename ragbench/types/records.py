@@ -22,6 +22,10 @@ _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers
 Part = Literal["corpus", "queries", "qrels", "answers", "spans"]
 
 
+# Note on hits in `Collection.excluded`, with their number.
+EXCLUDED_NOTE = "hits that are excluded documents, dropped before scoring: {}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """Document of a corpus, or a passage as a generator reads it.

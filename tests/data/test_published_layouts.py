@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.data.files.forms import FORMS
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import HuggingFace, Records
@@ -644,7 +646,50 @@ def test_excluded_documents_are_told(tmp_path):
     notes = json.loads((run / "summary.json").read_text())["notes"]
     assert "bm25: hits that are excluded documents, dropped before scoring: 1" in notes
     [ranking] = run.glob("rankings/*")
-    assert "copy.txt" not in ranking.read_text()
+    assert "0 Q0 copy.txt" not in ranking.read_text()
+    assert "1 Q0 copy.txt" in ranking.read_text(), "it counts for the other question"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "mrr"),
+    [
+        pytest.param([], 1 / 3, id="third of c, d, a"),
+        pytest.param(["c"], 1 / 2, id="second of d, a"),
+        pytest.param(["c", "d", "z"], 1.0, id="first of a"),
+        pytest.param(["a"], 0.0, id="gold itself"),
+    ],
+)
+def test_excluded_documents_count_in_no_door(tmp_path, excluded, mrr):
+    row = {"question": Q1, "retrieved": ["c", "d", "a"], "relevant": ["a"]}
+    rows = [{**row, "excluded": excluded}, {**row, "question": Q2, "excluded": []}]
+    config = {"metrics": {"retrieval": {"measures": ["mrr"]}}, "output": str(tmp_path)}
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        evaluation = rb.evaluate(rows, ["mrr"])
+    experiment = rb.run_experiment(config, dataset=rows)
+
+    ours = experiment.summary["systems"][0]["scores"]["mrr"]["mean"]
+    assert (evaluation.mean["mrr"], ours) == pytest.approx(((mrr + 1 / 3) / 2,) * 2)
+    n_dropped = len({*excluded} & {"a", "c", "d"})
+    note = f"hits that are excluded documents, dropped before scoring: {n_dropped}"
+    assert (note in map(str, (warning.message for warning in told))) == bool(n_dropped)
+    assert (f"given: {note}" in experiment.summary["notes"]) == bool(n_dropped)
+
+
+def test_the_example_of_the_docs_runs_as_written(tmp_path, repository):
+    """In a working directory with the data set in its folder, since the hub is elsewhere."""
+    LAYOUTS["RAGBench"][0](tmp_path)
+    (tmp_path / "rungalileo" / "ragbench").mkdir(parents=True)
+    (tmp_path / "moons").rename(tmp_path / "rungalileo" / "ragbench" / "covidqa")
+    page = (repository / "docs" / "data.md").read_text(encoding="utf-8")
+    example = page.partition("```yaml\nname: ragbench\n")[2].partition("```")[0]
+    (tmp_path / "ragbench.yaml").write_text(example)
+
+    ran = run_command("run", "ragbench.yaml", "--quiet", cwd=tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("given finds the gold of 2 of 2 questions")
 
 
 def test_each_layout_of_a_set_gives_the_same_data(tmp_path):

@@ -328,6 +328,7 @@ class ParsedRow:
                 "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
                 for span in self.gold.spans
             ],
+            "excluded": sorted(self.gold.excluded),
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.gold.grades.items()],
         }
         # parts of a whole conversation have no columns of their own

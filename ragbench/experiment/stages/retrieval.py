@@ -34,6 +34,7 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.items import StageItems
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.records import EXCLUDED_NOTE
 from ragbench.types.rows import Mapped
 
 # Position of a query, and its outcome.
@@ -484,8 +485,7 @@ class Rank(base.Stage):
         notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
         top_k = None if n_excluded else self._expected_hits(retriever)
         if n_excluded:
-            note = "hits that are excluded documents, dropped before scoring"
-            notes.append(f"{note}: {n_excluded}")
+            notes.append(EXCLUDED_NOTE.format(n_excluded))
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
 
