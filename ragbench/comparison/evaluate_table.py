@@ -117,8 +117,8 @@ def evaluate(
     records = _records_of(collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
-    rankings_of_records, n_excluded = _without_excluded(records, collection)
-    hits = {r.query_id: [hit.id for hit in r.contexts or ()] for r in rankings_of_records}
+    ranked_records, notes = _without_excluded(records, collection)
+    hits = {record.query_id: [hit.id for hit in record.contexts or ()] for record in ranked_records}
     judged = {} if collection.qrels is None else collection.qrels.to_dict()
     # a question without judgements has a row as well, with a cause
     relevant = {name: judged.get(name, {}) for name in hits}
@@ -131,7 +131,7 @@ def evaluate(
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
         by_kind = _names_by_kind(names, opened)
-        of_gold, by_ids = _score_gold(collection, rankings_of_records, by_kind["retrieval"])
+        of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         scored = {**ranked.columns, **of_gold.columns}
         rankings: dict[str, ScoreColumn] = {}
@@ -156,10 +156,8 @@ def evaluate(
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
         query_notes=_relevance_notes(rankings, ranked),
     )
-    notes = [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
-    notes += [EXCLUDED_NOTE.format(n_excluded)] if n_excluded else []
-    notes += [*of_gold.notes, *paired.notes]
-    notes += judge_notes
+    notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
+    notes += [*of_gold.notes, *paired.notes, *judge_notes]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -168,10 +166,10 @@ def evaluate(
 
 def _without_excluded(
     records: Sequence[Answered], collection: Collection
-) -> tuple[Sequence[Answered], int]:
-    """Return the records without the passages that are excluded for their query, and their number.
+) -> tuple[Sequence[Answered], list[str]]:
+    """Return the records without the passages that are excluded for their query, and a note.
 
-    The rankings are scored so; judges read all passages.
+    The rankings are scored so; judges read all passages. Without such passages there is no note.
     """
     excluded = collection.excluded
     scored_records, n_dropped = list[Answered](), 0
@@ -182,7 +180,7 @@ def _without_excluded(
             n_dropped += len(record.contexts) - len(passages)
             record = replace(record, contexts=passages)
         scored_records.append(record)
-    return scored_records, n_dropped
+    return scored_records, [EXCLUDED_NOTE.format(n_dropped)] if n_dropped else []
 
 
 def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:

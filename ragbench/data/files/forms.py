@@ -32,14 +32,14 @@ class Form:
     Attributes:
         name: Data sets that have the form, for notes and messages.
         keys: Paths that a row of the form has, such as `passages.0.passage`.
-        columns: Part -> its column or path, or None for no column; other parts are found by name.
+        columns: Part -> its column or path; other parts are found by name.
         convert: Returns the rows and documents of a row; any error that a wrong value causes may be
             raised. None for rows that are read as they are.
     """
 
     name: str
     keys: tuple[str, ...]
-    columns: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     convert: Callable[[Values], Content] | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragbench.data.files.columns import PartMap, value_at
@@ -20,21 +20,22 @@ class Published:
 
     Attributes:
         entries: Rows, in the order of the file.
-        columns: Part -> its column, or None for no column, as the form knows it; {} without a form.
+        columns: Part -> its column, as the form knows it; {} without a form.
         documents: Documents that stand in the rows, a row each; each text once.
         notes: A note with the form; [] without one.
     """
 
     entries: Sequence[Entry]
-    columns: PartMap = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
     documents: Sequence[Entry] = ()
     notes: Sequence[str] = ()
 
     def mapping(self, columns: PartMap) -> PartMap:
         """Return part -> column of the user, and of the form where the user names neither."""
-        named = {*columns.values()} - {None}
-        of_form = {part: column for part, column in self.columns.items() if column not in named}
-        return {**of_form, **columns}
+        of_form = {
+            part: column for part, column in self.columns.items() if column not in columns.values()
+        }
+        return of_form | dict(columns)
 
 
 def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
@@ -82,15 +83,15 @@ def _missing(entries: Sequence[Entry], columns: PartMap) -> list[str]:
     return [name for name in columns.values() if name and not _is_present(entries, name)]
 
 
-def _is_present(entries: Sequence[Entry], column: str | None) -> bool:
-    """Return True for no column, and for a column or path that some row has."""
-    return column is None or any(
+def _is_present(entries: Sequence[Entry], column: str) -> bool:
+    """Return True for a column or path that some row has."""
+    return any(
         column in entry.values or value_at(entry.values, column) is not None for entry in entries
     )
 
 
 def _joined(documents: Iterable[Entry]) -> list[Entry]:
-    """Return each document once; different texts of one id are its parts, a line each.
+    """Return the documents without repeats; the texts of one id become its lines.
 
     Raises a DataError for a document without a text.
     """
