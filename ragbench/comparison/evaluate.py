@@ -345,7 +345,7 @@ class Evaluation:
             texts: Add the columns `question`, `contexts`, `answer` and `reference` in front, and
                 `reason`, the words of the judge, at the end, as far as the result has them.
         """
-        import pandas as pd
+        pd = tables.load_pandas("Evaluation.to_pandas")
 
         values: dict[str, Any] = {**self.texts} if texts else {}
         values |= {name: column.values for name, column in self.columns.items()}

@@ -34,7 +34,7 @@ from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import printable
-from ragbench.types.tables import html_table, number
+from ragbench.types.tables import html_table, load_pandas, number
 
 # Number of moved queries that are listed by default for each comparison.
 MOVED = 5
@@ -120,7 +120,7 @@ class Comparison:
 
         An ImportError without pandas.
         """
-        import pandas as pd
+        pd = load_pandas("Comparison.to_pandas")
 
         return pd.DataFrame(self.differences)
 

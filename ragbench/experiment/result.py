@@ -24,7 +24,7 @@ from ragbench.report import pictures
 from ragbench.report.headline import lead
 from ragbench.report.terminal import render_terminal
 from ragbench.types.display import printable
-from ragbench.types.tables import html_table, number
+from ragbench.types.tables import html_table, load_pandas, number
 
 # Numbers of systems, and of scores of each, in the one-line repr.
 _SYSTEMS_IN_REPR = 6
@@ -125,7 +125,7 @@ class Experiment:
                 rubric. Missing texts are missing values of pandas. Of a table without ids the
                 first column is `row`, the number of the row, from 1.
         """
-        import pandas as pd
+        pd = load_pandas("Experiment.to_pandas")
 
         scores = dict.fromkeys(name for system in self.per_query.values() for name in system)
         rows: list[dict[str, Any]] = [

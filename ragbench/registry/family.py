@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import DataError, OptionError
+from ragbench.registry.peer_names import counterpart
 
 PYTHON = "python:"
 
@@ -221,7 +222,13 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed name with the spelling nearest to a wrong one, in any case.
 
     None if none is near. Case does not matter, and the match must be at least 0.6 alike (difflib).
+    The name of a metric of ragas or deepeval gives its counterpart instead, or None.
     """
+    allowed = list(allowed)
+    peer = counterpart(word)
+    if peer is not None:
+        # the nearest spelling would be of another score: factual_correctness, tool_call_correctness
+        return peer if peer.partition("(")[0] in allowed else None
     by_fold = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
     return by_fold[close[0]] if close else None

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from ragbench.errors import DataError, OptionError, Phrase
+from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.types.checks import checked_score
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
@@ -130,8 +130,29 @@ def _cells(column: Any) -> list[Any]:
     return list(column)
 
 
-# Data frame or list of mappings with a row per question.
-Table: TypeAlias = Frame | Sequence[Mapping[str, Any]]
+def load_pandas(owner: str) -> Any:
+    """Import and return pandas, which no part of ragbench requires.
+
+    Raises:
+        MissingExtra: pandas is not installed; `owner` is named in the message.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra(owner, "pandas", advice="pip install pandas") from error
+    return pd
+
+
+class Sample(Protocol):
+    """Row of a table as an object of pydantic: a sample of ragas, a test case of deepeval."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        ...
+
+
+# Data frame or list with a row per question, or a data set of ragas or deepeval.
+Table: TypeAlias = Frame | Sequence[Mapping[str, Any]] | Sequence[Sample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,19 +201,44 @@ def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def is_table(value: object) -> bool:
-    """Return True for a data frame, a list of mappings or a data set of ragas.
+    """Return True for a data frame, a list of rows or a data set of ragas or deepeval.
 
     False for an empty list.
     """
     if isinstance(value, (list, tuple)):
-        return bool(value) and all(isinstance(row, Mapping) for row in value)
+        return bool(value) and all(row_of(item) is not None for item in value)
     # A single column of pandas or Arrow lacks the attribute, so it is no table.
-    return is_frame(value) or _is_of_ragas(value)
+    of_ragas = hasattr(value, "samples") and hasattr(value, "to_list")
+    return is_frame(value) or of_ragas or hasattr(value, "test_cases")
 
 
-def _is_of_ragas(value: object) -> bool:
-    """Return True for an `EvaluationDataset` of ragas, a list of samples."""
-    return hasattr(value, "samples") and hasattr(value, "to_list")
+def row_of(item: object) -> Mapping[Any, Any] | None:
+    """Return a row as a mapping; None for an object that is no row.
+
+    A mapping is returned as it is. An object of pydantic or a dataclass gives its public fields
+    that are not None, since it has all fields of its class, also those that nobody set.
+
+    Example:
+        >>> from ragbench.types import Document
+        >>> row_of(Document("d1", "It opened in 1932."))["text"], row_of("d1")
+        ('It opened in 1932.', None)
+    """
+    if isinstance(item, Mapping):
+        return item
+    # a document of LangChain is an object of pydantic, too
+    if hasattr(item, "page_content") or isinstance(item, type):
+        return None
+    if callable(dump := getattr(item, "model_dump", None)):
+        fields = dump()
+    elif is_dataclass(item):
+        fields = asdict(item)
+    else:
+        return None
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not name.startswith("_")
+    }
 
 
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
@@ -202,18 +248,19 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     mapping of the list lacks stays absent.
 
     Args:
-        table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, or
-            `EvaluationDataset` of ragas.
+        table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, of samples of
+            ragas or of test cases of deepeval, or an `EvaluationDataset` of either.
         owner: Component that reads the table, for the message.
 
     Raises:
         OptionError: `table` is none of these.
-        AttributeError: An item of the list is no mapping; `is_table` tells.
+        AttributeError: An item of the list is no row; `is_table` tells.
 
     Example:
         >>> rows_of([{"question": "Why?", "answer": float("nan")}], "table")
         [{'question': 'Why?', 'answer': None}]
     """
+    table = getattr(table, "test_cases", table)  # deepeval
     for method in ("to_dicts", "to_pylist", "to_list"):  # polars, Arrow, Hugging Face and ragas
         if callable(getattr(table, method, None)):
             rows = getattr(table, method)()
@@ -224,7 +271,10 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         type_name = Phrase(type(table).__name__)
         raise OptionError(owner, "table", type_name, "a data frame, a list of mappings")
     # a column without a name is the index of a frame that pandas wrote
-    return [{str(key): plain(value) for key, value in row.items() if key != ""} for row in rows]
+    return [
+        {str(key): plain(value) for key, value in (row_of(row) or row).items() if key != ""}
+        for row in rows
+    ]
 
 
 def plain(value: Any) -> Any:

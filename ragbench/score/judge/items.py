@@ -19,9 +19,9 @@ from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_tur
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
-from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_frame, rows_of
+from ragbench.types.tables import PARTS, Table, columns_by_part, folded, is_frame, row_of, rows_of
 
-# A data frame, or mappings: a row for each answer.
+# A data frame, mappings, or samples of ragas or deepeval: a row for each answer.
 Rows = Table | Iterable[Mapping[str, Any]]
 
 
@@ -179,9 +179,10 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
         kind = type(rows).__name__
         raise DataError(f"rows: found {kind}", allowed="a list of mappings, or a data frame")
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise DataError(f"rows[{number}]: found {type(row).__name__}", allowed="a mapping")
+    for number, item in enumerate(rows):
+        row = row_of(item)
+        if row is None:
+            raise DataError(f"rows[{number}]: found {type(item).__name__}", allowed="a mapping")
         yield row
 
 

@@ -1,0 +1,89 @@
+"""Names of metrics in ragas and deepeval, with the score of ragbench for the same purpose.
+
+`evaluate` reads metrics of these tools by this table, and messages suggest from it. The formulas
+differ where docs/moving.md and docs/from-deepeval.md say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+# Score of ragbench -> metrics of ragas (0.1 to 0.4) and deepeval (to 4.3), as `peer_key` writes
+# them. A name that is also one of ragbench, such as `faithfulness`, is absent.
+_PEERS = {
+    "answer_relevancy": "response_relevancy",
+    "bleu": "bleu_score sentence_bleu_score",
+    "chrf": "chrf_score",
+    "contains": "string_present string_presence",
+    "context_precision": (
+        "llm_context_precision_with_reference context_precision_with_reference "
+        "non_llm_context_precision_with_reference"
+    ),
+    # the formula of deepeval is that of ragas
+    "context_precision(as=ragas)": "contextual_precision",
+    "context_recall": "llm_context_recall non_llm_context_recall contextual_recall",
+    "context_relevancy": "context_relevance nv_context_relevance contextual_relevancy",
+    "context_utilization": (
+        "llm_context_precision_without_reference context_precision_without_reference"
+    ),
+    "correctness": "factual_correctness answer_correctness answer_accuracy nv_accuracy",
+    "faithfulness": "response_groundedness nv_response_groundedness faithfulnesswith_hhem",
+    "rougeL": "rouge_score",
+    "semantic_similarity": "answer_similarity",
+    "set_p": "id_based_context_precision",
+    "set_recall": "id_based_context_recall",
+    "tool_call_correctness": "tool_correctness",
+}
+# Metrics without a counterpart: a rubric of the user takes their place.
+_ALONE = (
+    "agent_goal_accuracy agent_goal_accuracy_with_reference agent_goal_accuracy_without_reference "
+    "argument_correctness aspect_critic bias context_entity_recall conversational_dag "
+    "conversational_g_eval custom_metric dag discrete_metric domain_specific_rubrics g_eval "
+    "goal_accuracy instance_rubrics instance_specific_rubrics json_correctness misuse non_advice "
+    "non_llm_string_similarity numeric_metric pattern_match pii_leakage plan_adherence "
+    "plan_quality prompt_alignment quoted_spans_alignment ranking_metric role_adherence "
+    "role_violation rubrics_score "
+    "rubrics_score_with_reference rubrics_score_without_reference simple_criteria_score "
+    "step_efficiency summarization summarization_score summary_score task_completion tool_use "
+    "topic_adherence topic_adherence_score toxicity turn_relevancy"
+)
+_SCORE_OF: Mapping[str, str] = {
+    peer: score for score, peers in _PEERS.items() for peer in peers.split()
+} | dict.fromkeys(_ALONE.split(), "")
+
+# Place before a capital letter that begins a word: Bleu|Score, LLM|Context, G|Eval.
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def peer_key(name: str) -> str:
+    """Return a name in the form of the table, without options: lower case and underscores.
+
+    The words in brackets at the end of a heading of deepeval are the class of a metric with
+    criteria of the user, and replace the name.
+
+    Example:
+        >>> peer_key("ContextualPrecisionMetric"), peer_key("Contextual Precision")
+        ('contextual_precision_metric', 'contextual_precision')
+        >>> peer_key("rouge_score(mode=fmeasure)"), peer_key("Politeness [GEval]")
+        ('rouge_score', 'g_eval')
+    """
+    text = re.sub(r"\(.*\)$", "", name.strip())
+    if match := re.search(r"\[([^\[\]]+)\]$", text):
+        text = match[1]
+    words = re.split(r"[\W_]+", _WORD.sub("_", text).lower())
+    return "_".join(filter(None, words))
+
+
+def counterpart(name: str) -> str | None:
+    """Return the score of ragbench in place of a metric of ragas or deepeval.
+
+    Empty if that metric has no counterpart; None for a name that is no such metric, or that
+    ragbench has too.
+
+    Example:
+        >>> counterpart("FactualCorrectness"), counterpart("bias"), counterpart("faithfulness")
+        ('correctness', '', None)
+    """
+    key = peer_key(name)
+    return _SCORE_OF.get(key, _SCORE_OF.get(key.removesuffix("_metric")))
