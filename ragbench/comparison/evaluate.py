@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, TypeGuard, cast
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
-from ragbench.comparison.systems import summarize
+from ragbench.comparison.systems import find_score, summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError, Phrase
@@ -21,6 +21,8 @@ from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import Kind, RunCounts, SystemScore
+from ragbench.registry import nearest
+from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -169,9 +171,9 @@ class Evaluation:
     """Scores of one system, with intervals, counts and signatures.
 
     Scores have the names that the caller wrote. `evaluate`, `evaluate_run`, `evaluate_texts` and
-    `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1). `mean`, `interval`
-    and `per_query` have NaN for a missing value, `summary` and `to_dict` have None. `to_pandas`
-    raises ImportError without pandas.
+    `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1). `mean`, `interval`,
+    `per_query`, `scores` and `result[score]` have NaN for a missing value, `summary` and `to_dict`
+    have None. `to_pandas` raises MissingExtra, an ImportError, without pandas.
 
     Attributes:
         query_ids: Ids of the scored items, in the order of the columns.
@@ -257,6 +259,29 @@ class Evaluation:
             name: dict(zip(self.query_ids, column.values.tolist(), strict=True))
             for name, column in self.columns.items()
         }
+
+    @property
+    def scores(self) -> list[dict[str, float]]:
+        """Score -> value of each item, as in results of ragas; NaN if the item has no score."""
+        columns = [column.values.tolist() for column in self.columns.values()]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def __getitem__(self, name: str) -> list[float]:
+        """Return the values of a score, one per item; NaN if the item has no score.
+
+        The name may be that of ragas or deepeval for the score.
+
+        Raises:
+            OptionError: There is no such score.
+        """
+        text = str(name)
+        others = [counterpart(text) or "", peer_key(text).removesuffix("_metric")]
+        for candidate in (text, *others):
+            if (score := find_score(candidate, list(self.columns))) is not None:
+                values: list[float] = self.columns[score].values.tolist()
+                return values
+        close = nearest(text, self.columns)
+        raise OptionError("evaluation", "", name, ", ".join(self.columns) or "no scores", close)
 
     @property
     def causes(self) -> dict[str, dict[str, str]]:

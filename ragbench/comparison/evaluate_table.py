@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -17,6 +17,15 @@ from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import unplaced_warning
+from ragbench.comparison.peer_calls import (
+    PeerArguments,
+    ScoreName,
+    judge_arguments,
+    model_of,
+    read_arguments,
+    read_metrics,
+    threshold_note,
+)
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
 from ragbench.comparison.table_right import right_column
@@ -49,40 +58,45 @@ from ragbench.types.tables import Table
 # Default measures of a table with ids of retrieved and of relevant documents.
 DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
 
-# Name of a measure, metric or rubric; or the file of a rubric, or the keys of one.
-ScoreName = str | Path | Mapping[str, Any]
-
 
 def evaluate(
-    data: str | Path | Table | Collection,
-    metrics: Sequence[ScoreName] | None = None,
+    data: str | Path | Table | Collection | None = None,
+    metrics: Sequence[object] | None = None,
     *,
     judge: Judge | str | Mapping[str, Any] | object = None,
     columns: Mapping[str, str | None] | None = None,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     reasoning: Reasoning = "cut",
+    **peer: Unpack[PeerArguments],
 ) -> Evaluation:
     """Score the passages and answers of one system, a row per question.
 
+    Calls in the form of ragas and deepeval are read, too: their data, metric objects, `dataset=`,
+    `test_cases=` and `llm=`.
+
     Args:
         data: Path of a file of records (JSON lines, JSON, CSV, Parquet), a data frame (pandas,
-            polars, Arrow, Hugging Face), a list of mappings, or an `EvaluationDataset` of ragas.
-            Columns have the names that files of records may have, those of ragas and deepeval
-            among them. Also a `Collection` with recorded answers.
+            polars, Arrow, Hugging Face), a list of mappings, of samples of ragas or of test cases
+            of deepeval, or an `EvaluationDataset` of either. Columns have the names that files of
+            records may have, those of ragas and deepeval among them. Also a `Collection` with
+            recorded answers.
         metrics: Names of measures of rankings (`ndcg@10`), metrics of answers (`rougeL`) and
             rubrics (`faithfulness`), in any order; a rubric may also be the path of its file or a
-            mapping. None: ndcg@10, recall@5 and mrr if documents are judged; right, rouge1, rouge2,
-            rougeL, bleu and token_f1 if there are gold answers; the rubrics of the judge.
+            mapping. Metrics of ragas and deepeval, objects or names, count as their counterparts,
+            with a note if the name differs. None: ndcg@10, recall@5 and mrr if documents are
+            judged; right, rouge1, rouge2, rougeL, bleu and token_f1 if there are gold answers; the
+            rubrics of the judge.
         judge: `Judge`, whose own rubrics are applied, too, unless they are the default ones and
             `metrics` names rubrics; or the name of a model; or the arguments of `Judge` in a
-            mapping; or a client as `Judge` takes it, such as a chat model of LangChain. None: no
-            rubrics.
+            mapping; or a client as `Judge` takes it, such as a chat model of LangChain, also in a
+            wrapper of ragas. None: the `llm` of metric objects, or else no rubrics.
         columns: Columns with other names than the usual ones: `{"answer": "bot_reply"}`.
         confidence: Level of the intervals.
         progress: Function that is called with the number of judged rows so far and in all.
         reasoning: `cut` scores answers without the reasoning of a model in front of them, such as
             `<think>`; `keep` scores them as they are. Gold answers stay as they are.
+        **peer: `dataset` or `test_cases` in place of `data`, and `llm` in place of `judge`.
 
     Returns:
         Scores of the questions, in the order of the rows, by their ids or else by hashes of their
@@ -113,6 +127,8 @@ def evaluate(
         {'exact_match': 0.0, 'quoted': 1.0}
     """
     check_reasoning("evaluate", reasoning)
+    data, judge = read_arguments(data, judge, peer)
+    judge = model_of(metrics) if judge is None else judge
     collection = collection_of(data, columns, reasoning=reasoning)
     records = _records_of(collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
@@ -126,11 +142,12 @@ def evaluate(
     with _opened(judge) as opened:
         if metrics is None:
             metrics = _default_scores(collection, records, has_strays=bool(strays))
-        names = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
-        if not (names or opened):
+        listed = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
+        if not (listed or opened):
             allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
             raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
-        by_kind = _names_by_kind(names, opened)
+        call = read_metrics(listed, lambda name: _is_score(name, opened))
+        by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         scored = {**ranked.columns, **of_gold.columns}
@@ -157,7 +174,8 @@ def evaluate(
         query_notes=_relevance_notes(rankings, ranked),
     )
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
-    notes += [*of_gold.notes, *paired.notes, *judge_notes]
+    notes += [*of_gold.notes, *paired.notes, *call.notes]
+    notes += [*threshold_note(call.thresholds, evaluation.columns), *judge_notes]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -419,7 +437,7 @@ def open_judge(judge: object) -> Judge | None:
     if judge is None or isinstance(judge, Judge):
         return judge
     options = {"model": judge} if isinstance(judge, str) else judge
-    return Judge(**options) if isinstance(options, Mapping) else Judge(client=judge)
+    return Judge(**(options if isinstance(options, Mapping) else judge_arguments(judge)))
 
 
 _PARSERS: Mapping[Kind, Callable[[Any], object]] = {
@@ -441,18 +459,10 @@ def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Ki
         DataError: A file is no rubric.
         RagbenchError: Code of the user cannot be loaded.
     """
-    own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
-    if isinstance(name, (Path, Mapping)) or name in own_names:
-        return _with_judge(name, judge, owner)
     errors: list[RagbenchError] = []
-    for kind, parse in _PARSERS.items():
-        try:
-            # an object, such as a measure of ir_measures, has its name as text
-            parse(str(name))
-        except RagbenchError as error:
-            errors.append(error)
-        else:
-            return _with_judge(name, judge, owner) if kind == "judge" else kind
+    kind = _find_kind(name, judge, errors)
+    if kind is not None:
+        return _with_judge(name, judge, owner) if kind == "judge" else kind
     # a wrong option of one kind of score says more than that the other kinds lack the name
     for problem in errors:
         if not isinstance(problem, OptionError) or problem.option not in ("", "name", "type"):
@@ -462,6 +472,26 @@ def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Ki
     score_names = [*MEASURES.names(), *METRICS.names(), *built_in_rubrics()]
     allowed = "a measure, metric or rubric of `ragbench list`, or the file of a rubric"
     raise OptionError(owner, option, name, allowed, nearest(str(name), score_names) or close)
+
+
+def _find_kind(name: Any, judge: Judge | None, errors: list[RagbenchError]) -> Kind | None:
+    """Return the kind of the score with a name; None, with the errors of all parsers, if none."""
+    own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
+    if isinstance(name, (Path, Mapping)) or name in own_names:
+        return "judge"
+    for kind, parse in _PARSERS.items():
+        try:
+            # an object, such as a measure of ir_measures, has its name as text
+            parse(str(name))
+        except RagbenchError as error:
+            errors.append(error)
+        else:
+            return kind
+    return None
+
+
+def _is_score(name: str, judge: Judge | None) -> bool:
+    return _find_kind(name, judge, []) is not None
 
 
 def _with_judge(name: object, judge: Judge | None, owner: str) -> Kind:

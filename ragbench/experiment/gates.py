@@ -26,8 +26,8 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, GateNames, ScoreFacts, decide_gates, read_baselines
+from ragbench.gates.conditions import read_condition
 from ragbench.gates.drop import Change
-from ragbench.gates.fail_if import FailIf
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery
@@ -100,7 +100,8 @@ def check_gates(
     """Decide gates on a finished run, from its files.
 
     A gate is a mapping as in the YAML (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
-    (`"{measure: ndcg@10, min: 0.4}"`), or a condition of `--fail-if` (`"ndcg@10 drop > 0.01"`).
+    (`"{measure: ndcg@10, min: 0.4}"`), a condition as results print it (`"ndcg@10 >= 0.4"`), or
+    one of `--fail-if` (`"ndcg@10 drop > 0.01"`).
     Paths in gates are relative to the working directory. Confidence, resamples, seed and clusters
     are those of the run; a baseline file or an evaluation has the defaults, 95 % among them.
 
@@ -255,14 +256,12 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
 def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
     """Return a gate as a node of a config; None if it is malformed, which `report` gets.
 
-    A text that is no mapping is read as a condition of `--fail-if`; an OptionError if it is none.
+    A text that is no mapping is a condition; an OptionError if it is none.
     """
-    if not isinstance(gate, str):
-        return PythonReader(report).read(gate, path)
-    if gate.lstrip().startswith("{"):
+    if isinstance(gate, str) and gate.lstrip().startswith("{"):
         return read_value(gate, Place(), path, report)
-    drop = FailIf.parse(gate).gate
-    return PythonReader(report).read({"measure": drop.measure, "max_drop": drop.max_drop}, path)
+    keys = read_condition(gate) if isinstance(gate, str) else gate
+    return PythonReader(report).read(keys, path)
 
 
 def _known_names(run: ScoredSystems) -> GateNames:

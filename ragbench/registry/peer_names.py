@@ -38,6 +38,7 @@ _PEERS = {
 # Metrics without a counterpart: a rubric of the user takes their place.
 _ALONE = (
     "agent_goal_accuracy agent_goal_accuracy_with_reference agent_goal_accuracy_without_reference "
+    "arena_g_eval conversational_jev_eval jev_eval "
     "argument_correctness aspect_critic bias context_entity_recall conversational_dag "
     "conversational_g_eval custom_metric dag discrete_metric domain_specific_rubrics g_eval "
     "goal_accuracy instance_rubrics instance_specific_rubrics json_correctness misuse non_advice "

@@ -1,0 +1,303 @@
+"""Calls of `evaluate` in the form of ragas and deepeval: arguments, metric objects and models.
+
+None of the two packages is imported: their objects are recognised by public attributes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict
+
+from ragbench.errors import OptionError, Phrase
+from ragbench.llm.server import speaks_openai
+from ragbench.registry import nearest
+from ragbench.registry.peer_names import counterpart, peer_key
+from ragbench.score.judge.base import NEEDS
+from ragbench.types import ScoreColumn
+from ragbench.types.tables import PARTS
+
+# Name of a measure, metric or rubric; or the file of a rubric, or the keys of one.
+ScoreName = str | Path | Mapping[str, Any]
+
+_JUDGES = "judge='gpt-4o-mini', a chat model of LangChain, or rb.Judge(model=..., base_url=...)"
+
+
+class PeerArguments(TypedDict, total=False):
+    """Arguments of `evaluate` by their names in ragas and deepeval.
+
+    Attributes:
+        dataset: Data, as ragas names them.
+        test_cases: Data, as deepeval names them.
+        llm: Judge, as ragas names it.
+    """
+
+    dataset: Any
+    test_cases: Any
+    llm: Any
+
+
+_CALLS = "leave it out, or judge=rb.Judge('gpt-4o-mini', timeout=60, concurrency=8)"
+_LEAVE_OUT = "leave it out"
+# Argument of ragas or deepeval without a counterpart -> what to write.
+_REMEDIES: Mapping[str, str] = {
+    "embeddings": "leave it out; only rubrics such as 'answer_relevancy(as=ragas)' embed texts",
+    "raise_exceptions": "leave it out: result.causes has the failures",
+    "ignore_errors": "leave it out: result.causes has the failures",
+    "error_config": "leave it out: result.causes has the failures",
+    "show_progress": "leave it out, or progress=print",
+    "token_usage_parser": "leave it out: result.verdicts has the usage",
+    **dict.fromkeys(
+        ("run_config", "batch_size", "async_config", "run_async", "max_concurrent", "cache_config",
+         "throttle_value", "use_cache", "write_cache"),
+        _CALLS,
+    ),
+    **dict.fromkeys(
+        ("experiment_name", "callbacks", "return_executor", "allow_nest_asyncio", "classifiers",
+         "metric_collection", "hyperparameters", "mcp_servers", "identifier", "official",
+         "display_config", "print_results", "show_indicator", "verbose_mode",
+         "skip_on_missing_params"),
+        _LEAVE_OUT,
+    ),
+}  # fmt: skip
+_ARGUMENTS = ("data", "metrics", "judge", "columns", "confidence", "progress", "reasoning")
+
+
+def read_arguments(data: object, judge: object, peer: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the data and the judge of a call, which may have the names of another tool.
+
+    Args:
+        data: Data by our name; None without them.
+        judge: Judge by our name; None without one.
+        peer: Further arguments of the call.
+
+    Raises:
+        OptionError: An argument is unknown or has no counterpart, one is stated twice, or there are
+            no data.
+    """
+    others = [name for name in peer if name not in PeerArguments.__annotations__]
+    if others:
+        raise _no_arguments({name: peer[name] for name in others})
+    data = _only({"data": data, **_named(peer, "dataset", "test_cases")})
+    if data is None:
+        allowed = "rows, a data frame or a path: evaluate(rows, metrics=['faithfulness'])"
+        raise OptionError("evaluate", "data", None, allowed)
+    return data, _only({"judge": judge, **_named(peer, "llm")})
+
+
+def _named(peer: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: peer[name] for name in names if name in peer}
+
+
+def _only(values: Mapping[str, Any]) -> Any:
+    """Return the only value that is not None; None without one, an OptionError for several."""
+    stated = {name: value for name, value in values.items() if value is not None}
+    if len(stated) > 1:
+        names = " and ".join(f"{name}=" for name in stated)
+        raise OptionError("evaluate", "", Phrase(names), "one of them")
+    return next(iter(stated.values()), None)
+
+
+def _no_arguments(others: Mapping[str, Any]) -> OptionError:
+    """Return the error for arguments that `evaluate` lacks, with what to write for each."""
+    remedies = {}
+    for name, value in others.items():
+        if name == "column_map" and isinstance(value, Mapping):
+            remedies[name] = f"columns={_columns_of(value)}"
+        elif name not in _REMEDIES:
+            near = nearest(name, [*_ARGUMENTS, *PeerArguments.__annotations__])
+            problem = Phrase(f"an unknown argument {name}=")
+            return OptionError("evaluate", "", problem, ", ".join(_ARGUMENTS), near)
+        else:
+            remedies[name] = _REMEDIES[name]
+    names = ", ".join(f"{name}=" for name in remedies)
+    allowed = "; ".join(f"{name}: {remedy}" for name, remedy in remedies.items())
+    return OptionError("evaluate", "", Phrase(names), allowed)
+
+
+def _columns_of(column_map: Mapping[str, str]) -> dict[str, str]:
+    """Return the argument `columns` for a `column_map` of ragas."""
+    return {_part_of(name): column for name, column in column_map.items()}
+
+
+def _part_of(name: str) -> str:
+    """Return the part of a table with a column name, such as `question`; else the name itself."""
+    return next((part for part, names in PARTS.items() if name in names.sure), name)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerMetrics:
+    """Metrics of a call by the names of ragbench; `read_metrics` returns it.
+
+    Attributes:
+        names: Scores, each once.
+        notes: A sentence for each metric that ragbench scores by another name.
+        thresholds: Score -> threshold of its metric object.
+    """
+
+    names: list[ScoreName] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+
+def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> PeerMetrics:
+    """Return the names of metrics, which may be objects or have the names of another tool.
+
+    Args:
+        metrics: Names, files and mappings of scores, and metric objects.
+        is_score: Returns True for the name of a score of ragbench.
+
+    Raises:
+        OptionError: A metric has no counterpart, or has an option that the counterpart lacks.
+    """
+    call = PeerMetrics()
+    for metric in metrics:
+        if isinstance(metric, (Path, Mapping)):
+            call.names.append(metric)
+            continue
+        text = metric if isinstance(metric, str) else _name_of(metric, is_score)
+        score = text if is_score(text) else _score_of(text, metric, is_score)
+        if score not in call.names or score == text:
+            call.names.append(score)
+        if peer_key(score) not in (key := peer_key(text), key.removesuffix("_metric")):
+            call.notes.append(f"{text} is scored as {score}, whose formula may differ")
+        threshold = getattr(metric, "threshold", None)
+        if isinstance(threshold, (int, float)):
+            call.thresholds[score] = float(threshold)
+    return call
+
+
+def _name_of(metric: object, is_score: Callable[[str], bool]) -> str:
+    """Return the name of a metric object: its `name`, else its `__name__`, else its text.
+
+    Raises:
+        OptionError: The metric has criteria of the user, which a rubric has to state.
+    """
+    # a measure of ir_measures has its cut-off in its text alone
+    # a function of the user may be called `recall`
+    if is_score(text := str(metric)) or inspect.isroutine(metric):
+        return text
+    kind = metric.__name__ if isinstance(metric, type) else type(metric).__name__
+    names = [getattr(metric, key, None) for key in ("name", "__name__")]
+    name = next((name for name in names if isinstance(name, str)), kind)
+    # `name` of a GEval is the user's: it may be that of a rubric with another question
+    if counterpart(kind) == "" or any(getattr(metric, key, None) for key in _CRITERIA):
+        raise _own_rubric(name, metric)
+    return name
+
+
+def _score_of(text: str, metric: object, is_score: Callable[[str], bool]) -> str:
+    """Return the score in place of a metric of another tool; the text itself if it is no metric."""
+    score, mode = counterpart(text), _mode_of(metric, text)
+    if score == "":
+        raise _own_rubric(text, metric)
+    if "(" in text and mode is None:
+        return text  # options, which no other score has
+    key = peer_key(text).removesuffix("_metric")
+    if key == "rouge_score":
+        kind = getattr(metric, "rouge_type", score)
+        return str(kind) if mode in (None, "fmeasure") else f"{kind}.{mode}"
+    if mode is not None and mode != _MODES.get(key, mode):
+        found = f"{key}(mode={mode})"
+        allowed = f"{key} alone, or a rubric of yours with another formula"
+        raise OptionError("evaluate", "metrics", found, allowed)
+    if score is None:
+        is_heading = not isinstance(metric, str) or "(mode=" in text
+        return key if is_heading and is_score(key) else text
+    return score
+
+
+# Metric of ragas -> the only mode that has a counterpart.
+_MODES = {"factual_correctness": "f1", "noise_sensitivity": "relevant"}
+
+
+def _mode_of(metric: object, text: str) -> str | None:
+    """Return the mode of a metric of ragas, from the object or its heading; None without one."""
+    match = re.search(r"\(mode=(\w+)", text)
+    mode = getattr(metric, "mode", None) if match is None else match[1]
+    return mode if isinstance(mode, str) else None
+
+
+# Attributes of metrics of the user: GEval, GEval, AspectCritic.
+_CRITERIA = ("evaluation_steps", "criteria", "definition")
+
+
+def _criteria_of(metric: object) -> list[str]:
+    """Return the criteria of a metric object as steps of a rubric; [] for a text or without any."""
+    # DiscreteMetric has a prompt, as metrics of ragas itself have
+    prompt = getattr(metric, "prompt", None)
+    candidates = [getattr(metric, key, None) for key in _CRITERIA]
+    for steps in (*candidates, getattr(prompt, "instruction", prompt)):
+        texts = [steps] if isinstance(steps, str) else steps
+        if isinstance(texts, (list, tuple)) and texts:
+            return [" ".join(str(text).split()) for text in texts]
+    return []
+
+
+def _own_rubric(name: str, metric: object) -> OptionError:
+    """Return the error for a metric without counterpart, with a rubric that states its criteria."""
+    params = getattr(metric, "evaluation_params", None) or ()
+    parts = [_part_of(str(getattr(param, "value", param))) for param in params]
+    parts = ["reference_contexts" if part == "context" else part for part in parts]
+    needs = [part for part in NEEDS if part in parts] or ["question", "answer"]
+    if "answer" not in needs:
+        needs.append("answer")
+    rubric = {
+        "name": re.sub(r"\W+", "_", name).strip("_").lower(),
+        "needs": needs,
+        "scale": {1: "no", 2: "in part", 3: "yes"},
+        "steps": _criteria_of(metric) or ["state your criteria here"],
+    }
+    allowed = f"a rubric of yours in its place: metrics=[{rubric}]"
+    return OptionError("evaluate", "metrics", name, allowed)
+
+
+def threshold_note(
+    thresholds: Mapping[str, float], columns: Mapping[str, ScoreColumn]
+) -> list[str]:
+    """Return a list with a note on the gates in place of thresholds of metric objects; else []."""
+    signs = {"higher": ">=", "lower": "<="}
+    gates = [
+        f"{name} {signs[columns[name].direction]} {threshold:g}"
+        for name, threshold in thresholds.items()
+        if name in columns
+    ]
+    return [f"thresholds decide nothing here: rb.check_gates(result, {gates})"] if gates else []
+
+
+def model_of(metrics: object) -> object:
+    """Return the model that metric objects of ragas carry as `llm`; None without one.
+
+    Raises:
+        OptionError: They carry several models.
+    """
+    listed = metrics if isinstance(metrics, (list, tuple)) else ()
+    models = {
+        id(model): model for metric in listed if (model := getattr(metric, "llm", None)) is not None
+    }
+    if len(models) > 1:
+        raise OptionError("evaluate", "judge", Phrase("metrics with several models"), _JUDGES)
+    return next(iter(models.values()), None)
+
+
+def judge_arguments(judge: object) -> Mapping[str, Any]:
+    """Return the arguments of `Judge` for a client or model, also in a wrapper of ragas.
+
+    Raises:
+        OptionError: No request can be sent through the object.
+    """
+    chat_model = getattr(judge, "langchain_llm", judge)
+    if speaks_openai(chat_model) or callable(
+        getattr(chat_model, "ainvoke", None) or getattr(chat_model, "invoke", chat_model)
+    ):
+        return {"client": chat_model}
+    # `llm_factory` of ragas: a client of instructor around one of openai
+    client = getattr(judge, "client", None)
+    client = getattr(client, "client", client)
+    name = getattr(judge, "model", None)
+    if isinstance(name, str) and speaks_openai(client):
+        return {"client": client, "model": name}
+    raise OptionError("evaluate", "judge", Phrase(f"a {type(judge).__name__}"), _JUDGES)
