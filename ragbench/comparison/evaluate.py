@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard, cast
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
@@ -34,6 +34,9 @@ from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 from ragbench.types.scores import Cause, Verdict
+
+if TYPE_CHECKING:  # scoring a run needs no text metrics
+    from ragbench.score.text.base import CallRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,6 +597,20 @@ def evaluate_texts(
     return evaluation
 
 
+class AnswerFacts(NamedTuple):
+    """Facts on the items of `score_pairs` besides predictions and references.
+
+    Attributes:
+        questions: Text of each question.
+        answerable: True for a question with an answer, False without one; None if nothing tells.
+        calls: Tool calls of each item.
+    """
+
+    questions: Sequence[str]
+    answerable: Sequence[bool | None]
+    calls: CallRows
+
+
 def score_pairs(
     predictions: Sequence[str | None],
     references: Sequence[str | Sequence[str] | None],
@@ -602,14 +619,13 @@ def score_pairs(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     reasoning: Reasoning = "cut",
-    questions: Sequence[str] | None = None,
-    answerable: Sequence[bool | None] | None = None,
+    facts: AnswerFacts | None = None,
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
 
     `metrics` has names of metrics; without any, the result has no scores. `progress` is called with
-    the number of scores so far and in all. `questions` are the texts of the questions, for the
-    metric `right`, and `answerable` tells whether each has an answer; None if they are not known.
+    the number of scores so far and in all. `facts` are for metrics that read more than texts; None
+    refuses the metrics that need them.
 
     Returns:
         Scores of the n items, whose ids are their positions as text, `0` first.
@@ -635,7 +651,7 @@ def score_pairs(
     predictions = [None if answer is None else answer.answer for answer in answers]
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
-    scored = scorer.score(predictions, gold, advance, answerable=answerable, questions=questions)
+    scored = scorer.score(predictions, gold, advance, **({} if facts is None else facts._asdict()))
     columns = {column.name: column for column in scored}
     counts = PairCounts(
         predictions=len(predictions),

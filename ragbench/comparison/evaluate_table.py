@@ -14,14 +14,13 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.evaluate import Evaluation, evaluate_run, score_pairs
+from ragbench.comparison.evaluate import AnswerFacts, Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
     ScoreName,
     judge_arguments,
-    model_of,
     read_arguments,
     read_metrics,
     threshold_note,
@@ -42,6 +41,7 @@ from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
+from ragbench.score.text.base import CallRows
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import (
@@ -127,8 +127,7 @@ def evaluate(
         {'exact_match': 0.0, 'quoted': 1.0}
     """
     check_reasoning("evaluate", reasoning)
-    data, judge = read_arguments(data, judge, peer)
-    judge = model_of(metrics) if judge is None else judge
+    data, judge = read_arguments(data, judge, metrics, peer)
     collection = collection_of(data, columns, reasoning=reasoning)
     records = _records_of(collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
@@ -235,8 +234,14 @@ def _score_answers(
         [collection.answers.get(query.id, []) for query in queries],
         [name for name in names if parse_metric(name).canonical != RIGHT],
         reasoning="keep",
-        questions=[query.text for query in queries],
-        answerable=answerable_questions(queries, collection.answers, collection.qrels),
+        facts=AnswerFacts(
+            [query.text for query in queries],
+            answerable_questions(queries, collection.answers, collection.qrels),
+            CallRows(
+                [item.tool_calls for item in items],
+                [collection.expected_tool_calls.get(query.id) for query in queries],
+            ),
+        ),
     )
 
 

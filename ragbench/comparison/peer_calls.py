@@ -17,6 +17,7 @@ from ragbench.llm.server import speaks_openai
 from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.judge.base import NEEDS
+from ragbench.score.judge.judge import Judge
 from ragbench.types import ScoreColumn
 from ragbench.types.tables import PARTS
 
@@ -66,17 +67,22 @@ _REMEDIES: Mapping[str, str] = {
 _ARGUMENTS = ("data", "metrics", "judge", "columns", "confidence", "progress", "reasoning")
 
 
-def read_arguments(data: object, judge: object, peer: Mapping[str, Any]) -> tuple[Any, Any]:
+def read_arguments(
+    data: object, judge: object, metrics: object, peer: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """Return the data and the judge of a call, which may have the names of another tool.
+
+    A model of ragas, `llm`, applies no rubric besides those of `metrics`.
 
     Args:
         data: Data by our name; None without them.
         judge: Judge by our name; None without one.
+        metrics: Metrics of the call; None without any.
         peer: Further arguments of the call.
 
     Raises:
-        OptionError: An argument is unknown or has no counterpart, one is stated twice, or there are
-            no data.
+        OptionError: An argument is unknown or has no counterpart, one is stated twice, there are no
+            data, or no request can be sent through the model.
     """
     others = [name for name in peer if name not in PeerArguments.__annotations__]
     if others:
@@ -85,7 +91,13 @@ def read_arguments(data: object, judge: object, peer: Mapping[str, Any]) -> tupl
     if data is None:
         allowed = "rows, a data frame or a path: evaluate(rows, metrics=['faithfulness'])"
         raise OptionError("evaluate", "data", None, allowed)
-    return data, _only({"judge": judge, **_named(peer, "llm")})
+    judge = _only({"judge": judge, **_named(peer, "llm")})
+    llm = peer.get("llm") or (_model_of(metrics) if judge is None else None)
+    # a script that names `bleu_score` alone pays for no rubric
+    if llm is None or metrics is None or isinstance(llm, (Judge, Mapping)):
+        return data, llm if judge is None else judge
+    arguments = {"model": llm} if isinstance(llm, str) else judge_arguments(llm)
+    return data, {**arguments, "rubrics": []}
 
 
 def _named(peer: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -138,7 +150,7 @@ class PeerMetrics:
         thresholds: Score -> threshold of its metric object.
     """
 
-    names: list[ScoreName] = field(default_factory=list)
+    names: list[Any] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     thresholds: dict[str, float] = field(default_factory=dict)
 
@@ -155,7 +167,8 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
     """
     call = PeerMetrics()
     for metric in metrics:
-        if isinstance(metric, (Path, Mapping)):
+        # a function of the user may be called `recall`, and is refused later
+        if isinstance(metric, (Path, Mapping)) or inspect.isroutine(metric):
             call.names.append(metric)
             continue
         text = metric if isinstance(metric, str) else _name_of(metric, is_score)
@@ -177,8 +190,7 @@ def _name_of(metric: object, is_score: Callable[[str], bool]) -> str:
         OptionError: The metric has criteria of the user, which a rubric has to state.
     """
     # a measure of ir_measures has its cut-off in its text alone
-    # a function of the user may be called `recall`
-    if is_score(text := str(metric)) or inspect.isroutine(metric):
+    if is_score(text := str(metric)):
         return text
     kind = metric.__name__ if isinstance(metric, type) else type(metric).__name__
     names = [getattr(metric, key, None) for key in ("name", "__name__")]
@@ -204,10 +216,14 @@ def _score_of(text: str, metric: object, is_score: Callable[[str], bool]) -> str
         found = f"{key}(mode={mode})"
         allowed = f"{key} alone, or a rubric of yours with another formula"
         raise OptionError("evaluate", "metrics", found, allowed)
-    if score is None:
-        is_heading = not isinstance(metric, str) or "(mode=" in text
-        return key if is_heading and is_score(key) else text
-    return score
+    if score is not None:
+        return score
+    is_text = isinstance(metric, str)
+    if is_score(key) and not (is_text and mode is None):
+        return key
+    if is_text or hasattr(metric, "NAME"):
+        return text  # a wrong name, for which `evaluate` suggests another
+    raise _own_rubric(text, metric)
 
 
 # Metric of ragas -> the only mode that has a counterpart.
@@ -223,12 +239,15 @@ def _mode_of(metric: object, text: str) -> str | None:
 
 # Attributes of metrics of the user: GEval, GEval, AspectCritic.
 _CRITERIA = ("evaluation_steps", "criteria", "definition")
+# Metrics of ragas with a prompt of the user.
+_WITH_PROMPT = ("discrete_metric", "numeric_metric", "ranking_metric")
 
 
 def _criteria_of(metric: object) -> list[str]:
     """Return the criteria of a metric object as steps of a rubric; [] for a text or without any."""
-    # DiscreteMetric has a prompt, as metrics of ragas itself have
-    prompt = getattr(metric, "prompt", None)
+    kind = peer_key(type(metric).__name__)
+    # metrics of ragas itself have a prompt too
+    prompt = getattr(metric, "prompt", None) if kind in _WITH_PROMPT else None
     candidates = [getattr(metric, key, None) for key in _CRITERIA]
     for steps in (*candidates, getattr(prompt, "instruction", prompt)):
         texts = [steps] if isinstance(steps, str) else steps
@@ -241,7 +260,6 @@ def _own_rubric(name: str, metric: object) -> OptionError:
     """Return the error for a metric without counterpart, with a rubric that states its criteria."""
     params = getattr(metric, "evaluation_params", None) or ()
     parts = [_part_of(str(getattr(param, "value", param))) for param in params]
-    parts = ["reference_contexts" if part == "context" else part for part in parts]
     needs = [part for part in NEEDS if part in parts] or ["question", "answer"]
     if "answer" not in needs:
         needs.append("answer")
@@ -268,7 +286,7 @@ def threshold_note(
     return [f"thresholds decide nothing here: rb.check_gates(result, {gates})"] if gates else []
 
 
-def model_of(metrics: object) -> object:
+def _model_of(metrics: object) -> object:
     """Return the model that metric objects of ragas carry as `llm`; None without one.
 
     Raises:
@@ -300,4 +318,4 @@ def judge_arguments(judge: object) -> Mapping[str, Any]:
     name = getattr(judge, "model", None)
     if isinstance(name, str) and speaks_openai(client):
         return {"client": client, "model": name}
-    raise OptionError("evaluate", "judge", Phrase(f"a {type(judge).__name__}"), _JUDGES)
+    raise OptionError("evaluate", "judge", Phrase(f"an object of {type(judge).__name__}"), _JUDGES)

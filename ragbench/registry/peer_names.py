@@ -33,7 +33,8 @@ _PEERS = {
     "semantic_similarity": "answer_similarity",
     "set_p": "id_based_context_precision",
     "set_recall": "id_based_context_recall",
-    "tool_call_correctness": "tool_correctness",
+    # the default of deepeval
+    "tool_call_correctness(arguments=ignore)": "tool_correctness",
 }
 # Metrics without a counterpart: a rubric of the user takes their place.
 _ALONE = (

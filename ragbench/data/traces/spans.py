@@ -359,8 +359,17 @@ def detect_format(values: Tree) -> str | None:
         ('langsmith', None)
     """
     keys = set(snake(values))
+    # the context of a span is a mapping; that of a question is a text or a list of passages
+    if _is_passages(values.get("context")):
+        keys.discard("context")
     forms = (form for form, signs in _SIGNS.items() if any(sign <= keys for sign in signs))
     return next(forms, None)
+
+
+def _is_passages(context: Json) -> bool:
+    return isinstance(context, list) or (
+        isinstance(context, str) and not context.lstrip().startswith("{")
+    )
 
 
 def refuse_traces(entries: Sequence[Entry]) -> None:
