@@ -15,33 +15,15 @@ from tests.lazy import Lazy
 
 openai = Lazy("openai")
 
+# Fields of a sample of ragas and of a test case of deepeval.
 SAMPLE = [
-    "user_input",
-    "retrieved_contexts",
-    "reference_contexts",
-    "retrieved_context_ids",
-    "reference_context_ids",
-    "response",
-    "multi_responses",
-    "reference",
-    "rubrics",
-    "persona_name",
-    "query_style",
-    "query_length",
+    *("user_input", "retrieved_contexts", "reference_contexts", "retrieved_context_ids"),
+    *("reference_context_ids", "response", "multi_responses", "reference", "rubrics"),
+    *("persona_name", "query_style", "query_length"),
 ]
 CASE = [
-    "input",
-    "actual_output",
-    "expected_output",
-    "context",
-    "retrieval_context",
-    "metadata",
-    "tools_called",
-    "comments",
-    "expected_tools",
-    "token_cost",
-    "completion_time",
-    "name",
+    *("input", "actual_output", "expected_output", "context", "retrieval_context", "metadata"),
+    *("tools_called", "comments", "expected_tools", "token_cost", "completion_time", "name"),
     "tags",
 ]
 

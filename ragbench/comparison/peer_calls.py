@@ -172,6 +172,7 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
             call.names.append(metric)
             continue
         text = metric if isinstance(metric, str) else _name_of(metric, is_score)
+        _check_mode(metric, text)
         score = text if is_score(text) else _score_of(text, metric, is_score)
         if score not in call.names or score == text:
             call.names.append(score)
@@ -212,10 +213,6 @@ def _score_of(text: str, metric: object, is_score: Callable[[str], bool]) -> str
     if key == "rouge_score":
         kind = getattr(metric, "rouge_type", score)
         return str(kind) if mode in (None, "fmeasure") else f"{kind}.{mode}"
-    if mode is not None and mode != _MODES.get(key, mode):
-        found = f"{key}(mode={mode})"
-        allowed = f"{key} alone, or a rubric of yours with another formula"
-        raise OptionError("evaluate", "metrics", found, allowed)
     if score is not None:
         return score
     is_text = isinstance(metric, str)
@@ -228,6 +225,15 @@ def _score_of(text: str, metric: object, is_score: Callable[[str], bool]) -> str
 
 # Metric of ragas -> the only mode that has a counterpart.
 _MODES = {"factual_correctness": "f1", "noise_sensitivity": "relevant"}
+
+
+def _check_mode(metric: object, text: str) -> None:
+    """Check that the counterpart of a metric has its mode; OptionError for another one."""
+    key, mode = peer_key(text), _mode_of(metric, text)
+    if mode is not None and mode != _MODES.get(key, mode):
+        found = f"{key}(mode={mode})"
+        allowed = f"{key} alone, or a rubric of yours with another formula"
+        raise OptionError("evaluate", "metrics", found, allowed)
 
 
 def _mode_of(metric: object, text: str) -> str | None:
@@ -264,7 +270,7 @@ def _own_rubric(name: str, metric: object) -> OptionError:
     if "answer" not in needs:
         needs.append("answer")
     rubric = {
-        "name": re.sub(r"\W+", "_", name).strip("_").lower(),
+        "name": re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "own_rubric",
         "needs": needs,
         "scale": {1: "no", 2: "in part", 3: "yes"},
         "steps": _criteria_of(metric) or ["state your criteria here"],

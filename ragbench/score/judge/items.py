@@ -146,18 +146,17 @@ _PARTS = {"id": "query_id"} | {
 def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
     """Read one item per row of a data frame or list of mappings, after checking all rows.
 
-    Column names of ragas, deepeval and record files are understood. A data frame may have other
-    columns; a mapping with an unknown key is an error. Values that are None and columns that no
-    rubric reads, such as gold passages, are left out. In the order of the rows; no rows give an
-    empty list. The query id is not checked. Reasoning of models is cut from answers, also from
-    those of other systems and of earlier turns, unless `reasoning` is `keep`.
+    Column names of ragas, deepeval and record files are understood. A data frame and objects may
+    have other columns; a mapping with an unknown key is an error. Values that are None and columns
+    that no rubric reads, such as gold passages, are left out. In the order of the rows; no rows
+    give an empty list. The query id is not checked. Reasoning of models is cut from answers, also
+    from those of other systems and of earlier turns, unless `reasoning` is `keep`.
 
     Raises:
         DataError: The rows are no table, two columns could be one input, or a row has an unknown
             key or another input of a wrong form.
     """
-    table = is_frame(rows)
-    mappings = rows_of(rows, "rows") if table else list(_mappings(rows))
+    mappings, table = _mappings(rows)
     names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)), "rows")
     return [
         _read_item(
@@ -165,7 +164,7 @@ def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
             {
                 names.get(str(key), str(key)): value
                 for key, value in row.items()
-                # a data frame may have any other column, and fills empty cells with None
+                # a table may have any other column, and fills empty cells with None
                 if (key in names and value is not None)
                 or not (table or key in names or folded(str(key)) in _UNREAD)
             },
@@ -175,15 +174,22 @@ def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
     ]
 
 
-def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
+def _mappings(rows: object) -> tuple[list[Mapping[str, Any]], bool]:
+    """Return (rows as mappings, True if they may have columns that are no input)."""
+    if is_frame(rows):
+        return [*rows_of(rows, "rows")], True
     if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
         kind = type(rows).__name__
         raise DataError(f"rows: found {kind}", allowed="a list of mappings, or a data frame")
+    mappings, are_objects = [], False
     for number, item in enumerate(rows):
         row = row_of(item)
         if row is None:
             raise DataError(f"rows[{number}]: found {type(item).__name__}", allowed="a mapping")
-        yield row
+        mappings.append(row)
+        # an object has all fields of its class
+        are_objects |= row is not item
+    return mappings, are_objects
 
 
 def _arguments(columns: Sequence[str], owner: str) -> dict[str, str]:
