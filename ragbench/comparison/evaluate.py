@@ -278,9 +278,9 @@ class Evaluation:
             OptionError: There is no such score.
         """
         text = str(name)
-        others = [counterpart(text) or "", peer_key(text).removesuffix("_metric")]
-        for candidate in (text, *others):
-            if (score := find_score(candidate, list(self.columns))) is not None:
+        key = peer_key(text).removesuffix("_metric")
+        for spelling in (text, counterpart(text) or text, key):
+            if (score := find_score(spelling, list(self.columns))) is not None:
                 values: list[float] = self.columns[score].values.tolist()
                 return values
         close = nearest(text, self.columns)
@@ -597,7 +597,7 @@ def evaluate_texts(
     return evaluation
 
 
-class AnswerFacts(NamedTuple):
+class PairFacts(NamedTuple):
     """Facts on the items of `score_pairs` besides predictions and references.
 
     Attributes:
@@ -619,7 +619,7 @@ def score_pairs(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     reasoning: Reasoning = "cut",
-    facts: AnswerFacts | None = None,
+    facts: PairFacts | None = None,
 ) -> Evaluation:
     """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
 

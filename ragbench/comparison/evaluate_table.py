@@ -9,16 +9,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.evaluate import AnswerFacts, Evaluation, evaluate_run, score_pairs
+from ragbench.comparison.evaluate import PairFacts, Evaluation, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
+    PeerMetrics,
     ScoreName,
     judge_arguments,
     read_arguments,
@@ -54,6 +55,9 @@ from ragbench.types import (
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import EXCLUDED_NOTE, reasoning_notes
 from ragbench.types.tables import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Default measures of a table with ids of retrieved and of relevant documents.
 DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
@@ -141,11 +145,7 @@ def evaluate(
     with _opened(judge) as opened:
         if metrics is None:
             metrics = _default_scores(collection, records, has_strays=bool(strays))
-        listed = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
-        if not (listed or opened):
-            allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
-            raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
-        call = read_metrics(listed, lambda name: _is_score(name, opened))
+        call = _read_names(metrics, opened, collection)
         by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
@@ -173,8 +173,8 @@ def evaluate(
         query_notes=_relevance_notes(rankings, ranked),
     )
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
-    notes += [*of_gold.notes, *paired.notes, *call.notes]
-    notes += [*threshold_note(call.thresholds, evaluation.columns), *judge_notes]
+    notes += [*of_gold.notes, *paired.notes, *call.notes, *judge_notes]
+    notes += threshold_note(call.thresholds, evaluation.columns)
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -198,6 +198,22 @@ def _without_excluded(
             record = replace(record, contexts=passages)
         scored_records.append(record)
     return scored_records, [EXCLUDED_NOTE.format(n_dropped)] if n_dropped else []
+
+
+def _read_names(
+    metrics: Sequence[object], judge: Judge | None, collection: Collection
+) -> PeerMetrics:
+    """Return the names of the scores of a call, with notes on those of another tool.
+
+    Raises:
+        OptionError: A metric of another tool has no counterpart.
+        DataError: There is neither a score nor a judge.
+    """
+    metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
+    if not (metrics or judge):
+        allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
+        raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
+    return read_metrics(metrics, lambda name: _is_score(name, judge))
 
 
 def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:
@@ -234,7 +250,7 @@ def _score_answers(
         [collection.answers.get(query.id, []) for query in queries],
         [name for name in names if parse_metric(name).canonical != RIGHT],
         reasoning="keep",
-        facts=AnswerFacts(
+        facts=PairFacts(
             [query.text for query in queries],
             answerable_questions(queries, collection.answers, collection.qrels),
             CallRows(

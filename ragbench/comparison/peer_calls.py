@@ -84,24 +84,21 @@ def read_arguments(
         OptionError: An argument is unknown or has no counterpart, one is stated twice, there are no
             data, or no request can be sent through the model.
     """
-    others = [name for name in peer if name not in PeerArguments.__annotations__]
-    if others:
-        raise _no_arguments({name: peer[name] for name in others})
-    data = _only({"data": data, **_named(peer, "dataset", "test_cases")})
+    extra = {key: peer[key] for key in peer if key not in PeerArguments.__annotations__}
+    if extra:
+        raise _no_arguments(extra)
+    by_name = {"data": data, "dataset": peer.get("dataset"), "test_cases": peer.get("test_cases")}
+    data = _only(by_name)
     if data is None:
         allowed = "rows, a data frame or a path: evaluate(rows, metrics=['faithfulness'])"
         raise OptionError("evaluate", "data", None, allowed)
-    judge = _only({"judge": judge, **_named(peer, "llm")})
+    judge = _only({"judge": judge, "llm": peer.get("llm")})
     llm = peer.get("llm") or (_model_of(metrics) if judge is None else None)
     # a script that names `bleu_score` alone pays for no rubric
     if llm is None or metrics is None or isinstance(llm, (Judge, Mapping)):
         return data, llm if judge is None else judge
     arguments = {"model": llm} if isinstance(llm, str) else judge_arguments(llm)
     return data, {**arguments, "rubrics": []}
-
-
-def _named(peer: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: peer[name] for name in names if name in peer}
 
 
 def _only(values: Mapping[str, Any]) -> Any:
@@ -113,10 +110,10 @@ def _only(values: Mapping[str, Any]) -> Any:
     return next(iter(stated.values()), None)
 
 
-def _no_arguments(others: Mapping[str, Any]) -> OptionError:
+def _no_arguments(extra: Mapping[str, Any]) -> OptionError:
     """Return the error for arguments that `evaluate` lacks, with what to write for each."""
     remedies = {}
-    for name, value in others.items():
+    for name, value in extra.items():
         if name == "column_map" and isinstance(value, Mapping):
             remedies[name] = f"columns={_columns_of(value)}"
         elif name not in _REMEDIES:
@@ -231,9 +228,8 @@ def _check_mode(metric: object, text: str) -> None:
     """Check that the counterpart of a metric has its mode; OptionError for another one."""
     key, mode = peer_key(text), _mode_of(metric, text)
     if mode is not None and mode != _MODES.get(key, mode):
-        found = f"{key}(mode={mode})"
         allowed = f"{key} alone, or a rubric of yours with another formula"
-        raise OptionError("evaluate", "metrics", found, allowed)
+        raise OptionError("evaluate", "metrics", f"{key}(mode={mode})", allowed)
 
 
 def _mode_of(metric: object, text: str) -> str | None:

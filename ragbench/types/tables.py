@@ -230,7 +230,7 @@ def row_of(item: object) -> Mapping[Any, Any] | None:
         return None
     if callable(dump := getattr(item, "model_dump", None)):
         fields = dump()
-    elif is_dataclass(item):
+    elif is_dataclass(item) and not isinstance(item, type):
         fields = asdict(item)
     else:
         return None
