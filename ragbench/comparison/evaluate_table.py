@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.evaluate import PairFacts, Evaluation, evaluate_run, score_pairs
+from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
