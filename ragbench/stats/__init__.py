@@ -3,8 +3,8 @@
 Nothing here knows a system, a measure or a file, opens anything or keeps state. One mean:
 `mean_interval`. Two systems: `paired_differences`, `difference_interval`, of which `score_interval`
 and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `t_test_p_values`,
-`wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`; queries that
-belong together: `cluster_sums`. A family of comparisons:
+`wilcoxon_p_values`, `mcnemar_p_values`; over different queries: `unpaired_interval`,
+`barnard_p_value`; queries that belong together: `cluster_sums`. A family of comparisons:
 `holm_p_values`, `benjamini_hochberg_p_values`, `max_t_p_values`; the p-value of an interval:
 `interval_p_value`. Groups of items with too many
 marked ones: `overrepresentation`. Pairs that were compared:
@@ -62,7 +62,7 @@ _HOMES = {
     "score_intervals": "score_interval tilting_interval",
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
     "student": "t_quantile t_sf",
-    "unpaired": "UnpairedInterval unpaired_interval",
+    "unpaired": "UnpairedInterval barnard_p_value unpaired_interval",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

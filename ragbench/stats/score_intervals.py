@@ -170,7 +170,7 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
     unchanged = n - b - c
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = (
-            float(_log_factorial(np.array([float(n)]))[0])
+            float(log_factorial(np.array([float(n)]))[0])
             + _log_power(b, p_lost)
             + _log_power(c, p_gained)
             + _log_power(np.maximum(unchanged, 0.0), max(1 - p_lost - p_gained, 0.0))
@@ -198,10 +198,11 @@ def _log_power(count: FloatArray, p: float) -> FloatArray:
     `p` of 0 gives -inf, and 0 for a count of 0.
     """
     power = count * math.log(p) if p > 0 else np.where(count == 0, 0.0, -math.inf)
-    return np.asarray(power - _log_factorial(count), dtype=np.float64)
+    return np.asarray(power - log_factorial(count), dtype=np.float64)
 
 
-def _log_factorial(count: FloatArray) -> FloatArray:
+def log_factorial(count: FloatArray) -> FloatArray:
+    """Return log(count!) of whole numbers from 0."""
     small = np.minimum(count, _EXACT_UP_TO).astype(np.intp)
     k = np.maximum(count, _EXACT_UP_TO)
     inverse = 1 / k
