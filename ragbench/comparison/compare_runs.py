@@ -33,6 +33,7 @@ from ragbench.records.comparison import (
     RunSince,
 )
 from ragbench.records.manifest import HitsRow, QuestionRow
+from ragbench.stats.unpaired import FEWEST_WITHOUT_BOUND
 
 # Letters of systems in tables; most fonts have no superscript q.
 _LETTERS = "abcdefghijklmnoprstuvwxyz"
@@ -117,6 +118,16 @@ def short_names(sources: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             days = {name[:9] if _RUN_ID.fullmatch(name) else name for name in names}
             return [name[9:] for name in names] if len(days) == 1 < len(names) else names
+    return _numbered(sources)
+
+
+def unique_names(sources: Sequence[str]) -> list[str]:
+    """Return the paths, with numbers as in `short_names` if two of them are equal."""
+    return list(sources) if len(set(sources)) == len(sources) else _numbered(sources)
+
+
+def _numbered(sources: Sequence[str]) -> list[str]:
+    """Return `path #1`, `path #2` and so on, in the order of the paths."""
     return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
@@ -166,12 +177,13 @@ def compare_sources(
     if is_paired:
         measures = tuple(_with_failed(family, rows, matching) for family in measures)
     facts = {key: getattr(comparisons, key) for key in asdict(method)}
-    unpaired = {source.source: len(source.query_ids) for source in matching.sources}
+    names = unique_names([source.source for source in matching.sources])
+    sizes = [len(source.query_ids) for source in matching.sources]
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **facts | ({} if is_paired else {"test": "unpaired", "resamples": None}),
         measures=measures,
-        unpaired=unpaired if matching.unpaired else {},
+        unpaired=dict(zip(names, sizes, strict=True)) if matching.unpaired else {},
         sources=tuple(source.source for source in matching.sources),
         queries=len(base.query_ids),
         left_out=dict(matching.left_out),
@@ -192,8 +204,17 @@ def compare_sources(
             )
             for row in rows
         ),
-        notes=matching.notes,
+        notes=(*matching.notes, *_notes_on_few(measures)),
     )
+
+
+def _notes_on_few(measures: Sequence[MeasureComparison]) -> Iterator[str]:
+    """Yield a note for each unpaired measure that has too few questions for a decision."""
+    for family in measures:
+        rows = family.comparisons
+        if any(row.differs is False and row.p is None and row.n_baseline for row in rows):
+            need = f"a score without a bound needs {FEWEST_WITHOUT_BOUND} of each system"
+            yield f"{family.measure}: no difference shown: too few questions, {need}"
 
 
 def _is_users(row: ComparedRow, matching: Matching) -> bool:

@@ -23,6 +23,7 @@ from ragbench.records.comparison import (
     leaders,
 )
 from ragbench.stats.mean import finite
+from ragbench.stats.unpaired import has_too_few
 from ragbench.types import FloatArray, ScoreColumn
 
 
@@ -189,7 +190,7 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
     """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
 
     The two columns of a pair are over different queries, as independent samples. In the order of
-    the family; a pair without scores on one side has None as p-value. Test and correction of
+    the family; a pair without scores on one side, or with too few, has None as p-value. Test and correction of
     `method` do not count. OptionError if a score is outside the range of its measure.
     """
     samples = [
@@ -214,6 +215,7 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
 
         ends = (finite(interval.lower), finite(interval.upper))
         decision = decide(interval.p, p, ends, 1 - method.confidence, limits)
+        too_few = min(map(len, sample)) > 0 and has_too_few(*sample, pair.range)
         differences.append(
             Difference(
                 system=pair.names[0],
@@ -226,7 +228,7 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
                 p=decision.p,
                 p_adjusted=decision.p_adjusted,
                 n_comparisons=n_comparisons,
-                differs=decision.differs,
+                differs=False if too_few else decision.differs,
             )
         )
     return differences

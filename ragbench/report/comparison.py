@@ -52,7 +52,8 @@ def describe_subject(comparison: records.ComparedRuns) -> str:
     base, *rivals = map(printable, comparison.sources)
     if comparison.unpaired:
         size, *sizes = map(str, comparison.unpaired.values())
-        queries = f"{fmt.listed(sizes)} queries against {size}"
+        noun = "query" if sizes == ["1"] else "queries"
+        queries = f"{fmt.listed(sizes)} {noun} against {size}"
         return f"{fmt.listed(rivals)} against {base}: {queries}, unpaired, as the questions differ"
     queries = fmt.counted(comparison.queries, "queries")
     # a query whose text, judgements or gold differ between runs is not comparable

@@ -17,7 +17,7 @@ _CORRECTIONS = {
 }
 _TESTS = {
     "t": "paired t test",
-    "unpaired": "inverted two-sample interval",
+    "unpaired": "inverted two-sample interval, of hits also Barnard's exact test",
     "wilcoxon": "Wilcoxon signed-rank test",
     "mcnemar": "McNemar test of hits and misses, randomization test of other scores",
 }

@@ -114,7 +114,7 @@ def unpaired_interval(
     p = max(_inverted(limits, mean), _exact_p(*samples, range))
     if p > 1 - confidence:
         # an exact test that shows nothing widens the interval up to 0
-        lower, upper = min(lower, max(0.0, upper)), max(upper, min(0.0, lower))
+        lower, upper = min(lower, 0.0), max(upper, 0.0)
     return UnpairedInterval(mean, lower, upper, p)
 
 

@@ -159,6 +159,41 @@ def test_what_needs_the_same_questions_is_refused(options):
         rb.compare("a", "b", unpaired=True, **options)
 
 
+def test_two_right_against_two_wrong_show_no_difference():
+    result = compared(week("w42", [1.0, 1.0]), week("w43", [0.0, 0.0], start=100))
+
+    (row,) = result.measures[0].comparisons
+    assert (row.differs, row.interval[1]) == (False, 0.0)
+    assert row.p == pytest.approx(1 / 8, abs=2e-6)
+    assert "worse" not in render_table(result)
+
+
+@pytest.mark.parametrize(("n", "differs"), [(19, False), (20, True)])
+def test_few_times_show_no_difference(n, differs):
+    weeks = [
+        source(name, system("bm25", column(np.linspace(low, low + 5, size), high=np.inf)), ids=ids)
+        for name, low, size in (("w42", 1.0, 40), ("w43", 30.0, n))
+        for ids in ([f"{name} {i}" for i in range(size)],)
+    ]
+
+    result = compared(*weeks)
+
+    (row,) = result.measures[0].comparisons
+    assert (row.differs, row.p is None) == (differs, not differs)
+    note = "mrr: no difference shown: too few questions, a score without a bound needs 20 of each"
+    assert (f"note: {note} system" in render_table(result)) == (not differs)
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "1 query against 1"), (5, "5 queries against 5")])
+def test_a_run_against_itself_counts_its_queries(n, words):
+    run = week("w42", [1.0] * n)
+
+    result = compared(run, run)
+
+    assert result.unpaired == {"w42 #1": n, "w42 #2": n}
+    assert render_table(result).startswith(f"w42 against w42: {words}, unpaired")
+
+
 def test_one_run_is_refused():
     with pytest.raises(OptionError, match="two runs or more"):
         rb.compare("a", unpaired=True)
