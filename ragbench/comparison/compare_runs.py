@@ -323,7 +323,7 @@ def paired_rows(
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
     not compared yields nothing. In the order of the comparisons. `measure` and `names` of the
-    scores are empty. KeyError if a compared system is none of the matching, IndexError if the
+    scores are empty, `decision` is that of the comparison. KeyError if a compared system is none of the matching, IndexError if the
     sources are unpaired.
     """
     rows = {row.label: row for row in compared_rows(matching)}
@@ -332,7 +332,10 @@ def paired_rows(
         pair = rows[difference.system], rows[difference.baseline]
         system, baseline = (row.scores.columns[measure] for row in pair)
         ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
-        yield *pair, PairedScores(system, baseline, ids, clusters, changes=changes)
+        scores = PairedScores(
+            system, baseline, ids, clusters, changes=changes, decision=difference
+        )
+        yield *pair, scores
 
 
 def moved_most(

@@ -80,6 +80,11 @@ class Change(base.MeasureGate):
         return float(getattr(self, self.margin_key, None) or 0.0)
 
     @property
+    def reads_decisions(self) -> bool:
+        """True if the decision on a pair in the table that prints it decides, or is quoted."""
+        return False
+
+    @property
     def against_text(self) -> str:
         """End of the gate's text; empty without `against`."""
         return f" against {self.against}" if self.against is not None else ""
@@ -226,7 +231,7 @@ class Change(base.MeasureGate):
             return Decision("undecided", sample or f"refused: {why}", refused=not sample)
         if sample and not pairs.is_decidable:
             return Decision("undecided", sample)
-        if not self.conditions:  # then what the tables say decides
+        if self.reads_decisions:
             decision = run.decisions.find(score, name, source, baseline.name)
             pairs = replace(pairs, decision=decision)
         method = run.method if source is run.scored else run.method.of_runs()
@@ -372,6 +377,11 @@ class Drop(Change):
         condition = f"{self.measure} drop <= {self.max_drop:g}{self.against_text}"
         return f"{condition} ({rules})" if rules else condition
 
+    @property
+    def reads_decisions(self) -> bool:
+        """True unless exactly these queries decide: words on what is sure repeat the table."""
+        return self.decide != "mean"
+
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield mistakes of the margin, also a key that has no effect.
 
@@ -473,7 +483,7 @@ class Drop(Change):
             return Decision(verdict, f"{why}: {words}", facts=facts)
         power = power_of(pairs, d, interval, self, method)
         words = _power_text(power, interval.n_units, unit)
-        sure = ", and is surely a drop" if interval.upper < 0 else ""
+        sure = _drop_text(interval, pairs.decision)
         why = f"{why} includes a drop of {margin:g}{sure}; {words}"
         return Decision("undecided", why, facts=facts, power=power)
 
@@ -582,15 +592,32 @@ class NotWorse(Drop):
         is_sure = decision is None or decision.differs is True
         if is_sure and interval.upper < 0:
             return "fail", "surely worse"
-        correction = ""
-        if decision is not None and decision.needs_correction and interval.upper < 0:
-            correction = f" after the correction for {decision.n_comparisons} comparisons"
+        correction = _correction_text(decision) if interval.upper < 0 else ""
         margin = NOT_WORSE_MARGIN * width
         if base.within(interval.mean, -margin, None) == "fail":
             return "fail", f"worse by more than {margin:g}, though not surely{correction}"
         if is_sure and interval.lower > 0:
             return "pass", "surely better"
         return "pass", f"not shown to be worse{correction}"
+
+
+def _drop_text(interval: stats.DifferenceInterval, decision: Difference | None) -> str:
+    """Return whether the table that prints a pair shows a drop; '' if the interval reaches 0.
+
+    Without a decision of a table the interval says it.
+    """
+    if not interval.upper < 0:
+        return ""
+    if decision is None or decision.differs:
+        return ", and is surely a drop"
+    return f", and is not shown to be a drop{_correction_text(decision)}"
+
+
+def _correction_text(decision: Difference | None) -> str:
+    """Return the correction that stands between a decision and a difference; '' without one."""
+    if decision is None or not decision.needs_correction:
+        return ""
+    return f" after the correction for {decision.n_comparisons} comparisons"
 
 
 def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> QueriesNeeded:

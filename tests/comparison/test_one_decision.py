@@ -17,7 +17,8 @@ from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.systems import summarize
 from ragbench.gates.base import GatedRun, decide_gates
-from ragbench.gates.drop import NotWorse
+from ragbench.gates.drop import Drop, NotWorse
+from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.summary import Summary, SystemSummary
@@ -245,6 +246,27 @@ def check_gates(scored, method, labels, compared):
                 assert decision.why.endswith(": surely worse") == is_worse
                 low, high = rows[decision.system].interval
                 assert decision.facts.interval == pytest.approx((low, high))
+        check_margins(family, run)
+
+
+def check_margins(family, run):
+    """A gate on a drop calls sure what the table calls worse; its verdict is by its own interval.
+
+    The margins lie inside the intervals of the table, so that gates are undecided.
+    """
+    rows = {row.system: row for row in family.comparisons if row.n and None not in row.interval}
+    for row in rows.values():
+        sign = -1 if family.direction == "higher" else 1
+        low, high = sorted(sign * end for end in row.interval)
+        if high <= 0:
+            continue
+        gate = Drop(measure=family.measure, system=row.system, max_drop=max((low + high) / 2, 0.0))
+        (decision,) = decide_gates([gate], run)
+        if decision.verdict == "undecided" and "includes a drop" in decision.why:
+            is_worse = outcome_of(row, family.direction) == "worse"
+            assert ("is surely a drop" in decision.why) == is_worse
+            is_said = "not shown to be a drop after the correction" in decision.why
+            assert is_said == (row.needs_correction and row.difference * sign > 0)
 
 
 def means_of(systems, measure):
@@ -366,6 +388,43 @@ def test_only_the_correction_stands_between():
     assert row.p_adjusted == pytest.approx(holm_p_values([row.p, 1, 1, 1, 1, 1])[0])
     assert (row.n_comparisons, row.differs, row.needs_correction) == (6, False, True)
     assert row.interval[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("n_others", "words"),
+    [(0, ", and is surely a drop;"), (5, ", and is not shown to be a drop after the correction for 6")],
+)
+def test_a_margin_says_of_a_drop_what_the_table_says(n_others, words):
+    """Seven losses of seven: p is 2 / 2^7 alone, six times that among six comparisons."""
+    losses = np.where(np.arange(40) < 7, 0.0, 1.0)
+    others = [np.where(np.arange(40) == k, 0.0, 1.0) for k in range(n_others)]
+    systems = [
+        system(f"s{k}", column(v)) for k, v in enumerate((np.ones(40), losses, *others))
+    ]
+    scored = source("run", *systems, baseline="s0")
+    compared = compare_systems(systems, "s0", Method())
+    run = GatedRun(scored=scored, method=Method(), n_queries=40, comparisons=compared)
+
+    (decision,) = decide_gates([Drop(measure="mrr", system="s1", max_drop=0.2)], run)
+
+    assert (decision.verdict, words in decision.why) == ("undecided", True)
+    alone = Drop(measure="mrr", system="s1", max_drop=0.02)
+    assert decide_gates([alone], run)[0].verdict == "fail", "the rule is not corrected"
+
+
+def test_fail_if_says_of_a_drop_what_the_table_says():
+    """Of two systems and their bases, six pairs are corrected for."""
+    ids = [f"q{row}" for row in range(40)]
+    losses = np.where(np.arange(40) < 6, 0.0, 1.0)
+    base = source("a", *(system(f"s{k}", column(np.ones(40))) for k in range(2)), ids=ids)
+    head = source("b", *(system(f"s{k}", column(losses)) for k in range(2)), ids=ids)
+    met = match_sources(base, [head])
+    compared = compare_sources(met, Method())
+
+    gates = list(FailIf.parse("mrr drop > 0.15").decide("mrr", compared, met, Method()))
+
+    for gate, row in zip(gates, compared.measure("mrr").comparisons, strict=True):
+        assert ("surely a drop" in gate.why) == bool(row.differs)
 
 
 def test_without_an_interval_a_small_p_is_left_out():
