@@ -25,7 +25,7 @@ from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.environment import BUNDLE, is_loopback, tls_context
 from ragbench.llm.error_words import error_words
-from ragbench.llm.failures import failure_of_connection, failure_of_status, one_line
+from ragbench.llm.failures import Access, failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
 from ragbench.registry import Option, OptionSet
 from ragbench.secrets import Redactor, is_harmless, secret_parts
@@ -33,6 +33,14 @@ from ragbench.types import Cause
 
 _MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
 _PIECE = 1 << 16
+
+# Status of a server that refuses access -> cure
+_CURES = {
+    401: "the key may be missing, expired, or that of another server",
+    402: "the account of the key has to be paid for",
+    403: "the key may not have access to this address",
+    404: "`url` may be wrong: the server has nothing at this address",
+}
 
 _UNSENT = re.compile("[\x00-\x20\x7f-\U0010ffff]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -71,6 +79,7 @@ class RequestOptions(OptionSet):
             retries=self.retries,
             keep_alive=self.keep_alive,
             accept=accept,
+            access=Access(),
         )
 
 
@@ -103,7 +112,8 @@ class Endpoint:
     since they would be read as the reply to the next request. The proxies of the environment apply
     (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). Broken connections, the statuses 408,
     409, 425 and 429, and 5xx other than 501 are tried again, after the time that the server asks
-    for, and not if that is beyond the time limit. Timeouts are not tried again. Redirects are
+    for, and not if that is beyond the time limit. With `access`, a server that refuses the key or
+    the address before any reply gets one request. Timeouts are not tried again. Redirects are
     not followed, since they would carry the headers to another server. No message holds the value
     of a header or the query of the URL. `post` returns the JSON reply, and raises CallFailure after
     the last try.
@@ -117,6 +127,8 @@ class Endpoint:
         retries: Number of further tries.
         keep_alive: False to open a connection for each request.
         accept: Media type that the reply should have.
+        access: Rule that ends the requests to a server that refuses access; while it has served
+            none, only the first request is tried again. None sends each request.
 
     Attributes:
         address: URL without its query, as messages name it.
@@ -136,6 +148,7 @@ class Endpoint:
         retries: int = 2,
         keep_alive: bool = True,
         accept: str = "application/json",
+        access: Access | None = None,
     ) -> None:
         allowed = "http://host/path or https://host/path"
         try:
@@ -170,6 +183,7 @@ class Endpoint:
             self._headers |= self._proxy_headers
         self._clean = Redactor(_secrets_of(headers or {}, url) | self._proxy_headers)
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
+        self._access, self._is_unreachable = access, False
         self.renew()
         renew_after_fork(self)
 
@@ -207,21 +221,42 @@ class Endpoint:
         Raises:
             CallFailure: The last try failed or timed out, or the reply is larger than 64 MiB.
         """
+        if self._access is not None and self._access.refusal is not None:
+            raise self._access.refusal
         text = "" if method == "GET" else json.dumps(body, ensure_ascii=False)
         content = text.encode("utf-8", "replace")
         deadline = time.monotonic() + self._timeout
-        for tried in range(1, self._retries + 2):
+        retries = 0 if self._is_unreachable else self._retries
+        for tried in range(1, retries + 2):
             try:
-                return self._once(method, content, deadline)
+                reply = self._once(method, content, deadline)
             except CallFailure as failure:
                 wait_s = self._backoff.seconds(failure, tried) if failure.retryable else 0.0
                 late = time.monotonic() + wait_s >= deadline
-                if not failure.retryable or tried > self._retries or late:
-                    more = f"; tried {tried} times" if tried > 1 else ""
-                    detail = self._clean(failure.detail + more)
-                    raise replace(failure, detail=detail) from None
+                if not failure.retryable or tried > retries or late:
+                    raise self._final(failure, tried) from None
+            else:
+                self._is_unreachable = False
+                if self._access is not None:
+                    self._access.replied()
+                return reply
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
+
+    def _final(self, failure: CallFailure, tried: int) -> CallFailure:
+        """Return the failure of a request that is not tried again, without secrets.
+
+        Access that is refused before any reply ends all requests, with the cure.
+        """
+        more = f"; tried {tried} times" if tried > 1 else ""
+        failure = replace(failure, detail=self._clean(failure.detail + more))
+        if self._access is None:
+            return failure
+        self._is_unreachable = failure.unreachable and not self._access.has_replied
+        cure = _CURES.get(failure.status or 0, "")
+        if failure.fatal and cure and not self._access.has_replied:
+            failure = replace(failure, detail=f"{failure.detail}; {cure}")
+        return self._access.refused(failure)
 
     def _once(self, method: str, content: bytes, deadline: float) -> bytes:
         """Send a request once and return the body; reconnect if an idle connection was closed.

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest, Message
+from ragbench.llm.failures import Access
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
 from ragbench.types import Cause, Usage
@@ -25,8 +26,6 @@ Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 _REFUSED_WITHIN_S = 10.0  # a refusal of a parameter comes at once, an answer may take longer
 _LOOK_S = 1.0  # interval of the check for a hanging call
 _LONGEST_WAIT_S = 300.0  # a server that asks for a longer wait fails the call
-_LASTING = (401, 402, 429)  # statuses about the key and the account
-_REFUSALS = 3  # fatal refusals in a row after which no further call is sent
 
 
 class Sender:
@@ -42,8 +41,7 @@ class Sender:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
         self._backoff = Backoff(seed=0)
-        self._fatal_failure: CallFailure | None = None
-        self._answered, self._refusals = False, 0
+        self._access = Access()
         self._is_unreachable = False
 
     async def send(
@@ -80,7 +78,7 @@ class Sender:
                 outcome = refusal() or await self._try(request, left_s)
                 took_s = self._clock() - start
                 if isinstance(outcome, ChatReply):
-                    self._answered, self._refusals = True, 0
+                    self._access.replied()
                     reply = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
                     if usages:
                         reply = replace(reply, usage=add_usage([reply.usage, *usages]))
@@ -101,29 +99,17 @@ class Sender:
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
         """Return the reply or the failure of one try.
 
-        Once a fatal failure has stopped the sender, nothing is sent and that failure is returned.
-        A fatal failure before any answer stops it; a later refusal of the key or the account, and a
-        redirect, only three times in a row.
+        Once the server has refused access (`Access`), nothing is sent and that failure is returned.
 
         `left_s` is the time limit of the try in seconds, None for no limit. A try without an answer
         in time gives a failure with the cause TIMEOUT. Other exceptions of the model pass through.
         """
-        if self._fatal_failure is not None:
-            return self._fatal_failure
+        if self._access.refusal is not None:
+            return self._access.refusal
         try:
             return await asyncio.wait_for(self._model.complete(request), left_s)
         except CallFailure as failure:
-            redirects = failure.status is not None and 300 <= failure.status < 400
-            # A key that has worked may be refused once by mistake, and a proxy may redirect once,
-            # but not several times in a row. Other statuses are about one prompt then.
-            is_lasting = redirects or failure.status in _LASTING
-            self._refusals = self._refusals + 1 if failure.fatal and is_lasting else 0
-            is_certain = failure.fatal and not self._answered and not redirects
-            if is_certain:
-                failure = replace(failure, retryable=False, unreachable=True)
-            if is_certain or self._refusals >= _REFUSALS:
-                self._fatal_failure = failure
-            return failure
+            return self._access.refused(failure)
         except (TimeoutError, asyncio.TimeoutError):
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
@@ -140,7 +126,7 @@ class Sender:
         """
         why = ""
         wait_s = failure.retry_after_s or 0.0
-        never_connected = not self._answered and failure.unconnected
+        never_connected = not self._access.has_replied and failure.unconnected
         if not failure.retryable:
             pass
         elif never_connected and self._is_unreachable:

@@ -51,6 +51,8 @@ _UNKNOWN_MODEL = re.compile(
     re.IGNORECASE,
 )
 _GENERIC = re.compile(r"Error code: \d+(?: - )?")  # before the words of `openai` and `anthropic`
+_LASTING = (401, 402, 429)  # statuses about the key and the account
+_REFUSALS = 3  # fatal refusals in a row after which no further request is sent
 _MAX_DETAIL = 500
 _MAX_REPLY = 64 * 2**20  # bytes; no answer to one question is longer
 
@@ -125,6 +127,42 @@ def _failure_of_words(status: int, words: str, message: str) -> CallFailure | No
     if status == 500 and "does not match the expected" in message:  # llama.cpp, a reply cut short
         return CallFailure(Cause.UNREADABLE, one_line(message))
     return None
+
+
+class Access:
+    """Decision whether a server that refuses access still gets requests, for one component.
+
+    A fatal failure before any reply ends the requests: of a wrong key, address or model. Later the
+    words of one request may be the reason: only the key, the account and redirects end them, and
+    only after three refusals in a row. `replied` and `refused` record what the server answers.
+
+    Attributes:
+        has_replied: True from the first usable reply on.
+        refusal: Failure that ends the requests; None as long as they go on.
+    """
+
+    def __init__(self) -> None:
+        self.has_replied = False
+        self.refusal: CallFailure | None = None
+        self._in_a_row = 0
+
+    def replied(self) -> None:
+        """Record a usable reply."""
+        self.has_replied, self._in_a_row = True, 0
+
+    def refused(self, failure: CallFailure) -> CallFailure:
+        """Record a failure; return it, with `unreachable` set if it ends the requests at once."""
+        redirects = failure.status is not None and 300 <= failure.status < 400
+        # A key that has worked may be refused once by mistake, and a proxy may redirect once,
+        # but not several times in a row. Other statuses are about one prompt then.
+        is_lasting = redirects or failure.status in _LASTING
+        self._in_a_row = self._in_a_row + 1 if failure.fatal and is_lasting else 0
+        is_certain = failure.fatal and not self.has_replied and not redirects
+        if is_certain:
+            failure = replace(failure, retryable=False, unreachable=True)
+        if is_certain or self._in_a_row >= _REFUSALS:
+            self.refusal = failure
+        return failure
 
 
 def is_unknown_model(words: str) -> bool:

@@ -219,6 +219,17 @@ def test_a_server_that_refuses_every_connection_is_7(ci, folder, refusing_url):
 
 
 @pytest.mark.costly
+def test_an_app_that_refuses_the_key_is_7_after_one_request(ci):
+    with SearchServer(lambda body: Reply({"error": "bad key"}, 401)) as server:
+        app = {"type": "http", "url": server.url, "concurrency": 1}
+        code, annotations, _, _, _ = ci(f"apps: {{mine: {json.dumps(app)}}}\n")
+
+    assert (code, len(server.received)) == (7, 1)
+    assert "no request was served by the server of app 'mine'" in annotations[0]
+    assert "the key may be missing, expired, or that of another server" in annotations[0]
+
+
+@pytest.mark.costly
 def test_the_same_command_ends_with_0_when_the_server_is_there(ci):
     with SearchServer(lambda body: {"hits": ["m1"]}) as server:
         url = server.url

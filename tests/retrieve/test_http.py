@@ -5,6 +5,8 @@ import socket
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
@@ -225,3 +227,78 @@ def test_json_that_comes_back_is_what_was_sent():
     assert server.received[0][2]["query"] == 'Wo? "Ä" 雪 {top_k}'
     assert outcomes[0].value.documents[0].id.startswith("Wo?")
     assert json.dumps(server.received[0][2])
+
+
+@pytest.mark.parametrize(
+    ("status", "cure"),
+    [
+        (401, "the key may be missing, expired, or that of another server"),
+        (402, "the account of the key has to be paid for"),
+        (403, "the key may not have access to this address"),
+        (404, "`url` may be wrong"),
+    ],
+)
+def test_a_server_that_refuses_access_gets_one_request(status, cure):
+    reached = set()
+    outcomes, server = ask(
+        lambda body: Reply({"error": "no"}, status), calls=Calls("app 'mine'", reached=reached)
+    )
+
+    assert len(server.received) == 1
+    assert {outcome.cause for outcome in outcomes} == {Cause.SERVER_ERROR}
+    assert {outcome.detail for outcome in outcomes} == {outcomes[0].detail}
+    assert f"the server answered {status}: " in outcomes[0].detail
+    assert cure in outcomes[0].detail
+    assert reached == {False}, "a run exits with 7"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply({"error": "blocked by the content policy"}, 403), id="moderation"),
+        pytest.param(Reply({"error": "invalid parameter"}, 422), id="this request"),
+        pytest.param(Reply({"error": "broken"}, 501), id="this error"),
+    ],
+)
+def test_the_words_of_a_refusal_decide_before_its_status(reply):
+    outcomes, server = ask(lambda body: GOOD if "rings" in body["query"] else reply)
+
+    assert [outcome.value is None for outcome in outcomes] == [True, True, False]
+    assert len(server.received) == 3
+
+
+@given(
+    st.lists(st.sampled_from([200, 400, 401, 403, 404, 422]), min_size=1, max_size=8),
+)
+@settings(max_examples=40, deadline=None)
+def test_requests_go_on_after_a_reply_until_the_key_is_refused_three_times(statuses):
+    """The number of requests, counted by the rule from the list of statuses."""
+    replies = iter([GOOD if status == 200 else Reply({"error": "no"}, status) for status in statuses])
+    queries = [Query(f"q{place}", "moons") for place in range(len(statuses))]
+
+    _, server = ask(lambda body: next(replies), queries)
+
+    expected, has_replied, in_a_row = 0, False, 0
+    for status in statuses:
+        expected += 1
+        has_replied = has_replied or status == 200
+        in_a_row = in_a_row + 1 if status == 401 else 0
+        if (status in (401, 403, 404) and not has_replied) or in_a_row == 3:
+            break
+    assert len(server.received) == expected
+
+
+def test_an_unknown_host_is_tried_again_for_one_question_only(monkeypatch):
+    looked_up = []
+
+    def unknown(address, *options, **more):
+        looked_up.append(address)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    retriever = HttpRetriever(url="http://search.invalid/", retries=2)
+
+    outcomes = list(retrieve(retriever, QUERIES, 10, Calls("r")))
+
+    assert len(looked_up) == 3 + 1 + 1
+    assert all("Name or service not known" in outcome.detail for outcome in outcomes)
