@@ -332,9 +332,7 @@ def paired_rows(
         pair = rows[difference.system], rows[difference.baseline]
         system, baseline = (row.scores.columns[measure] for row in pair)
         ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
-        scores = PairedScores(
-            system, baseline, ids, clusters, changes=changes, decision=difference
-        )
+        scores = PairedScores(system, baseline, ids, clusters, changes=changes, decision=difference)
         yield *pair, scores
 
 

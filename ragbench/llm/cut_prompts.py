@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
@@ -9,8 +10,9 @@ from ragbench.types import Cause
 
 _LEAST = 256  # no server has a shorter context; smaller numbers are made up
 _SURELY = 1.25  # estimated tokens per reported one from which a single reply tells a cut
-_REPEATS = 3  # prompts of different sizes with one number of tokens
-_SPREAD = 1.25  # ratio of the largest to the smallest of these prompts
+# Number of prompts of different sizes with one number of tokens -> ratio of the largest to the
+# smallest from which they tell a limit. Words of whole prompts have tokens within some 10 %.
+_SPREADS = {2: 1.5, 3: 1.25}
 _ADVICE = (
     "raise its context length (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: --ctx-size) "
     "or send less (window of a judge, top_k of a generator)"
@@ -41,9 +43,9 @@ class CutPrompts:
         self._largest[model] = max(n_read, self._largest.get(model, 0))
         sizes = self._sizes.setdefault((model, n_read), set())
         sizes.add(size)
-        if len(sizes) > _REPEATS:  # the smallest and the largest tell enough
+        if len(sizes) > max(_SPREADS):  # the smallest and the largest tell enough
             sizes.remove(sorted(sizes)[1])
-        is_shared = len(sizes) >= _REPEATS and max(sizes) >= _SPREAD * min(sizes)
+        is_shared = max(sizes) >= _SPREADS.get(len(sizes), math.inf) * min(sizes)
         if size > _SURELY * n_read or (is_shared and n_read == self._largest[model]):
             read = f"the server read {n_read:,} tokens of a prompt of more"
             if size > n_read:

@@ -117,8 +117,9 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: `rankings` is no mapping, a list is a text, a value is no id, or a score is
-                NaN, no number, or too large for a double; names query and document.
+            DataError: `rankings` is no mapping, a ranking is a text, a set or a mapping, a value is
+                no id, or a score is NaN, no number, or too large for a double; names query and
+                document.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
@@ -132,10 +133,7 @@ class Run:
         duplicates: dict[str, int] = {}
         substituted = 0
         for query_id, items in rankings.items():
-            # a text would be a list of its letters
-            if isinstance(items, str):
-                place, allowed = f"run: query '{query_id}'", "a list of hits, best first"
-                raise DataError("found a text", record=place, allowed=allowed)
+            _check_ranking(items, query_id)
             hits = [read_hit(item, query_id) for item in items]
             first: dict[str, float | None] = {}
             for document, score in hits:
@@ -263,6 +261,26 @@ class Run:
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return {query id: {document id: score}}, in the order of the rows, not by score."""
         return nested(self.query_ids, self.starts, self.documents, self.scores)
+
+
+def _check_ranking(items: object, query_id: object) -> None:
+    """Check that the hits of a query are in an order; DataError names the query.
+
+    A text would be a list of its letters, a set would be ranked at random, and the order of a
+    mapping is not that of its scores.
+    """
+    problem = ""
+    if isinstance(items, (str, bytes)):
+        problem = "found a text"
+    elif isinstance(items, (set, frozenset)):
+        problem = "found a set, which has no order"
+    elif isinstance(items, Mapping):
+        problem = "found a mapping, whose scores Run.from_dict reads"
+    elif not isinstance(items, Iterable):
+        problem = f"found {type(items).__name__}"
+    if problem:
+        allowed = "a list of hits, best first"
+        raise DataError(problem, record=f"run: query '{query_id}'", allowed=allowed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -392,15 +392,16 @@ def test_only_the_correction_stands_between():
 
 @pytest.mark.parametrize(
     ("n_others", "words"),
-    [(0, ", and is surely a drop;"), (5, ", and is not shown to be a drop after the correction for 6")],
+    [
+        (0, ", and is surely a drop;"),
+        (5, ", and is not shown to be a drop after the correction for 6"),
+    ],
 )
 def test_a_margin_says_of_a_drop_what_the_table_says(n_others, words):
     """Seven losses of seven: p is 2 / 2^7 alone, six times that among six comparisons."""
     losses = np.where(np.arange(40) < 7, 0.0, 1.0)
     others = [np.where(np.arange(40) == k, 0.0, 1.0) for k in range(n_others)]
-    systems = [
-        system(f"s{k}", column(v)) for k, v in enumerate((np.ones(40), losses, *others))
-    ]
+    systems = [system(f"s{k}", column(v)) for k, v in enumerate((np.ones(40), losses, *others))]
     scored = source("run", *systems, baseline="s0")
     compared = compare_systems(systems, "s0", Method())
     run = GatedRun(scored=scored, method=Method(), n_queries=40, comparisons=compared)

@@ -121,6 +121,22 @@ def test_a_store_that_refuses_many_hits_names_top_k(run):
     assert run(search, metrics=rules).summary["systems"][0]["scores"]["mrr"]["mean"] == 1.0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Cannot return the results in a contiguous 2D array. Probably ef or M is too small",
+        "n_results must not be above the number of vectors",
+        "Result window is too large",
+    ],
+)
+def test_a_store_that_refuses_the_number_of_hits_in_other_words_names_top_k(run, words):
+    def search(question, top_k):
+        raise RuntimeError(words)
+
+    [warning] = [w for w in run(search).summary["warnings"] if words[:9] in w]
+    assert "it was asked for 100 hits: set metrics.retrieval.top_k" in warning
+
+
 def test_a_connection_of_another_thread_says_how(run):
     found = run(lambda question: CONNECTION.execute("select 1").fetchall())
     said = [warning for warning in found.summary["warnings"] if "ProgrammingError" in warning]

@@ -57,6 +57,46 @@ def test_one_number_for_prompts_of_all_sizes_is_the_limit_of_the_server(sizes):
         assert failed >= len(sent) - 2
 
 
+PROMPTS = st.lists(
+    st.tuples(st.integers(100, 20_000), st.floats(0.9, 1.1)), min_size=2, max_size=30
+)
+
+
+@given(st.integers(256, 32_768), st.floats(1.05, 2.5), PROMPTS)
+def test_a_server_that_cuts_at_any_limit_is_told(limit, ratio, prompts):
+    """Tokens of a word vary by 10 % around the ratio of a language.
+
+    Two cut prompts tell the limit if one has half as many words again, three if a quarter; a whole
+    prompt is never taken for a cut one.
+    """
+    check, cut_sizes = CutPrompts(), set()
+    for size, noise in prompts:
+        n_tokens = int(size * ratio * noise)
+        try:
+            check.check(request(size), reply(min(limit, n_tokens)))
+            has_failed = False
+        except CallFailure:
+            has_failed = True
+        if n_tokens < limit:
+            assert not has_failed
+        elif n_tokens > limit:
+            cut_sizes.add(size)
+            spread = max(cut_sizes) / min(cut_sizes)
+            is_told = spread >= 1.5 or (spread >= 1.25 and len(cut_sizes) > 2)
+            assert has_failed or not (is_told or size > 1.25 * limit)
+
+
+def test_two_prompts_with_one_number_tell_a_limit():
+    prompts = CutPrompts()
+    prompts.check(request(1_600), reply(2_048))
+    prompts.check(request(2_000), reply(2_048))  # a quarter more words may have as many tokens
+
+    with pytest.raises(CallFailure, match="2,048 of at least 2,400") as caught:
+        prompts.check(request(2_400), reply(2_048))
+
+    assert caught.value.cause is Cause.TOO_LONG
+
+
 @given(st.lists(st.integers(300, 4_000), min_size=2, max_size=30))
 def test_no_whole_prompt_is_taken_for_a_cut_one(sizes):
     prompts = CutPrompts()

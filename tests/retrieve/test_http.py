@@ -273,7 +273,9 @@ def test_the_words_of_a_refusal_decide_before_its_status(reply):
 @settings(max_examples=40, deadline=None)
 def test_requests_go_on_after_a_reply_until_the_key_is_refused_three_times(statuses):
     """The number of requests, counted by the rule from the list of statuses."""
-    replies = iter([GOOD if status == 200 else Reply({"error": "no"}, status) for status in statuses])
+    replies = iter(
+        [GOOD if status == 200 else Reply({"error": "no"}, status) for status in statuses]
+    )
     queries = [Query(f"q{place}", "moons") for place in range(len(statuses))]
 
     _, server = ask(lambda body: next(replies), queries)

@@ -115,13 +115,22 @@ def retrieve(
         yield from zip(blocks[number], answered.value or (), strict=True)
 
 
+# Status of a request that a server understands and refuses
+_INVALID = re.compile(r"the server answered (?:400|422): ")
+# Words of stores that refuse the number of hits without naming it; the last ones are hnswlib's
+_ABOUT_DEPTH = r"\btop_?k\b|\bn_results\b|\bnum_results\b|\bresult window\b|contiguous 2D array"
+
+
 def _with_remedy(outcome: Outcome[Retrieved], top_k: int) -> Outcome[Retrieved]:
     """Return an outcome whose detail names the remedy, if its error is of `top_k` or of threads."""
-    if outcome.cause != Cause.ERROR:
+    is_refused = outcome.cause == Cause.SERVER_ERROR and _INVALID.search(outcome.detail)
+    if outcome.cause != Cause.ERROR and not is_refused:
         return outcome
     remedies = {
         # a store that refuses more hits than it has documents says how many were asked for
-        rf"(?<!\d){top_k}(?!\d)": f"; it was asked for {top_k} hits: set metrics.retrieval.top_k",
+        rf"(?i)(?<!\d){top_k}(?!\d)|{_ABOUT_DEPTH}": (
+            f"; it was asked for {top_k} hits: set metrics.retrieval.top_k"
+        ),
         # sqlite3, and other libraries whose connections belong to a thread
         r"\bthread\b": "; calls run in other threads than the import: connect in the function",
     }

@@ -1,14 +1,15 @@
 """Retrieval measures of ONE list in plain Python: a few microseconds, and no NumPy.
 
 `retrieved` holds ids, best first; a repeated id counts at its first position only. `judged` maps
-ids to grades, or is a collection of the relevant ids. Every function returns NaN if no document is
-relevant, and otherwise the value that the measure of the same name has for a run.
+ids to grades, or is a collection of the relevant ids. Every function returns the value that the
+measure of the same name has for a run by its default rules: NaN if no document is relevant, but 0
+with `rel` above 1 if a document is judged.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from math import log, log2, nan
 from numbers import Number
 from typing import Any, ParamSpec
@@ -54,11 +55,19 @@ def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
     def declare(function: Callable[P, float]) -> Callable[P, Value]:
         @functools.wraps(function)
         def run(*args: P.args, **options: P.kwargs) -> Value:
-            return Value(function(*args, **options))
+            value = function(*args, **options)
+            if value != value and options.get("rel", 1) != 1 and _has_judgements(args, options):
+                value = 0.0  # as for a run: ir_measures counts a query without the grade
+            return Value(value)
 
         return checked(name, run)
 
     return declare
+
+
+def _has_judgements(args: Sequence[object], options: Mapping[str, object]) -> bool:
+    """Return True if a call passes the judgement of at least one document."""
+    return bool(args[1] if len(args) > 1 else options["judged"])
 
 
 @_measure("hit_rate")

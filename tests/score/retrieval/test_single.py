@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import evaluate_run
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval import single
 from ragbench.score.retrieval.notation import parse_measure
@@ -55,8 +56,42 @@ def test_equal_to_the_kernel(case):
         for options in options_of(name):
             value = getattr(single, name)(retrieved, judged, **options)
             (expected,) = kernel(ranked, **options)
+            if math.isnan(expected) and judged and "rel" in options:
+                expected = 0.0  # by the rule of `evaluate_run`, see below
             assert value == pytest.approx(expected, abs=1e-12, nan_ok=True), (name, options)
             assert isinstance(value, float)
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=judged_list(), rel=st.integers(1, 3))
+def test_one_question_has_the_value_that_it_has_in_a_run(case, rel):
+    """A judged question without the grade counts 0, one without any relevant document nothing."""
+    retrieved, judged = case
+    names = [name for name in RELEVANT if name != "average_precision"] + ["map", *UNCUT]
+    measures = [
+        f"{name}(rel={rel})" + ("@1" if name in ("precision", "recall", "f1", "hit_rate") else "")
+        for name in names
+    ]
+    # the second question has every grade, so that the run has a score
+    qrels = {"q": judged, "other": {"a": 3}}
+    result = evaluate_run({"q": list(dict.fromkeys(retrieved)), "other": ["a"]}, qrels, measures)
+
+    for name, measure in zip(names, measures, strict=True):
+        function = getattr(single, "average_precision" if name == "map" else name)
+        options = {"k": 1} if measure.endswith("@1") else {}
+        expected = result.per_query[measure].get("q", math.nan)
+        value = function(retrieved, judged, rel=rel, **options)
+        assert value == pytest.approx(expected, nan_ok=True), measure
+        assert function(retrieved=retrieved, judged=judged, rel=rel, **options) == pytest.approx(
+            value, nan_ok=True
+        )
+
+
+def test_a_question_without_the_grade_counts_0():
+    assert single.average_precision(["a", "b"], {"a": 1}, rel=2) == 0.0
+    assert single.average_precision(["a", "b"], {"a": 0}, rel=2) == 0.0
+    assert math.isnan(single.average_precision(["a", "b"], {"a": 0}))
+    assert math.isnan(single.average_precision(["a", "b"], {}, rel=2))
 
 
 @settings(max_examples=30)
