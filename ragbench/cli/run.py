@@ -279,6 +279,7 @@ def _plan(
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.stages.graph import forecast, plan_record
+    from ragbench.report.text import counted
 
     not_created = list(components.uncalled_components(settings))
     if components.loads_by_code(settings):
@@ -289,7 +290,7 @@ def _plan(
     else:
         plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
         plan_forecast, remark = forecast(plan), "; its calls are not counted"
-        lines = [f"{settings.name}: {len(plan.queries)} queries; nothing is sent"]
+        lines = [f"{settings.name}: {counted(len(plan.queries), 'queries')}; nothing is sent"]
         lines += _tree(plan_forecast.nodes)
         lines += [*_cost(plan_forecast), *_power(plan)]
         lines += [f"warning: {warning}" for warning in plan.warnings]

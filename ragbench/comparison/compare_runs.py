@@ -323,8 +323,8 @@ def paired_rows(
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
     not compared yields nothing. In the order of the comparisons. `measure` and `names` of the
-    scores are empty, `decision` is that of the comparison. KeyError if a compared system is none of the matching, IndexError if the
-    sources are unpaired.
+    scores are empty, `decision` is that of the comparison. KeyError if a compared system is none of
+    the matching, IndexError if the sources are unpaired.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)

@@ -190,8 +190,8 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
     """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
 
     The two columns of a pair are over different queries, as independent samples. In the order of
-    the family; a pair without scores on one side, or with too few, has None as p-value. Test and correction of
-    `method` do not count. OptionError if a score is outside the range of its measure.
+    the family; a pair without scores on one side, or with too few, has None as p-value. Test and
+    correction of `method` do not count. OptionError if a score is outside the range of its measure.
     """
     samples = [
         [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]

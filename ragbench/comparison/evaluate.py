@@ -31,6 +31,7 @@ from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import Prediction, Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.display import counted
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 from ragbench.types.scores import Cause, Verdict
@@ -332,7 +333,10 @@ class Evaluation:
             [name, mean, str(self.summary[name].n), missing.removeprefix(", ")]
             for name, mean, missing in self._lines()
         ]
-        facts = [f"{len(self.query_ids)} items, {self.confidence:.0%} intervals", *self.query_notes]
+        facts = [
+            f"{counted(len(self.query_ids), 'items')}, {self.confidence:.0%} intervals",
+            *self.query_notes,
+        ]
         caption = "; ".join(facts)
         return tables.html_table(caption, ["score", "mean", "scored", "not scored"], rows)
 
@@ -359,7 +363,7 @@ class Evaluation:
                 ends = None if low is None or high is None else (low, high)
                 label = f"{name} {tables.number(score.mean)}"
                 whiskers.append(Whisker(name, score.mean, ends, 0, label))
-        head = f"means of {len(self.query_ids)} items"
+        head = f"means of {counted(len(self.query_ids), 'items')}"
         return interval_picture("intervals", "scores", head, whiskers)
 
     def to_pandas(self, *, texts: bool = False) -> Any:

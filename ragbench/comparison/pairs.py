@@ -27,6 +27,7 @@ from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.difference import PairedUnits, paired_units
 from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import Cause, FloatArray, ScoreColumn
+from ragbench.types.display import counted
 from ragbench.types.rows import BoolArray
 
 _NO_PREFERENCE = 0.5  # win rate
@@ -163,7 +164,7 @@ class PairedScores:
         """
         if self.unchanged and n == len(self.query_ids):
             return self.unchanged
-        return f"{n} queries" + (f", {self.unchanged}" if self.unchanged else "")
+        return counted(n, "queries") + (f", {self.unchanged}" if self.unchanged else "")
 
     @property
     def sign(self) -> int:
@@ -244,6 +245,11 @@ class PairedScores:
         """
         options = self._options(differences, method)
         return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)
+
+    def excludes_zero(self, differences: FloatArray, method: Method) -> bool:
+        """Return True if `interval` excludes 0, in a tenth of its time; OptionError as there."""
+        options = self._options(differences, method)
+        return stats.excludes_zero(**options, resamples=method.resamples, seed=method.seed)
 
     def gain_interval(self, gains: FloatArray, method: Method) -> stats.DifferenceInterval:
         """Return mean and interval of gains of queries, as `interval` does for differences."""

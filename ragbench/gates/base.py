@@ -23,6 +23,7 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import ScoreColumn
+from ragbench.types.display import counted
 
 # `interval` decides for all such queries; `mean` for exactly the queries of the run
 Decide = Literal["interval", "mean"]
@@ -511,7 +512,7 @@ def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Ver
     verdict = decision.verdict
     if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
         return decision
-    reason = f"failures on {n_failed} queries could turn {verdict}, {RETRY}"
+    reason = f"failures on {counted(n_failed, 'queries')} could turn {verdict}, {RETRY}"
     return replace(decision, verdict="undecided", why=f"{reason}; without them: {decision.why}")
 
 

@@ -18,6 +18,7 @@ from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
 from ragbench.stats.mean import nan_if_none
 from ragbench.types import Cause, ScoreColumn
+from ragbench.types.display import counted
 
 
 class Limit(base.MeasureGate):
@@ -127,9 +128,10 @@ class Limit(base.MeasureGate):
                 failed = f"{n_failed} failed, {base.RETRY}" if n_failed else "gate another score"
                 nothing = f"nothing was scored; {failed}"
             return Decision("undecided", nothing, facts=facts)
-        why = f"mean {summary.mean:.4g} over {summary.n} queries"
+        why = f"mean {summary.mean:.4g} over {counted(summary.n, 'queries')}"
         if self.decide == "interval":
-            limits = f"[{nan_if_none(low):.4g}, {nan_if_none(high):.4g}] over {summary.n} queries"
+            limits = f"[{nan_if_none(low):.4g}, {nan_if_none(high):.4g}]"
+            limits += f" over {counted(summary.n, 'queries')}"
             end = "upper" if self.min is None else "lower"
             why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.records.causes import CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseMove
+from ragbench.types.display import counted as counted
 from ragbench.types.display import display_width, printable
 
 if TYPE_CHECKING:
@@ -116,18 +117,6 @@ def probability(p: float | None) -> str:
 def percent(share: float) -> str:
     """Format a share (0 to 1) as a percentage: `95 %`, `99.5 %`; of at most six digits."""
     return f"{share * 100:.6g} %"
-
-
-def counted(count: int, plural: str) -> str:
-    """Format a count with its noun, given as a plural in -s or -ies: `1 query`, `66 queries`.
-
-    Example:
-        >>> counted(1, "queries"), counted(2, "queries"), counted(1, "systems")
-        ('1 query', '2 queries', '1 system')
-    """
-    if count != 1:
-        return f"{count} {plural}"
-    return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
 
 
 def causes(failed: Iterable[tuple[str, int]]) -> str:

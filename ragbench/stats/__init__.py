@@ -47,7 +47,8 @@ _HOMES = {
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
-    "difference": "DifferenceInterval difference_interval paired_differences effect_size "
+    "difference": "DifferenceInterval difference_interval excludes_zero paired_differences "
+    "effect_size "
     "effect_size_interval",
     "interval_p": "interval_p_value",
     "macro": "macro_mean stratified_units",

@@ -20,7 +20,12 @@ from ragbench.stats.resampling import (
     percentile_bootstrap,
     studentized_bootstrap,
 )
-from ragbench.stats.score_intervals import score_interval, tilting_interval
+from ragbench.stats.score_intervals import (
+    score_interval,
+    score_is_above_zero,
+    tilting_interval,
+    tilting_is_above_zero,
+)
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
@@ -172,6 +177,53 @@ def difference_interval(
         largest=largest,
         n_clusters=n_clusters,
     )
+
+
+def excludes_zero(
+    differences: ArrayLike,
+    *,
+    baseline: ArrayLike | None = None,
+    range: tuple[float, float] = (0.0, 1.0),
+    confidence: float = 0.95,
+    clusters: ArrayLike | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> bool:
+    """Return True if the interval of `difference_interval` has limits and excludes 0.
+
+    It looks only at the side of the interval that is nearer to 0, which takes a tenth of the time.
+
+    Arguments and errors are those of `difference_interval`, by its default method.
+
+    Example:
+        >>> excludes_zero([1.0] * 8 + [0.0] * 20), excludes_zero([1.0] * 2 + [0.0] * 20)
+        (True, False)
+    """
+    owner = "excludes_zero"
+    arguments.resampling(owner, resamples, seed)
+    arguments.probability(owner, "confidence", confidence)
+    units = paired_units(owner, differences, baseline=baseline, ends=range, clusters=clusters)
+    if not units.n:
+        return False
+    if not units.is_bounded:
+        options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+        lower, upper, *_ = _limits(units, options)
+        return lower > 0 or upper < 0
+    d, ends, hits = units.values, units.largest, _hits(units)
+    if units.mean < 0:  # turned so that the lower limit is the one at 0
+        d, ends, hits = -d, ends[::-1], None if hits is None else hits[::-1]
+    if hits is not None and units.n_units_changed <= COUNTED_BELOW:
+        return score_is_above_zero(*hits, len(d), confidence=confidence)
+    ends = ends if hits is None else (1.0, 1.0)
+    return tilting_is_above_zero(d, largest=ends, confidence=confidence)
+
+
+def _hits(units: PairedUnits) -> tuple[int, int] | None:
+    """Return the number of lost and gained hits; None for other differences, or no change."""
+    lost = int(np.count_nonzero(np.abs(units.values + 1) <= _UNCHANGED))
+    gained = int(np.count_nonzero(np.abs(units.values - 1) <= _UNCHANGED))
+    are_hits = units.may_be_hits and 0 < lost + gained == units.n_units_changed
+    return (lost, gained) if are_hits else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,15 +378,13 @@ def _limits(
         centre = float(np.average(values, weights=weights))
         sd = math.sqrt(float(weights @ (values - centre) ** 2) / (n + 2 * added - 1))
     if units.is_bounded:
-        lost = int(np.count_nonzero(np.abs(d + 1) <= _UNCHANGED))
-        gained = int(np.count_nonzero(np.abs(d - 1) <= _UNCHANGED))
-        is_hits = units.may_be_hits and 0 < lost + gained == n_changed
-        rule: DifferenceRule = "score" if is_hits else "tilting"
-        if is_hits and n_changed <= COUNTED_BELOW:
-            limits = score_interval(lost, gained, n, confidence=confidence)
+        hits = _hits(units)
+        rule: DifferenceRule = "tilting" if hits is None else "score"
+        if hits is not None and n_changed <= COUNTED_BELOW:
+            limits = score_interval(*hits, n, confidence=confidence)
         else:
             # hits have no score between the ends of the range
-            ends = (1.0, 1.0) if is_hits else units.largest
+            ends = units.largest if hits is None else (1.0, 1.0)
             limits = tilting_interval(d, largest=ends, confidence=confidence)
         return *limits, sd, (rule if n_changed else "identical")
     n_unlike_the_median = int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))

@@ -294,6 +294,52 @@ def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
     return limit
 
 
+# Distance of the tail at a mean of 0 from its limit, in standard normal deviates, from which it
+# decides without the root: the root is found within far less.
+_CLEAR = 0.01
+
+
+def score_is_above_zero(lost: int, gained: int, n: int, *, confidence: float) -> bool:
+    """Return True if the lower limit of `score_interval` is above 0, without the upper one."""
+    if n < 2 or gained <= lost:
+        return False
+    return round(_lower(lost, gained, n, (1 - confidence) / 2), _DIGITS) > 0
+
+
+def tilting_is_above_zero(
+    differences: FloatArray, *, largest: tuple[float, float], confidence: float
+) -> bool:
+    """Return True if the lower limit of `tilting_interval` is above 0, without computing it.
+
+    The tail of the distribution with mean 0 tells it; only where that is within 0.01 standard
+    deviates of the limit, the limit is computed. The arguments are those of `tilting_interval`.
+    """
+    loss, unit = largest[0], max(largest)
+    n, alpha = len(differences), (1 - confidence) / 2
+    if n < 2 or not differences.mean() > 0:
+        return False
+    d, loss = differences / unit, loss / unit
+    distinct, shares = distinct_shares((d + loss) / (1 + loss))
+    mean, zero = float(distinct @ shares), loss / (1 + loss)
+    # only samples without a value at 0 hide unseen losses
+    factor = unseen_factor(float(d.std()), loss, n, alpha) if shares[0] == 0 else 1.0
+    if mean * factor < zero - _WITHIN:
+        return False
+    if zero > _WITHIN and np.count_nonzero(shares) > 1:
+
+        def falls(place: float) -> float:
+            return zero - tilted(distinct, shares, place).mean
+
+        place = crossing(falls, 0.0, 1.0, guess=0.25, within=_WITHIN)
+        null = tilted(distinct, shares, place)
+        distance = tail_distance(null, mean, n) + _NORMAL.inv_cdf(alpha)
+        if distance < -_CLEAR:
+            return False
+        if distance > _CLEAR and mean * factor > zero + _WITHIN:
+            return True
+    return round(unit * _tilted_lower(d, loss, alpha), _DIGITS) > 0
+
+
 @dataclass(frozen=True, slots=True)
 class Tilted:
     """A distribution on distinct values in [0, 1] with mean below that of the sample.

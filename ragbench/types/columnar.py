@@ -27,6 +27,7 @@ from ragbench.types.checks import (
     read_hit,
     with_text_ids,
 )
+from ragbench.types.display import counted
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
 # Query -> document -> subtopic -> grade; a document without subtopics covers none.
@@ -69,7 +70,8 @@ class Run:
         freeze(self.starts, self.scores)
 
     def __repr__(self) -> str:
-        return f"<Run {self.name}: {len(self.query_ids)} queries, {len(self.documents)} hits>"
+        queries = counted(len(self.query_ids), "queries")
+        return f"<Run {self.name}: {queries}, {counted(len(self.documents), 'hits')}>"
 
     @classmethod
     def from_dict(cls, run: Mapping[str, Mapping[str, float]], name: str = "run") -> Run:
@@ -310,7 +312,8 @@ class Qrels:
         freeze(self.starts, self.grades)
 
     def __repr__(self) -> str:
-        return f"<Qrels: {len(self.query_ids)} queries, {len(self.documents)} judgements>"
+        queries = counted(len(self.query_ids), "queries")
+        return f"<Qrels: {queries}, {counted(len(self.documents), 'judgements')}>"
 
     @classmethod
     def from_frame(cls, frame: tables.Frame) -> Qrels:

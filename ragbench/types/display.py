@@ -54,6 +54,18 @@ def printable(text: object) -> str:
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
 
 
+def counted(count: int, plural: str) -> str:
+    """Format a count with its noun, given as a plural in -s or -ies: `1 query`, `66 queries`.
+
+    Example:
+        >>> counted(1, "queries"), counted(2, "queries"), counted(1, "systems")
+        ('1 query', '2 queries', '1 system')
+    """
+    if count != 1:
+        return f"{count} {plural}"
+    return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
+
+
 def display_width(text: str) -> int:
     r"""Return the width of a text on a terminal: wide characters count 2, colour codes 0.
 

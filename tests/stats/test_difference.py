@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.difference import difference_interval, effect_size, paired_differences
+from ragbench.stats.difference import (
+    difference_interval,
+    effect_size,
+    excludes_zero,
+    paired_differences,
+)
 from ragbench.stats.resampling import (
     bca_bootstrap,
     percentile_bootstrap,
@@ -284,3 +289,32 @@ def test_no_method_gives_an_interval_without_width(d, method):
 def test_unknown_methods_are_refused():
     with pytest.raises(OptionError, match="method: found 'bayes', allowed: default, percentile"):
         difference_interval([0.1], method="bayes")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_zero_is_excluded_exactly_where_the_whole_interval_excludes_it(data):
+    """For grades, hits, equal differences and clusters, near and far from the limit."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    n = data.draw(st.sampled_from([1, 2, 5, 12, 30, 80, 250]))
+    grades = data.draw(st.sampled_from([2, 5, 21, 1000])) - 1
+    shift = data.draw(st.floats(-0.3, 0.3))
+    share = data.draw(st.sampled_from([0.1, 0.5, 1.0]))
+    baseline = np.round(rng.random(n) * grades) / grades
+    noise = data.draw(st.sampled_from([0.0, 0.05, 0.3])) * rng.standard_normal(n)
+    moved = np.where(rng.random(n) < share, baseline + shift + noise, baseline)
+    system = np.round(np.clip(moved, 0, 1) * grades) / grades
+    clusters = data.draw(st.sampled_from([None, rng.integers(0, max(n // 3, 1), n)]))
+    is_bounded = data.draw(st.sampled_from([True, True, True, False]))
+    options = {
+        "baseline": baseline,
+        "range": (0.0, 1.0 if is_bounded else math.inf),
+        "confidence": data.draw(st.sampled_from([0.8, 0.95, 0.999])),
+        "clusters": clusters,
+        "resamples": 200,
+    }
+    d = paired_differences(system, baseline)
+
+    interval = difference_interval(d, **options)
+
+    assert excludes_zero(d, **options) == (interval.lower > 0 or interval.upper < 0)
