@@ -108,10 +108,10 @@ def unpaired_interval(
         return mean - below, mean, mean + above
 
     lower, mean, upper = limits(confidence)
-    samples = [np.asarray(sample, dtype=np.float64) for sample in (values, baseline)]
-    if math.isnan(lower) or has_too_few(*samples, range):
+    first, second = (np.asarray(sample, dtype=np.float64) for sample in (values, baseline))
+    if math.isnan(lower) or has_too_few(first, second, range):
         return UnpairedInterval(mean, math.nan, math.nan, math.nan)
-    p = max(_inverted(limits, mean), _exact_p(*samples, range))
+    p = max(_inverted(limits, mean), _exact_p(first, second, range))
     if p > 1 - confidence:
         # an exact test that shows nothing widens the interval up to 0
         lower, upper = min(lower, 0.0), max(upper, 0.0)
@@ -222,7 +222,8 @@ def _chance_beyond(n: int, m: int, least: NDArray[np.intp], rate: float) -> floa
     below = np.concatenate([[0.0], np.cumsum(baseline_chances)])
 
     def fewer_than(counts: NDArray[np.intp]) -> FloatArray:
-        return below[np.clip(counts - baseline_hits[0], 0, len(baseline_hits))]
+        places = np.clip(counts - baseline_hits[0], 0, len(baseline_hits))
+        return np.asarray(below[places], dtype=np.float64)
 
     higher = below[-1] - fewer_than(least[hits])
     # misses are hits of the mirror image: as far from 0, with the other sign
@@ -234,9 +235,10 @@ def _binomial(n: int, rate: float) -> tuple[NDArray[np.intp], FloatArray]:
     """Return counts of hits of n queries within 8 standard deviations, with their chances."""
     spread = _REACH * (math.sqrt(n * rate * (1 - rate)) + 1)
     first, last = max(math.floor(n * rate - spread), 0), min(math.ceil(n * rate + spread), n)
-    hits = np.arange(first, last + 1)
+    hits = np.arange(float(first), last + 1)
     logs = log_factorial(np.array(float(n))) - log_factorial(hits) - log_factorial(n - hits)
-    return hits, np.exp(logs + hits * math.log(rate) + (n - hits) * math.log1p(-rate))
+    chances = np.exp(logs + hits * math.log(rate) + (n - hits) * math.log1p(-rate))
+    return hits.astype(np.intp), chances
 
 
 def _rates(hits: int, n: int) -> list[float]:
