@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard, cast
 
+import numpy as np
+
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.comparison.systems import find_score, summarize
@@ -25,6 +27,7 @@ from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.stats.mean import finite, nan_if_none
@@ -38,6 +41,9 @@ from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:  # scoring a run needs no text metrics
     from ragbench.score.text.base import CallRows
+# Part of a run whose hits are compared with gold ids in another spelling: some 20 ms.
+_FIRST_HITS = 20_000
+_FIRST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,9 +458,11 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> evaluate_run({"q1": ["d1", "d2"]}, {"q1": {"d2"}}, ["mrr"]).mean["mrr"]
         0.5
     """
+    ranked = Run.from_frame(run) if tables.is_frame(run) else _with_scores(run)
+    judged = as_qrels(Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels))
     scored = score_run.score_run(
-        Run.from_frame(run) if tables.is_frame(run) else _with_scores(run),
-        Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels),
+        ranked,
+        judged,
         measures,
         missing=missing,
         no_relevant=no_relevant,
@@ -462,7 +470,58 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         trec_eval=trec_eval,
         judged_only=judged_only,
     )
-    return _evaluation_of(scored, confidence, from_file=False)
+    evaluation = _evaluation_of(scored, confidence, from_file=False)
+    if scored.ranked is None or not _misses_gold(scored.ranked, judged):
+        return evaluation
+    notes = _spelling_notes(_first_queries(ranked), judged)
+    return replace(evaluation, notes=(*evaluation.notes, *notes))
+
+
+def _misses_gold(ranked: RankedGrades, qrels: Qrels) -> bool:
+    """Return True if a relevant document was not retrieved."""
+    return int((ranked.grades > 0).sum()) < int((qrels.grades > 0).sum())
+
+
+def _first_queries(run: Run | Nested) -> Run:
+    """Return the first queries of a run, as many as have some 20,000 hits."""
+    if isinstance(run, Run):
+        n_queries = int(np.searchsorted(run.starts, _FIRST_HITS)) + 1
+        return run.first(run.query_ids[:n_queries], len(run))
+    first, n_hits = dict[str, Mapping[str, float]](), 0
+    for query, hits in run.items():
+        if n_hits >= _FIRST_HITS:
+            break
+        first[query] = hits
+        n_hits += len(hits)
+    return Run.from_dict(first)
+
+
+def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
+    """Return a note if the hits of a run may be gold ids in another spelling; else [].
+
+    Scores of runs stay those of trec_eval, so that ids are compared as they are.
+    """
+    # here: most of its time is that of the readers of tables, which runs do not need
+    from ragbench.comparison.id_pairs import QuestionIds, pair_ids
+
+    row_of, questions = {query: row for row, query in enumerate(qrels.query_ids)}, []
+    for query, start, end in zip(run.query_ids, run.starts, run.starts[1:], strict=False):
+        if (row := row_of.get(query)) is not None:
+            rows = slice(*qrels.starts[row : row + 2].tolist())
+            grades = dict(zip(qrels.documents[rows], qrels.grades[rows].tolist(), strict=True))
+            questions.append(QuestionIds(grades, run.documents[start:end]))
+    return pair_ids(questions).told_alone().warnings()
+
+
+def file_spelling_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Qrels) -> list[str]:
+    """Return a note if hits at the start of a run file may be gold ids in another spelling.
+
+    [] if no relevant document is missed, and for a pipe, which cannot be read again.
+    """
+    is_file = isinstance(run, (str, Path)) and os.path.isfile(run)
+    if not is_file or not _misses_gold(ranked.evidence.grades, qrels):
+        return []
+    return _spelling_notes(trec_files.first_queries(run, _FIRST_BYTES), qrels)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -716,7 +775,8 @@ def evaluate_run_file(
     parsed = parse_measures(measures, trec_eval_defaults=True, trec_eval=rules.trec_eval)
     ranked = rank_run_file(run, qrels, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
     evaluation = evaluate_ranked_file(ranked, parsed, rules, tag=ranked.tag)
-    return replace(evaluation, fingerprints=qrels.query_fingerprints())
+    notes = (*evaluation.notes, *file_spelling_notes(run, ranked, qrels))
+    return replace(evaluation, fingerprints=qrels.query_fingerprints(), notes=notes)
 
 
 def evaluate_ranked_file(

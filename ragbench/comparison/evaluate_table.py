@@ -16,6 +16,7 @@ import numpy as np
 from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
 from ragbench.comparison.gold import met_gold
+from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
@@ -52,6 +53,7 @@ from ragbench.types import (
     Query,
     ScoreColumn,
 )
+from ragbench.types.documents import record_ids
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import EXCLUDED_NOTE, reasoning_notes
 from ragbench.types.tables import Table
@@ -133,7 +135,7 @@ def evaluate(
     check_reasoning("evaluate", reasoning)
     data, judge = read_arguments(data, judge, metrics, peer)
     collection = collection_of(data, columns, reasoning=reasoning)
-    records = _records_of(collection)
+    records, id_notes = _with_gold_ids(_records_of(collection), collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
     ranked_records, notes = _without_excluded(records, collection)
@@ -173,6 +175,7 @@ def evaluate(
         query_notes=_relevance_notes(rankings, ranked),
     )
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
+    notes += id_notes if by_kind["retrieval"] else ()
     notes += [*of_gold.notes, *paired.notes, *call.notes, *judge_notes]
     notes += threshold_note(call.thresholds, evaluation.columns)
     notes += _missing_notes(evaluation, _columns(collection))
@@ -295,6 +298,25 @@ def _records_of(collection: Collection) -> list[Answered]:
     for name, record in by_id.items():
         by_id[name] = record if record.error is None else replace(record, answer=None)
     return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
+
+
+def _with_gold_ids(
+    records: Sequence[Answered], collection: Collection
+) -> tuple[list[Answered], list[str]]:
+    """Return the records with the gold ids of passages in another spelling, and notes on them."""
+    judged = {} if collection.qrels is None else collection.qrels.by_query
+    questions = [
+        QuestionIds(judged.get(record.query_id, {}), [hit.id for hit in record.contexts or ()])
+        for record in records
+    ]
+    pairs = pair_ids(questions, frozenset(record_ids(collection.documents or ())))
+    names, renamed = pairs.gold_of_hit, []
+    for record in records:
+        if names and record.contexts is not None:
+            hits = [replace(hit, id=names.get(hit.id, hit.id)) for hit in record.contexts]
+            record = replace(record, contexts=hits)
+        renamed.append(record)
+    return renamed, [*pairs.notes(), *pairs.warnings()]
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:

@@ -60,6 +60,10 @@ class IdPairs(NamedTuple):
         """Id of a hit -> its gold id, for one-to-one pairs."""
         return {pair.hit: pair.gold for pair in self.matched}
 
+    def told_alone(self) -> IdPairs:
+        """Return the pairs as unclear ones, for scores that have to stay as they are."""
+        return IdPairs((), [*self.matched, *self.unclear])
+
     def notes(self) -> list[str]:
         """Return a note on one-to-one pairs; [] without any."""
         if not self.matched:
@@ -69,7 +73,7 @@ class IdPairs(NamedTuple):
         return [f"{count} matched one to one with hits of another spelling: {gold} is {hit}"]
 
     def warnings(self) -> list[str]:
-        """Return a warning with both spellings of pairs that are not one to one; [] without any."""
+        """Return a warning with both spellings of unclear pairs; [] without any."""
         if not self.unclear:
             return []
         count = counted(len({pair.gold for pair in self.unclear}), "gold id")
@@ -79,8 +83,8 @@ class IdPairs(NamedTuple):
             rule = f'{{level: document, separator: "{separator}"}}'
             remedy = f"metrics.retrieval: match: {rule} counts chunks for their documents"
         return [
-            f"{count} may have another spelling in the hits, such as gold {gold} and hit {hit}; "
-            f"they are not one to one, and count as different documents; {remedy}"
+            f"{count} may have another spelling in the hits, such as gold {gold} and hit {hit}, "
+            f"which count as different documents; {remedy}"
         ]
 
 

@@ -25,8 +25,9 @@ _FEW_WORDS = 4
 def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], str | None]:
     """Return a function from a hit to the id of its document; None if unknown or ambiguous.
 
-    The id of the hit, and the file that its metadata name, are read as gold ids are: as a path, a
-    file name with or without its ending, or a title, if exactly one document has it.
+    A hit that names its document keeps it. The id of the hit, and the file that its metadata name,
+    are read as gold ids are: as a path, a file name with or without its ending, or a title, if
+    exactly one document has it.
     """
     names = DocumentNames(corpus)
 
@@ -43,6 +44,8 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
         return None
 
     def document_of_hit(hit: ScoredDocument) -> str | None:
+        if hit.document is not None:
+            return hit.document
         # the id comes first: several documents may come from one file
         texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
         return next(filter(None, map(resolve, texts)), None)

@@ -62,13 +62,12 @@ def _distinct_hits(passages: Sequence[Document]) -> list[ScoredDocument]:
 def _name_documents(
     rankings: list[list[ScoredDocument]], corpus: Sequence[Document]
 ) -> list[list[ScoredDocument]]:
-    """Return the hits with the documents that they are of, if the corpus lacks most of their ids.
+    """Return the hits with the documents that they are of, if the corpus lacks any of their ids.
 
     Documents are found by path, file name or title, as in a run.
     """
     ids = frozenset(record_ids(corpus))
-    names = [hit.id for hits in rankings for hit in hits]
-    if not corpus or 2 * sum(name not in ids for name in names) <= len(names):
+    if not corpus or all(hit.id in ids for hits in rankings for hit in hits):
         return rankings
     document_of_hit = document_resolver(corpus)
     return [[replace(hit, document=document_of_hit(hit)) for hit in hits] for hits in rankings]

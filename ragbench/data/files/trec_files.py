@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import BinaryIO, cast
@@ -453,6 +453,18 @@ def whole_run(stream: RunStream) -> Run:
     except ScatteredQueriesError:
         parts = [_run_of(stream.grouped())]
     return Run.joined(parts)
+
+
+def first_queries(source: lines.Source, n_bytes: int) -> Run:
+    """Return the queries at the start of a run file, as far as some `n_bytes` have all their hits.
+
+    Raises a DataError as `read_run` does, for the lines that are read.
+    """
+    with open_run_stream(source, chunk_bytes=n_bytes) as stream:
+        first, *others = islice(stream.pieces(), 2)
+    block = group_queries([first])
+    # the last query may go on behind the bytes
+    return _run_of(block.first(len(block.query_ids) - 1) if others else block)
 
 
 def _run_of(block: HitBlock) -> Run:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from ragbench.adapters.libraries import text_id
+from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import document_resolver
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
@@ -184,7 +185,7 @@ def rank_outcomes(
 ) -> RetrieverRun:
     """Return the ranking of a retriever's hits, with notes and warnings on odd ones.
 
-    Notes and warnings begin with the name. If the corpus lacks most hits, they are matched with its
+    Notes and warnings begin with the name. Hits that the corpus lacks are matched with its
     documents by path, file name or title. More than 10 % of hits that stay unknown are a warning,
     fewer a note, unless no hit has an id of its own. A run file is read again when its rankings are
     used.
@@ -200,11 +201,10 @@ def rank_outcomes(
     """
     run, n_unknown, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
     notes, warnings = list[str](), list[str]()
-    # an index of all other names of the documents is only worth its time for other ids, and the
-    # hits of a run file only their memory if the first ones have a document
-    if corpus is not None and 2 * n_unknown > len(run):
+    # an index of all other names of the documents is only worth its time for other ids
+    if corpus is not None and n_unknown:
         document_of_hit, n_hits = document_resolver(corpus), len(run)
-        values = [outcome.value for outcome in outcomes[:_BLOCK] if outcome.value is not None]
+        values = (outcome.value for outcome in outcomes if outcome.value is not None)
         if any(document_of_hit(hit) not in (None, hit.id) for v in values for hit in v.documents):
             outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
             run, n_left, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
@@ -252,16 +252,10 @@ def rank_outcomes(
 def _name_documents(
     outcome: Outcome[Retrieved], document_of_hit: Callable[[ScoredDocument], str | None]
 ) -> Outcome[Retrieved]:
-    """Return an outcome whose hits name the document that `document_of_hit` finds, or None.
-
-    A hit that names a document keeps it; a failed outcome is returned as it is.
-    """
+    """Return an outcome whose hits name the documents of a function; a failed one as it is."""
     if outcome.value is None:
         return outcome
-    hits = [
-        hit if hit.document is not None else replace(hit, document=document_of_hit(hit))
-        for hit in outcome.value.documents
-    ]
+    hits = [replace(hit, document=document_of_hit(hit)) for hit in outcome.value.documents]
     return replace(outcome, value=replace(outcome.value, documents=hits))
 
 
@@ -406,6 +400,48 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
     return _fold(ranking, deepest if measures else 0, plan)
+
+
+def meet_gold(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
+    """Return the ranking with gold ids for hits in another spelling, with a note on them.
+
+    Pairs of ids that are not one to one are told in a warning; so are all pairs of
+    `match: {level: document}`, whose ids are those of a rule.
+    """
+    qrels, level = plan.qrels, plan.config.metrics.retrieval.match.level
+    if qrels is None or level == "text":
+        return ranking
+    run = ranking.run
+    corpus = {} if plan.collection.documents is None else plan.corpus
+    pairs = pair_ids(Mapped(partial(_question_ids, qrels, run), qrels.query_ids), corpus)
+    if level == "document":
+        pairs = pairs.told_alone()
+    names = pairs.gold_of_hit
+    notes = [*ranking.notes, *(f"{ranking.name}: {note}" for note in pairs.notes())]
+    warnings = [*ranking.warnings, *(f"{ranking.name}: {text}" for text in pairs.warnings())]
+    if not names:
+        return replace(ranking, notes=notes, warnings=warnings) if pairs.unclear else ranking
+
+    def document_of_hit(hit: ScoredDocument) -> str | None:
+        return names.get(hit.document or hit.id, hit.document)
+
+    return replace(
+        ranking,
+        outcomes=Mapped(
+            partial(_name_documents, document_of_hit=document_of_hit), ranking.outcomes
+        ),
+        scored=replace(run, documents=[names.get(name, name) for name in run.documents]),
+        unmatched=run if ranking.unmatched is None else ranking.unmatched,
+        notes=notes,
+        warnings=warnings,
+    )
+
+
+def _question_ids(qrels: Qrels, run: Run, query: str) -> QuestionIds:
+    """Return the judged documents and the hits of a query."""
+    place = run.query_index.get(query)
+    rows = slice(0) if place is None else slice(*run.starts[place : place + 2].tolist())
+    return QuestionIds(qrels.by_query[query], run.documents[rows])
 
 
 def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:

@@ -23,7 +23,13 @@ from ragbench.experiment.calls import (
 )
 from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages import base, stored_items
-from ragbench.experiment.stages.matching import check_ids, drop_excluded, match_hits, rank_outcomes
+from ragbench.experiment.stages.matching import (
+    check_ids,
+    drop_excluded,
+    match_hits,
+    meet_gold,
+    rank_outcomes,
+)
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
 from ragbench.records.codec import Record, from_json, to_json
@@ -496,7 +502,8 @@ class Rank(base.Stage):
         if n_excluded:
             notes.append(EXCLUDED_NOTE.format(n_excluded))
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
-        return check_ids(match_hits(ranking, plan), plan, is_app=self.source is None)
+        ranking = meet_gold(match_hits(ranking, plan), plan)
+        return check_ids(ranking, plan, is_app=self.source is None)
 
     def _expected_hits(self, retriever: Retriever) -> int | None:
         """Return the number of hits of which a ranking that has fewer gets a warning; None: none.
