@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from ragbench.data.files.fields import counted
 from ragbench.types.spellings import (
+    PartForm,
     Spelling,
     SpellingIndex,
     normal_texts,
-    part_separator,
+    part_form,
     spell,
     without_parts,
 )
@@ -166,7 +167,7 @@ def _near_hits(hits: Sequence[str], gold: SpellingIndex) -> dict[str, _Readings]
         near[hit][""] = spelling
     chunks = _chunks(hits)
     for hit, document in gold.near([*chunks], chunks.values()):
-        near[hit][part_separator(hit)] = document
+        near[hit][part_form(hit).separator] = document
     return near
 
 
@@ -192,7 +193,9 @@ class _Table:
         self._gold = {name for question in questions for name in question.grades}
         self._hits = {name for question in questions for name in question.hits}
         chunks = _chunks(sorted(self._hits)) if any(pair.separator for pair in pairs) else {}
-        self._cut_often = _separators_of_many(chunks)
+        self._cut_often = _forms_of_many(chunks)
+        # where ids that meet end so, a number is no chunk but part of an id: Boeing_747
+        self._met_forms = {part_form(name) for name in self._gold & self._hits} if chunks else set()
         gold = [pair.gold for pair in pairs]
         # a chunk is read as its document
         hits = [chunks[pair.hit] if pair.separator else pair.hit for pair in pairs]
@@ -206,13 +209,17 @@ class _Table:
         """Return the one-to-one pairs, and the others but for those of different documents."""
         matched, unclear = [], []
         for pair in self._pairs:
+            if pair.separator and part_form(pair.hit) in self._met_forms:
+                continue
             (matched if self._is_one_to_one(pair) else unclear).append(pair)
         apart = self._apart(unclear)
         return IdPairs(matched, [pair for pair in unclear if pair not in apart])
 
     def _is_one_to_one(self, pair: IdPair) -> bool:
         """Return True if no other id of the table is like the ids of a pair."""
-        if pair.gold in self._hits or pair.hit in self._gold or pair.separator in self._cut_often:
+        if pair.gold in self._hits or pair.hit in self._gold:
+            return False
+        if pair.separator and part_form(pair.hit) in self._cut_often:
             return False
         ends = self._ends[pair]
         documents = set[str]().union(*map(self._documents.alike, ends))
@@ -240,7 +247,7 @@ class _Table:
         return apart
 
 
-def _separators_of_many(chunks: Mapping[str, str]) -> set[str]:
-    """Return the separators of which a document has several chunks among the hits."""
-    counts = Counter(zip(map(part_separator, chunks), normal_texts(chunks.values()), strict=True))
-    return {separator for (separator, _), count in counts.items() if count > 1}
+def _forms_of_many(chunks: Mapping[str, str]) -> set[PartForm]:
+    """Return the forms of parts of which a document has several chunks among the hits."""
+    counts = Counter(zip(map(part_form, chunks), normal_texts(chunks.values()), strict=True))
+    return {form for (form, _), count in counts.items() if count > 1}

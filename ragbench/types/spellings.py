@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _ZEROS = re.compile(r"0(?<![0-9]0)(?<![0-9]\.0)0*(?=[0-9])")
 # a number with four digits is rather a year: report-2023 is no part of report
 _PART = re.compile(
-    r"(?P<separator>#|::|:|_|-|/)(?:(?:chunk|part|passage)[_:#-]?)?[0-9]{1,3}$",
+    r"(?P<separator>(?:#|::|:|_|-|/)(?:(?:chunk|part|passage)[_:#-]?)?)[0-9]{1,3}$",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -67,10 +67,30 @@ def without_parts(ids: Iterable[str]) -> list[str]:
     return _PART.sub("", _joined(lines)).split("\n") if lines else []
 
 
-def part_separator(name: str) -> str:
-    """Return the separator before the number of a part; '' for an id without one."""
-    match = _PART.search(name)
-    return match["separator"] if match else ""
+class PartForm(NamedTuple):
+    """Form of the numbers of parts at the end of an id.
+
+    Attributes:
+        separator: Text before the last number; empty without one.
+        numbers: Number of numbers in a row.
+    """
+
+    separator: str
+    numbers: int
+
+
+def part_form(name: str) -> PartForm:
+    """Return the form of the numbers at the end of an id.
+
+    Example:
+        >>> part_form("plan_2-1"), part_form("plan")
+        (PartForm(separator='-', numbers=2), PartForm(separator='', numbers=0))
+    """
+    separator, numbers = "", 0
+    while match := _PART.search(name):
+        separator, numbers = separator or match["separator"], numbers + 1
+        name = name[: match.start()]
+    return PartForm(separator, numbers)
 
 
 def _joined(lines: Sequence[str]) -> str:

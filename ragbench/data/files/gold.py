@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from ragbench.data.files.fields import TEXT_KEYS, text_of_item
@@ -134,11 +133,13 @@ def _alternative_names(document: Document) -> Iterable[str]:
 
     Without an ending, the first two are left out, and so is an empty title. A name may come twice.
     """
-    path = PurePosixPath(document.id)
-    if path.suffix and path.stem != ".":  # `..a` has no name before its suffix (Python 3.13)
-        yield str(path.with_suffix(""))
-        yield path.stem
-    yield path.name
+    # by text: an object for the path of each document would take most of the time
+    folder, slash, name = document.id.rstrip("/").rpartition("/")
+    stem, _, ending = name.rpartition(".")
+    if ending and stem.strip("."):  # a name such as `.hidden` has no ending
+        yield f"{folder}{slash}{stem}"
+        yield stem
+    yield name
     # in another case or with spaces it is a different text
     yield document.id
     if document.title:

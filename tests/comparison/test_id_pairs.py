@@ -1,0 +1,211 @@
+"""Ids of gold and hits in different spellings, through `rb.evaluate` and `rb.evaluate_run`."""
+
+import unicodedata
+import warnings
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import ragbench as rb
+from ragbench.comparison.evaluate import evaluate_run_file
+from ragbench.comparison.id_pairs import IdPair, QuestionIds, pair_ids
+
+TOLD = "may have another spelling in the hits"
+MATCHED = "matched one to one with hits of another spelling"
+
+
+def evaluate(questions):
+    """Return the scores and the notes on spellings of (gold ids, hits) of each question."""
+    rows = [
+        {"question": f"Which {number}?", "relevant": gold, "retrieved": hits}
+        for number, (gold, hits) in enumerate(questions)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = rb.evaluate(rows, ["ndcg@10", "recall@5", "mrr"])
+    scores = [list(values.values()) for values in result.per_query.values()]
+    return scores, [note for note in result.notes if "spelling" in note]
+
+
+# a question whose ids meet, so that no rule for ids that never meet applies
+MET = (["met", "Boeing_747"], ["met", "Boeing_747"])
+
+
+@pytest.mark.parametrize(
+    ("gold", "hit"),
+    [
+        ("90", "090"),
+        ("doc-007", "doc-7"),
+        ("Straße.md", "strasse.md"),
+        ("Gebühren.md", unicodedata.normalize("NFD", "Gebühren.md")),
+        ("plan.md", "PLAN.MD"),
+        ("plan.md", "docs/plan.md"),
+        ("srv/docs/plan.md", "docs\\plan.md"),
+        ("plan", "plan.md"),
+        ("docs/plan", "plan.pdf"),
+        ("my plan.md", "my_plan.md"),
+        ("my\u00a0plan.md", "My plan.md"),
+        ("plan.md", "plan.md#3"),
+        ("plan.md", "plan.md_chunk_12"),
+        ("docs/Plan 7.md", "plan_07.md::0"),
+    ],
+)
+def test_one_spelling_of_a_gold_id_is_that_id(gold, hit):
+    """The hit is at rank 2, hence a reciprocal rank of 1/2."""
+    scores, notes = evaluate([MET, ([gold], ["other", hit])])
+
+    assert scores[2] == [1, 0.5]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"1 gold id {MATCHED}")
+
+
+@pytest.mark.parametrize(
+    ("gold", "hits"),
+    [
+        ("doc1", ["doc10", "doc2", "doc"]),
+        ("doc-1", ["doc1", "doc-2", "doc-10"]),
+        ("1.5", ["1.05", "15", "1.50"]),
+        ("v1.10", ["v1.1", "v1.10.0"]),
+        ("report", ["report-2023", "reports"]),
+        ("report-2023", ["report-2024", "report-1"]),
+        ("plan.md", ["plan.pdf", "myplan.md"]),
+        ("new/plan.md", ["old/plan.md", "new/plan.pdf"]),
+        ("os.path", ["os", "os.walk"]),
+        ("plan.md#1", ["plan.md", "plan.md#2"]),
+        ("a", []),
+        # numbers behind ids of this table are no parts, as an id that meets shows
+        ("Apollo", ["Apollo_11"]),
+    ],
+)
+def test_an_honest_miss_has_no_note(gold, hits):
+    scores, notes = evaluate([MET, ([gold], hits)])
+
+    assert scores[2] == [1, 0]
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("questions", "gold", "hit"),
+    [
+        # two hits are like one gold id
+        ([(["90"], ["090"]), (["90"], ["0090"])], "90", "090"),
+        # a hit is like two gold ids
+        ([(["a/plan.md"], ["plan.md"]), (["b/plan.md"], [])], "a/plan.md", "plan.md"),
+        ([(["a/plan.md"], ["plan.md"]), (["b/plan.md"], ["b/plan.md"])], "a/plan.md", "plan.md"),
+        # the other side has the id in both spellings
+        ([(["90"], ["090"]), (["5"], ["5", "90"])], "90", "090"),
+        ([(["90"], ["090"]), (["090"], ["090"])], "90", "090"),
+        # a document has two chunks
+        ([(["a"], ["a#1"]), (["b"], ["b#1"]), (["c"], ["a#2"])], "a", "a#1"),
+    ],
+)
+def test_ids_that_are_not_one_to_one_are_told(questions, gold, hit):
+    scores, notes = evaluate([MET, *questions])
+
+    assert scores[2][1] == 0
+    assert len(notes) == 1
+    assert f"{TOLD}, such as gold '{gold}' and hit '{hit}'" in notes[0]
+    line = 'match: {level: document, separator: "#"}'
+    assert (line in notes[0]) == ("#" in hit)
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        # both sides have both ids
+        [(["docs/README.md"], ["README.md"]), (["README.md"], ["docs/README.md"])],
+        # a ranking has both ids, and so has the gold of a question
+        [(["docs/README.md"], ["README.md"]), (["x"], ["x", "README.md", "docs/README.md"])],
+        [(["90"], ["090"]), (["90", "090"], ["090", "1"])],
+    ],
+)
+def test_ids_that_stand_side_by_side_are_two_documents(questions):
+    assert not evaluate([MET, *questions])[1]
+
+
+def test_two_documents_of_a_corpus_are_no_spellings_of_one():
+    questions = [QuestionIds({"docs/plan.md": 1}, ["plan.md"])]
+    pair = IdPair("docs/plan.md", "plan.md")
+
+    assert pair_ids(questions).matched == [pair]
+    assert pair_ids(questions, ["docs/plan.md"]).matched == [pair]
+    assert not pair_ids(questions, ["docs/plan.md", "plan.md"]).matched
+    assert pair_ids(questions, ["docs/plan.md", "old/plan.md"]).unclear == [pair]
+
+
+@pytest.mark.parametrize("hit", ["7.0", "7.00", "007", "+7.0"])
+def test_a_number_in_another_form_is_that_number(hit):
+    is_same = hit != "+7.0"
+
+    assert bool(pair_ids([QuestionIds({"7": 1}, [hit])]).matched) == is_same
+
+
+def test_a_part_of_a_numbered_document_has_one_number_more():
+    met = QuestionIds({"doc_2": 1}, ["doc_2"])
+
+    assert pair_ids([met, QuestionIds({"doc_1": 1}, ["doc_1_0"])]).matched
+    assert not any(pair_ids([met, QuestionIds({"doc": 1}, ["doc_1"])]))
+
+
+def test_irrelevant_documents_need_no_hit():
+    assert not any(pair_ids([QuestionIds({"90": 0, "5": 1}, ["090", "5"])]))
+
+
+CHANGES = {
+    "case": str.upper,
+    "unicode": lambda name: unicodedata.normalize("NFD", name),
+    "folder": lambda name: f"/srv/{name}",
+    "no folder": lambda name: name.rpartition("/")[2],
+    "ending": lambda name: name if name.endswith(".md") else f"{name}.md",
+    "no ending": lambda name: name.removesuffix(".md"),
+    "blank": lambda name: name.replace("_", " "),
+    "hard blank": lambda name: name.replace("_", "\u00a0"),
+    "zeros": lambda name: name.replace("7", "007"),
+    "point": lambda name: f"{name}.0" if name.isdecimal() else name,
+}
+PARTS = {"part": lambda name: f"{name}#0", "chunk": lambda name: f"{name}_chunk_3"}
+# no id is like another one, though some share names, endings and numbers
+NAMES = "7 17 a docs/a_17.md b.md docs/c.md old/c.md é.md docs/ü_7 plan plan-2023 d/e/f"
+IDS = st.lists(st.sampled_from(NAMES.split(" ")), min_size=1, unique=True)
+
+
+@given(st.data())
+def test_scores_of_other_spellings_are_those_of_the_table_or_told(data):
+    """The oracle is the table with one spelling of each id."""
+    clean = [MET, *data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))]
+    side = data.draw(st.sampled_from([0, 1]))
+    changes = CHANGES | (PARTS if side else {})
+    changed = []
+    for question in clean:
+        names = data.draw(st.lists(st.sampled_from([*changes]), max_size=2))
+        ids = list(question[side]) if question is not MET else question[side]
+        for name in names if question is not MET else ():
+            ids = [*map(changes[name], ids)]
+        assume(len({*ids}) == len(ids))
+        changed.append((ids, question[1]) if side == 0 else (question[0], ids))
+
+    scores, notes = evaluate(changed)
+
+    assert any(TOLD in note for note in notes) or scores == evaluate(clean)[0]
+
+
+@given(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))
+def test_a_table_of_one_spelling_has_no_note(questions):
+    assert not evaluate([MET, *questions])[1]
+
+
+def test_scores_of_runs_stay_and_tell(tmp_path):
+    qrels = {"q1": {"doc1": 1}, "q2": {"doc2": 1}}
+    run = {"q1": {"doc1": 1.0}, "q2": {"DOC2": 1.0}}
+    path = tmp_path / "my.run"
+    path.write_text("q1 Q0 doc1 1 1.0 me\nq2 Q0 DOC2 1 1.0 me\n", encoding="utf-8")
+
+    in_memory = rb.evaluate_run(run, qrels, ["mrr"])
+    in_frames = rb.evaluate_run(rb.Run.from_dict(run), rb.Qrels.from_dict(qrels), ["mrr"])
+    from_file = evaluate_run_file(path, rb.Qrels.from_dict(qrels), ["mrr"])
+
+    for result in (in_memory, in_frames, from_file):
+        assert result.mean["mrr"] == 0.5
+        assert any(TOLD in note and "gold 'doc2' and hit 'DOC2'" in note for note in result.notes)
+    assert not rb.evaluate_run(run, {"q1": {"doc1": 1}, "q2": {"doc3": 1}}, ["mrr"]).notes
