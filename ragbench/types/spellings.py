@@ -103,8 +103,9 @@ def _joined(lines: Sequence[str]) -> str:
 
 def _without_integer_zeros(match: re.Match[str]) -> str:
     """Return the replacement of `.0` at the end of a line: nothing behind an integer."""
-    start = match.string.rfind("\n", 0, match.start()) + 1
-    return "" if _INTEGER.fullmatch(match.string, start, match.start()) else match[0]
+    text, end = match.string, match.start()
+    start = max(text.rfind("\n", 0, end), text.rfind("/", 0, end)) + 1
+    return "" if _INTEGER.fullmatch(text, start, end) else match[0]
 
 
 class Spelling(NamedTuple):
