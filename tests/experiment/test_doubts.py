@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import count
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,9 @@ from ragbench.types import ScoredDocument
 
 MEASURES = ["mrr", "answer_hit@1", "answer_hit@2"]
 TEXTS = {f"d{n}": f"Moon {n} is {word}." for n, word in enumerate(("hot", "icy", "dark", "red"))}
+
+# numbers of the parts of documents
+PARTS = count()
 
 
 @pytest.fixture
@@ -235,7 +239,8 @@ class Hits:
             "{level: document, id: metadata.doc} where hits are parts of these",
         ),
         (
-            lambda name: ScoredDocument(f"{name}.md::0"),
+            # several chunks of each document
+            lambda name: ScoredDocument(f"{name}.md::{next(PARTS)}"),
             "mine: none of its 12 hits is known to the judgements, such as 'd0.md::0', while what "
             "stands before '::' is; allowed: metrics.retrieval: match: {level: document, "
             'separator: "::"}',
