@@ -160,9 +160,9 @@ def _foreign_hits(misses: Sequence[_Miss], corpus: Collection[str]) -> list[str]
 _Readings = Mapping[str, Spelling]
 
 
-def _near_hits(hits: Sequence[str], gold: SpellingIndex) -> dict[str, _Readings]:
+def _near_hits(hits: Sequence[str], gold: SpellingIndex) -> Mapping[str, _Readings]:
     """Return hit -> its readings, as a document and as a chunk, that may be like a gold id."""
-    near = defaultdict[str, dict[str, Spelling]](dict)
+    near: dict[str, dict[str, Spelling]] = defaultdict(dict)
     for hit, spelling in gold.near(hits, hits):
         near[hit][""] = spelling
     chunks = _chunks(hits)
@@ -207,7 +207,7 @@ class _Table:
 
     def sort(self) -> IdPairs:
         """Return the one-to-one pairs, and the others but for those of different documents."""
-        matched, unclear = [], []
+        matched, unclear = list[IdPair](), list[IdPair]()
         for pair in self._pairs:
             if pair.separator and part_form(pair.hit) in self._met_forms:
                 continue

@@ -275,6 +275,23 @@ def test_an_id_always_means_itself(ids):
     assert all(names.resolve(name) == [name] for name in ids if name == name.strip())
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("7", ["007"]),
+        ("7.0", ["007"]),
+        ("PLAN_07", ["docs/my%20plan/Plan%207.md"]),
+        ("docs/my_plan/plan 7.md", ["docs/my%20plan/Plan%207.md"]),
+        ("8", ["08.md", "docs/8.txt"]),
+        ("17", []),
+    ],
+)
+def test_zeros_blanks_and_case_are_no_difference_of_names(written, expected):
+    ids = ["007", "docs/my%20plan/Plan%207.md", "08.md", "docs/8.txt"]
+
+    assert DocumentNames([Document(name) for name in ids]).resolve(written) == expected
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
 def test_a_row_for_each_gold_document(load, suffix):
     rows = [

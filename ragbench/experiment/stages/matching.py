@@ -204,8 +204,7 @@ def rank_outcomes(
     # an index of all other names of the documents is only worth its time for other ids
     if corpus is not None and n_unknown:
         document_of_hit, n_hits = document_resolver(corpus), len(run)
-        values = (outcome.value for outcome in outcomes if outcome.value is not None)
-        if any(document_of_hit(hit) not in (None, hit.id) for v in values for hit in v.documents):
+        if any(map(document_of_hit, _unknown_hits(outcomes, run, corpus))):
             outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
             run, n_left, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
             notes.append(
@@ -247,6 +246,21 @@ def rank_outcomes(
         warnings=[f"{name}: {warning}" for warning in warnings],
         is_cut=is_cut,
     )
+
+
+def _unknown_hits(
+    outcomes: Sequence[Outcome[Retrieved]], run: Run, corpus: Sequence[Document]
+) -> Iterator[ScoredDocument]:
+    """Yield the hits without a document that the corpus lacks; those of a run file once."""
+    corpus_ids = frozenset(record_ids(corpus))
+    # hits of a run file have ids alone, and an object for each of them would take long
+    if isinstance(outcomes, FileRankings):
+        yield from map(ScoredDocument, {*run.documents} - corpus_ids)
+        return
+    for outcome in outcomes:
+        for hit in () if outcome.value is None else outcome.value.documents:
+            if hit.document is None and hit.id not in corpus_ids:
+                yield hit
 
 
 def _name_documents(
