@@ -41,6 +41,7 @@ from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:  # scoring a run needs no text metrics
     from ragbench.score.text.base import CallRows
+
 # Part of a run whose hits are compared with gold ids in another spelling: some 20 ms.
 _FIRST_HITS = 20_000
 _FIRST_BYTES = 1_000_000

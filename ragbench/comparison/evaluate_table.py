@@ -175,8 +175,8 @@ def evaluate(
         query_notes=_relevance_notes(rankings, ranked),
     )
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
-    notes += id_notes if by_kind["retrieval"] else ()
-    notes += [*of_gold.notes, *paired.notes, *call.notes, *judge_notes]
+    notes += [*(id_notes if by_kind["retrieval"] else ()), *of_gold.notes, *paired.notes]
+    notes += [*call.notes, *judge_notes]
     notes += threshold_note(call.thresholds, evaluation.columns)
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:

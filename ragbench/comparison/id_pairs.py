@@ -70,7 +70,7 @@ class IdPairs(NamedTuple):
         if not self.matched:
             return []
         count = counted(len(self.matched), "gold id")
-        gold, hit = _shown(self.matched[0])
+        gold, hit = _quote_ids(self.matched[0])
         return [f"{count} matched one to one with hits of another spelling: {gold} is {hit}"]
 
     def warnings(self) -> list[str]:
@@ -78,7 +78,7 @@ class IdPairs(NamedTuple):
         if not self.unclear:
             return []
         count = counted(len({pair.gold for pair in self.unclear}), "gold id")
-        gold, hit = _shown(self.unclear[0])
+        gold, hit = _quote_ids(self.unclear[0])
         remedy = "write each id in one spelling"
         if separator := self.unclear[0].separator:
             rule = f'{{level: document, separator: "{separator}"}}'
@@ -89,7 +89,7 @@ class IdPairs(NamedTuple):
         ]
 
 
-def _shown(pair: IdPair) -> tuple[str, str]:
+def _quote_ids(pair: IdPair) -> tuple[str, str]:
     """Return both ids in quotes, with escapes if they look the same."""
     forms = {unicodedata.normalize("NFC", name) for name in (pair.gold, pair.hit)}
     if len(forms) == 1:
@@ -200,10 +200,10 @@ class _Table:
         # a chunk is read as its document
         hits = [chunks[pair.hit] if pair.separator else pair.hit for pair in pairs]
         self._ends = dict(zip(pairs, zip(spell(gold), spell(hits), strict=True), strict=True))
-        wanted = SpellingIndex(("", spelling) for ends in self._ends.values() for spelling in ends)
+        targets = SpellingIndex(("", spelling) for ends in self._ends.values() for spelling in ends)
         names = [*(self._gold | self._hits | {*corpus})]
-        self._documents = SpellingIndex(wanted.near(names, names))
-        self._chunks = SpellingIndex(wanted.near([*chunks], chunks.values()))
+        self._documents = SpellingIndex(targets.near(names, names))
+        self._chunks = SpellingIndex(targets.near([*chunks], chunks.values()))
 
     def sort(self) -> IdPairs:
         """Return the one-to-one pairs, and the others but for those of different documents."""

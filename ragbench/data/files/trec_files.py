@@ -461,10 +461,10 @@ def first_queries(source: lines.Source, n_bytes: int) -> Run:
     Raises a DataError as `read_run` does, for the lines that are read.
     """
     with open_run_stream(source, chunk_bytes=n_bytes) as stream:
-        first, *others = islice(stream.pieces(), 2)
-    block = group_queries([first])
-    # the last query may go on behind the bytes
-    return _run_of(block.first(len(block.query_ids) - 1) if others else block)
+        pieces = list(islice(stream.pieces(), 2))
+    block = group_queries(pieces[:1])
+    # the last query may go on in the second piece
+    return _run_of(block.first(len(block.query_ids) - 1) if len(pieces) > 1 else block)
 
 
 def _run_of(block: HitBlock) -> Run:
