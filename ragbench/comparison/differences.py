@@ -215,7 +215,8 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
 
         ends = (finite(interval.lower), finite(interval.upper))
         decision = decide(interval.p, p, ends, 1 - method.confidence, limits)
-        too_few = min(map(len, sample)) > 0 and has_too_few(*sample, pair.range)
+        has_values = min(map(len, sample)) > 0
+        too_few = has_values and has_too_few(sample[0], sample[1], pair.range)
         differences.append(
             Difference(
                 system=pair.names[0],
