@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from ragbench.data.files.pages import FILE_KEYS
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, make_object, nearest, shown
@@ -26,8 +27,6 @@ NodeId = Annotated[
     Literal["node", "ref_doc"], Option("Which id a hit has: that of the node, or of its document.")
 ]
 
-# Metadata keys in which LangChain, LlamaIndex and Haystack keep the file that a chunk comes from.
-FILE_KEYS = ("source", "file_path", "file_name")
 _USUAL_KEYS = ("_id", "id")
 
 

@@ -40,8 +40,8 @@ def init(
     """Write a first config into FILE (default: ragbench.yaml).
 
     With --from the config reads a table of questions, or a public data set in a file or folder;
-    columns are recognised by name and content.
-    If no column holds the question, nothing is written: name it with --column.
+    columns are recognised by name and content. If no column holds the question, or nothing could be
+    scored, nothing is written: name the missing column with --column.
     With --corpus as well, retrievers search these documents, and the config can be run at once.
     Without --from the config reads a folder `dataset` in the BEIR layout, which you create and
     fill. An existing FILE is an error without --force. The command prints the columns that it
@@ -71,11 +71,25 @@ def init(
     parts = _parse_columns(columns)
     config = scaffold_records(file, records, corpus, parts) if records else scaffold_beir(file)
     text, notes, verb = config
-    write_file(file, text)
-    output.echo(f"wrote {file}")
     for note in notes:
         output.echo(f"note: {note}", err=True)
+    if records and verb == "run":
+        _check_scored(text, file)
+    write_file(file, text)
+    output.echo(f"wrote {file}")
     output.echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
+
+
+def _check_scored(text: str, file: Path) -> None:
+    """Plan a config before it is written; raise a `DataError` if its run would score nothing."""
+    from ragbench.config.load import load_config
+    from ragbench.experiment.plan.plan import load_collection, make_plan
+    from ragbench.experiment.plan.records import LiveComponents
+    from ragbench.json_yaml import load_yaml
+    from ragbench.records.manifest import Choices
+
+    settings = load_config(load_yaml(text, typed=True), base_dir=file.parent)
+    make_plan(settings, load_collection(settings), Choices(), LiveComponents(), calls=False)
 
 
 def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:

@@ -28,6 +28,7 @@ from ragbench.comparison.peer_calls import (
     threshold_note,
 )
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
+from ragbench.comparison.scorable import nothing_to_score
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
@@ -40,7 +41,9 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
+from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.base import CallRows
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
 
 # Default measures of a table with ids of retrieved and of relevant documents.
 DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
+# Default measures of a table with passages and gold answers alone.
+DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 
 
 def evaluate(
@@ -91,7 +96,8 @@ def evaluate(
             rubrics (`faithfulness`), in any order; a rubric may also be the path of its file or a
             mapping. Metrics of ragas and deepeval, objects or names, count as their counterparts,
             with a note if the name differs. None: ndcg@10, recall@5 and mrr if documents are
-            judged; right, rouge1, rouge2, rougeL, bleu and token_f1 if there are gold answers; the
+            judged; right, rouge1, rouge2, rougeL, bleu and token_f1 if there are answers and gold
+            answers; answer_hit@5, @1 and @10 if there are passages and gold answers alone; the
             rubrics of the judge.
         judge: `Judge`, whose own rubrics are applied, too, unless they are the default ones and
             `metrics` names rubrics; or the name of a model; or the arguments of `Judge` in a
@@ -139,7 +145,7 @@ def evaluate(
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
     ranked_records, notes = _without_excluded(records, collection)
-    hits = {record.query_id: [hit.id for hit in record.contexts or ()] for record in ranked_records}
+    hits = {record.query_id: [hit.id for hit in record.ranking or ()] for record in ranked_records}
     judged = {} if collection.qrels is None else collection.qrels.to_dict()
     # a question without judgements has a row as well, with a cause
     relevant = {name: judged.get(name, {}) for name in hits}
@@ -174,6 +180,7 @@ def evaluate(
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
         query_notes=_relevance_notes(rankings, ranked),
     )
+    _refuse_unscored(evaluation, collection, strays)
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
     notes += [*(id_notes if by_kind["retrieval"] else ()), *of_gold.notes, *paired.notes]
     notes += [*call.notes, *judge_notes]
@@ -196,9 +203,13 @@ def _without_excluded(
     for record in records:
         names = excluded.get(record.query_id)
         if names and record.contexts is not None:
-            passages = [passage for passage in record.contexts if passage.id not in names]
-            n_dropped += len(record.contexts) - len(passages)
-            record = replace(record, contexts=passages)
+            passages, further = (
+                [hit for hit in hits if hit.id not in names]
+                for hits in (record.contexts, record.further)
+            )
+            n_kept = len(passages) + len(further)
+            n_dropped += len(record.contexts) + len(record.further) - n_kept
+            record = replace(record, contexts=passages, further=further)
         scored_records.append(record)
     return scored_records, [EXCLUDED_NOTE.format(n_dropped)] if n_dropped else []
 
@@ -214,9 +225,24 @@ def _read_names(
     """
     metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
     if not (metrics or judge):
-        allowed = "a column reference, or relevant beside contexts; or judge='gpt-4o-mini'"
-        raise DataError(f"nothing to score ({_columns(collection)})", allowed=allowed)
+        raise nothing_to_score(collection)
     return read_metrics(metrics, lambda name: _is_score(name, judge))
+
+
+def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Sequence[str]) -> None:
+    """Raise a `DataError` if no score applies to any row; failed calls of a judge are no such case.
+
+    `strays` has the note on ids that never meet, which is then the reason.
+    """
+    columns = evaluation.columns.values()
+    failed = {Cause(int(code)) for column in columns for code in column.causes}
+    failed = {cause for cause in failed if cause.failed} - {Cause.MISSING_ANSWER}
+    if failed or any(column.values.size and np.isfinite(column.values).any() for column in columns):
+        return
+    if strays:
+        allowed = "ids of one kind in both columns"
+        raise DataError(f"nothing to score: {strays[0]}", allowed=allowed)
+    raise nothing_to_score(collection, causes=_missing_notes(evaluation, _columns(collection)))
 
 
 def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:
@@ -237,6 +263,9 @@ def _default_scores(
     is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
     is_answered = collection.answers and any(record.answer is not None for record in records)
     names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
+    has_texts = any(hit.full_text for record in records for hit in record.contexts or ())
+    if collection.answers and has_texts and not (is_ranked or is_answered):
+        return [*DEFAULT_ANSWER_MEASURES]
     return [*names, *(DEFAULT_METRICS if is_answered else ())]
 
 
@@ -295,6 +324,9 @@ def _records_of(collection: Collection) -> list[Answered]:
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
     by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
+    for name, group_heads in collection.alternatives.items():
+        if name in by_id:
+            by_id[name] = _with_alternatives(by_id[name], group_heads, collection)
     for name, record in by_id.items():
         by_id[name] = record if record.error is None else replace(record, answer=None)
     return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
@@ -303,20 +335,38 @@ def _records_of(collection: Collection) -> list[Answered]:
 def _with_gold_ids(
     records: Sequence[Answered], collection: Collection
 ) -> tuple[list[Answered], list[str]]:
-    """Return the records with the gold ids of passages in another spelling, and notes on them."""
+    """Return the records with the gold ids of hits in another spelling, and notes on them."""
     judged = {} if collection.qrels is None else collection.qrels.by_query
     questions = [
-        QuestionIds(judged.get(record.query_id, {}), [hit.id for hit in record.contexts or ()])
+        QuestionIds(judged.get(record.query_id, {}), [hit.id for hit in record.ranking or ()])
         for record in records
     ]
     pairs = pair_ids(questions, frozenset(record_ids(collection.documents or ())))
     names, renamed = pairs.gold_of_hit, []
     for record in records:
-        if names and record.contexts is not None:
-            hits = [replace(hit, id=names.get(hit.id, hit.id)) for hit in record.contexts]
-            record = replace(record, contexts=hits)
+        if names and record.ranking is not None:
+            record = _with_ids(record, [names.get(hit.id, hit.id) for hit in record.ranking])
         renamed.append(record)
     return renamed, [*pairs.notes(), *pairs.warnings()]
+
+
+def _with_alternatives(
+    record: Answered, group_heads: Mapping[str, str], collection: Collection
+) -> Answered:
+    """Return a record whose hits have the ids that they are scored by, of alternatives of gold."""
+    if record.ranking is None or collection.qrels is None:
+        return record
+    grades = collection.qrels.by_query.get(record.query_id, {})
+    ids = [hit.id for hit in record.ranking]
+    return _with_ids(record, credit_alternatives(ids, group_heads, grades))
+
+
+def _with_ids(record: Answered, ids: Sequence[str]) -> Answered:
+    """Return a record with other ids of its hits, in their order."""
+    hits = record.ranking or []
+    renamed = [replace(hit, id=name) for hit, name in zip(hits, ids, strict=True)]
+    n_read = len(record.contexts or ())
+    return replace(record, contexts=renamed[:n_read], further=renamed[n_read:])
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
@@ -389,8 +439,8 @@ def _score_gold(
 ) -> tuple[_GoldScores, list[Any]]:
     """Return (scores of each record by measures of gold, names of the measures of ids).
 
-    Measures of gold read spans, or the ranks at which passages meet the gold of any kind. Without
-    them, the scores are empty and the names are returned as they are.
+    Measures of gold read spans, gold answers, or the ranks at which passages meet the gold of any
+    kind. Without them, the scores are empty and the names are returned as they are.
 
     Raises:
         DataError: There is a measure of gold spans, and no question has one.
@@ -398,7 +448,8 @@ def _score_gold(
     measures = parse_measures(names)
     by_place = [measure for measure in measures if measure.spec.reads == "spans"]
     by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
-    if not by_place and not by_gold:
+    by_text = [measure for measure in measures if measure.spec.reads == "passages"]
+    if not (by_place or by_gold or by_text):
         return _GoldScores({}, []), [*names]
     if by_place and not any(collection.gold_spans.values()):
         problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
@@ -406,6 +457,9 @@ def _score_gold(
     ids = [query.id for query in collection.queries]
     passages = TablePassages.of(collection, records)
     columns = score_passages(passages.placed.spans, by_place, Rules())
+    texts = [[hit.to_document().full_text for hit in hits] for hits in passages.hits]
+    answers = RetrievedPassages(texts, [collection.answers.get(name, []) for name in ids])
+    columns += score_passages(answers, by_text, Rules())
     answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
     facts = table_facts(collection, passages, answerable)
     judged = {} if collection.qrels is None else collection.qrels.by_query
@@ -419,7 +473,7 @@ def _score_gold(
         {column.name: column for column in columns},
         unplaced_warning("evaluate", ids, passages.placed) if by_place else [],
     )
-    return scores, [m.label for m in measures if m.spec.reads not in ("spans", "gold")]
+    return scores, [m.label for m in measures if m not in (*by_place, *by_gold, *by_text)]
 
 
 def _with_causes(

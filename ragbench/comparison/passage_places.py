@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ragbench.adapters.libraries import FILE_KEYS
 from ragbench.data.files.gold import DocumentNames, QuotedPassages
+from ragbench.data.files.pages import FILE_KEYS, index_pages, page_of
 from ragbench.score.retrieval.base import RetrievedSpans
 from ragbench.types import Document, ScoredDocument, Span
 from ragbench.types.documents import documents_by_id
@@ -27,9 +27,10 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
 
     A hit that names its document keeps it. The id of the hit, and the file that its metadata name,
     are read as gold ids are: as a path, a file name with or without its ending, or a title, if
-    exactly one document has it.
+    exactly one document has it. In a corpus of pages, the file and page of the metadata name the
+    first document of that page.
     """
-    names = DocumentNames(corpus)
+    names, pages = DocumentNames(corpus), index_pages(corpus)
 
     # the same documents come back for many queries, and a path may need several look-ups
     @cache
@@ -48,6 +49,9 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
             return hit.document
         # the id comes first: several documents may come from one file
         texts = (hit.id, *(str(hit.metadata[key]) for key in FILE_KEYS if key in hit.metadata))
+        page = page_of(hit.metadata)
+        if page in pages and hit.id not in names.ids:
+            return pages[page][0]
         return next(filter(None, map(resolve, texts)), None)
 
     return document_of_hit

@@ -35,9 +35,7 @@ class TablePassages(NamedTuple):
     def of(cls, collection: Collection, records: Sequence[Answered]) -> TablePassages:
         """Return the passages of the records of a table; a record without any has no passages."""
         corpus = collection.documents or []
-        hits = _name_documents(
-            [_distinct_hits(record.contexts or ()) for record in records], corpus
-        )
+        hits = _name_documents([_distinct_hits(record.ranking or ()) for record in records], corpus)
         gold = [collection.gold_spans.get(query.id, ()) for query in collection.queries]
         judged = set() if collection.qrels is None else {*collection.qrels.documents}
         names = {name for row in hits for hit in row for name in (hit.id, hit.document)}

@@ -17,6 +17,7 @@ from ragbench.registry import nearest
 
 if TYPE_CHECKING:
     from ragbench.data.files.collection import Corpus
+    from ragbench.data.files.column_contents import ColumnContents
     from ragbench.data.files.columns import PartMap
     from ragbench.data.files.rows import Entry
     from ragbench.data.loaders.records import TableLoader
@@ -38,8 +39,11 @@ _PART_DESCRIPTIONS = {
     "relevant": "the gold documents",
     "excluded": "documents that do not count",
     "reference_contexts": "gold passages, found in the corpus by their words",
+    "page": "the page of the gold document",
     "grades": "how relevant each gold document is",
 }
+# starts of the notes of a data set on its columns
+_COLUMN_NOTES = ("columns: ", "further columns")
 # Part -> its column, or the columns that share it
 _PartColumns = dict[str, str]
 
@@ -247,9 +251,11 @@ def _guess_columns(
         DataError: A column of the user is missing, no column has the question, or the part of a
             column cannot be told.
     """
+    from ragbench.data.files.column_contents import ColumnContents
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
-    from ragbench.data.loaders.questions import holds_ids, kept_rows, known_ids, map_columns
+    from ragbench.data.files.pages import index_pages
+    from ragbench.data.loaders.questions import kept_rows, map_columns
 
     rows = kept_rows(with_paths(entries, user_columns))
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
@@ -257,10 +263,14 @@ def _guess_columns(
     sample, resolved = map_columns(rows[:_SAMPLED_ROWS], user_columns, names, records, doubts)
     columns: _PartColumns = {**resolved}
     doubts += _remove_empty_gold(columns, rows, user_columns)
+    has_pages = corpus is not None and bool(index_pages(corpus.documents))
+    if "page" in columns and "page" not in user_columns and not has_pages:
+        del columns["page"]
     present = dict.fromkeys(key for entry in sample for key in entry.values)
     free = [column for column in present if column not in columns.values()]
+    contents = ColumnContents(sample, names)
     if "relevant" not in columns:  # the cells decide: its name may be any
-        id_columns = (column for column in free if holds_ids(sample, names, column))
+        id_columns = (column for column in free if contents.holds_ids(column))
         if (column := next(id_columns, None)) is not None:
             columns["relevant"] = column
     if "relevant" not in columns:
@@ -268,14 +278,27 @@ def _guess_columns(
             f"{n_known} of the {total} ids in column '{column}' are in the corpus; if they are the "
             f"gold documents, write relevant: {_scalar(column)}"
             for column in free
-            for n_known, total in [known_ids(sample, names, column)]
+            for n_known, total in [contents.share_known(column)]
             if n_known
         ]
     if not {"answer", "reference"} & set(user_columns):
         _settle_answer(columns, free, corpus is not None, records)
+    doubts += _unread_notes([column for column in free if column not in columns.values()], contents)
     # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
     return columns, doubts
+
+
+def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
+    """Return a note on the columns that hold no part, each with its first value; [] without any."""
+    if not columns:
+        return []
+    listed = ", ".join(f"{column} (such as {contents.example(column)})" for column in columns)
+    part = contents.likely_part(columns[0])
+    return [
+        f"not recognised, kept as metadata: {listed}; to read one of them as a part, name it, such "
+        f"as --column {part}={_scalar(columns[0])}"
+    ]
 
 
 def _remove_empty_gold(
@@ -347,8 +370,9 @@ def _systems_of_corpus(
     )
     if collection.answers:
         text += _template("answers")
-    # the first two, on rows and columns, repeat the notes on the guess
-    notes = [*collection.notes[2:], *collection.warnings]
+    # the notes on columns repeat those on the guess
+    notes = [note for note in collection.notes if not note.startswith(_COLUMN_NOTES)]
+    notes += collection.warnings
     if collection.qrels is None:
         notes.append("no gold documents: add a column with their ids, or with gold passages")
     match, match_notes = _match(collection, documents, str(columns.get("relevant")), source.path)

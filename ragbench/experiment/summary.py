@@ -25,6 +25,7 @@ from ragbench.experiment.audit.audit import audit_test_set
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
+from ragbench.experiment.plan.scores import ONLY_REFUSALS
 from ragbench.experiment.plan.systems import user_systems
 from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.experiment.selection import sweep_notes
@@ -203,7 +204,8 @@ def _warnings(
         yield from _first_failures(results.systems)
     scores = [score for system in systems for score in system.scores.values()]
     counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
-    if not any(n for n, _ in counts):
+    # traces have a warning of their own
+    if not any(n for n, _ in counts) and ONLY_REFUSALS not in plan.warnings:
         failed = any(failed for _, failed in counts)
         reason = "every item failed"
         if not failed:

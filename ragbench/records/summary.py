@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from ragbench.errors import EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
+from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.audit import Audit
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Record
@@ -14,6 +14,7 @@ from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, optional
+from ragbench.types.scores import Cause
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 # Start of a warning with the first failure of a system.
@@ -472,13 +473,30 @@ class Summary(Record):
     def exit_code(self, *, strict: bool = False) -> int:
         """Return the exit code of the run: 7 if a server cannot be used, else `exit_code_of`.
 
-        Those are 2 for a refused gate, 1 for a failed one, 4 for an undecided one (with `strict`
-        only), 3 for an incomplete run and 0. 7 stands in place of 3 and 4 if the run is incomplete:
-        the server is the reason. A failed gate comes before it: another server would not mend that.
+        2 also stands for a run without any score (`is_unscored`). The others are 2 for a refused
+        gate, 1 for a failed one, 4 for an undecided one (with `strict` only), 3 for an incomplete
+        run and 0. 7 stands in place of 3 and 4 if the run is incomplete: the server is the reason.
+        A failed gate comes before it: another server would not mend that.
         """
+        if self.is_unscored:
+            return EXIT_BAD_INPUT
         code = exit_code_of(self.gates, complete=self.complete, strict=strict)
         is_open = code in (EXIT_INCOMPLETE, EXIT_UNDECIDED) and not self.complete
         return EXIT_UNREACHABLE if is_open and self.unreachable else code
+
+    @property
+    def is_unscored(self) -> bool:
+        """True if no score applies to the data: no score has a value, and none failed by a call.
+
+        Traces, of which refusals are counted, and runs with a skipped judge are not unscored.
+        """
+        is_traces = self.dataset is not None and self.dataset.type == "traces"
+        if is_traces or self.skipped_judges or self.preferences:
+            return False
+        scores = [score for system in self.systems for score in system.scores.values()]
+        # the data lack such an answer; all other failures are of calls
+        causes = {cause for score in scores for cause in score.failed} - {Cause.MISSING_ANSWER.word}
+        return bool(self.systems) and not causes and not any(score.n for score in scores)
 
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None if there is no such system."""

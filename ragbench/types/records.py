@@ -261,6 +261,7 @@ class Answered:
         usage: Tokens and cost of the answer.
         latency_ms: Time of the answer, in milliseconds; None if unknown.
         reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
+        further: Hits that were ranked below the passages and not read; often ids without a text.
     """
 
     query_id: str
@@ -272,8 +273,14 @@ class Answered:
     usage: Usage = Usage()
     latency_ms: float | None = None
     reasoning: str = ""
+    further: list[Document] = field(default_factory=list)
 
     __repr__ = short_repr
+
+    @property
+    def ranking(self) -> list[Document] | None:
+        """All hits, best first: the passages and the hits below them; None without any."""
+        return None if self.contexts is None else [*self.contexts, *self.further]
 
 
 Answer = TypeVar("Answer", Prediction, Answered)
@@ -341,6 +348,10 @@ class Collection:
         ambiguous_gold: Documents that hold a quoted gold passage, by query id, if it stands in
             several and no gold document is named: the query then has no gold document.
         excluded: Documents by query id that are dropped from its rankings before they are scored.
+        alternatives: Query id -> id of a gold document -> judged document that it stands for, of
+            gold of which any is enough; of several such hits the first one counts.
+        unread: Column of a table that holds no known part -> (part that it may hold, its first
+            value as a text).
     """
 
     queries: Sequence[Query]
@@ -357,6 +368,8 @@ class Collection:
     gold_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     ambiguous_gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
     excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    alternatives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unread: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

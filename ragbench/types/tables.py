@@ -185,10 +185,11 @@ PARTS: Mapping[str, Names] = dict(_read_names())
 def folded(name: str) -> str:
     """Return a column name in the form in which names are compared, such as `doc_id`.
 
-    A run of white space, hyphens and underscores becomes one underscore, white space at the ends is
-    removed, and letters become lower case.
+    A run of white space, hyphens and underscores becomes one underscore, and so does the change to
+    a capital in `docId`; white space at the ends is removed, and letters become lower case.
     """
-    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[\s_-]+", "_", apart.casefold())
 
 
 def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:

@@ -124,13 +124,30 @@ def test_an_answer_alone_is_refused_since_it_may_be_gold(here):
     assert not (here / "ragbench.yaml").exists()
 
 
-def test_a_response_alone_is_taken_as_generated_and_says_so(here):
+def test_a_response_alone_has_no_gold_and_no_config(here):
     write_csv(here / "qa.csv", [["question", "response"], ["Who?", "Ann"]])
 
-    result = invoke("--from", "qa.csv")
+    with pytest.raises(DataError, match="nothing to score") as caught:
+        invoke("--from", "qa.csv")
 
-    assert "column 'response' is read as the answer of a system; if it is " in result.stderr
-    assert invoke("ragbench.yaml", command=validate).exit_code == 0
+    assert "column reference (gold answers)" in str(caught.value)
+    assert not (here / "ragbench.yaml").exists()
+    assert invoke("--from", "qa.csv", "--column", "reference=response").exit_code == 0
+
+
+def test_passages_and_gold_answers_run_at_once(here):
+    write_csv(
+        here / "ctx.csv",
+        [["question", "contexts", "reference"], ["Who?", json.dumps(["Ann did.", "Bo."]), "Bo"]],
+    )
+
+    assert invoke("--from", "ctx.csv").exit_code == 0
+    run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
+
+    assert run.exit_code == 0
+    [system] = json.loads(run.stdout)["systems"]
+    means = {name: score["mean"] for name, score in system["scores"].items()}
+    assert means == {"found@5": 1, "answer_hit@5": 1, "answer_hit@1": 0, "answer_hit@10": 1}
 
 
 def test_a_file_without_questions(here):
@@ -295,13 +312,16 @@ def test_a_column_with_few_known_documents_is_named(here):
     rows = [["question", "topic"], ["Who?", "Guide"], ["What?", "b"], ["Why?", "c"]]
     write_csv(here / "qa.csv", rows)
 
-    result = invoke("--from", "qa.csv", "--corpus", "docs")
+    arguments = ("--from", "qa.csv", "--corpus", "docs")
+    result = CliRunner().invoke(init, arguments)
 
     assert (
         "note: 1 of the 3 ids in column 'topic' are in the corpus; if they are the gold documents, "
         "write relevant: topic\n"
     ) in result.stderr
-    assert "relevant" not in load_text(here / "ragbench.yaml")["dataset"]["columns"]
+    assert isinstance(result.exception, DataError)
+    assert not (here / "ragbench.yaml").exists(), "it would score nothing"
+    assert invoke(*arguments, "--column", "relevant=topic").exit_code == 0
 
 
 def test_gold_that_names_what_metadata_say(here):
@@ -411,15 +431,14 @@ def test_a_bare_answer_is_what_is_said_of_it(here):
     with pytest.raises(DataError, match="--column reference=answer"):
         invoke("--from", "qa.csv")
     gold = invoke("--from", "qa.csv", "-o", "gold.yaml", "--column", "reference=answer")
-    made = invoke("--from", "qa.csv", "-o", "made.yaml", "--column", "answer=answer")
 
-    assert gold.exit_code == made.exit_code == 0
-    columns = {
-        name: yaml.safe_load((here / name).read_text(encoding="utf-8"))["dataset"]["columns"]
-        for name in ("gold.yaml", "made.yaml")
-    }
-    assert columns["gold.yaml"] == {"question": "question", "reference": "answer"}
-    assert columns["made.yaml"] == {"question": "question", "answer": "answer"}
+    assert gold.exit_code == 0
+    columns = load_text(here / "gold.yaml")["dataset"]["columns"]
+    assert columns == {"question": "question", "reference": "answer"}
+    with pytest.raises(
+        DataError, match=r"nothing to score \(columns: .*answer = answer\): no gold"
+    ):
+        invoke("--from", "qa.csv", "-o", "made.yaml", "--column", "answer=answer")
 
 
 @pytest.mark.parametrize(

@@ -294,13 +294,31 @@ def test_mistakes_are_named(data, options, message):
 def test_a_score_without_any_value_names_the_columns_that_were_read():
     rows = [{"user_input": "Why?", "response": "So."}]
 
-    with pytest.warns(
-        UserWarning, match=r"rougeL: 1 no_reference of 1 rows: no value \(columns: q"
+    with pytest.raises(
+        rb.DataError, match=r"rougeL: 1 no_reference of 1 rows: no value \(columns: q"
     ):
-        result = rb.evaluate(rows, ["rougeL"])
+        rb.evaluate(rows, ["rougeL"])
+    with pytest.raises(rb.DataError, match="no gold documents, gold passages or gold answers"):
+        rb.evaluate(rows)
 
-    assert [*result.to_dict()["per_query"]["rougeL"].values()] == [None]
-    assert repr(result) == "<Evaluation of 1: rougeL -, 1 no_reference>"
+
+def test_ids_that_never_meet_score_nothing():
+    rows = [{"question": "a?", "retrieved_ids": ["d1"], "relevant_ids": ["e1"]}]
+
+    with pytest.raises(rb.DataError, match=r"nothing to score: no retrieved id .* 'd1' .* 'e1'"):
+        rb.evaluate(rows)
+
+
+def test_passages_and_gold_answers_are_scored_by_answer_hit():
+    """By hand: 'hot' stands in the first passage of q1, 'ice' in the second of q2: 1, 1/2, 1."""
+    rows = [
+        {"question": "q1", "contexts": ["Io is hot.", "Ceres."], "reference": "hot"},
+        {"question": "q2", "contexts": ["Ceres.", "Europa has ice."], "reference": "ice"},
+    ]
+
+    expected = {"answer_hit@5": 1.0, "answer_hit@1": 0.5, "answer_hit@10": 1.0}
+    assert rb.evaluate(rows).mean == expected
+    assert rb.evaluate(rows, ["answer_hit@1"]).mean == {"answer_hit@1": 0.5}
 
 
 def test_two_results_are_compared():

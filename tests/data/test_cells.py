@@ -172,8 +172,8 @@ def test_notations_worked_by_hand(tmp_path, retrieved, relevant, expected):
     "cell",
     [
         "[583 335 ... 284]", "['a' ... 'b']", "['a', ..., 'b']", "[a, ..., b]", "a', 'b'", "['a'",
-        "a; b]", "[['a'], ['b']]", "(a, b)", "Getting  started", "2024 Q1", '"a', "1.2345E+18",
-        "9007199254740993.0", "[array(['a']), array(['b'])]",
+        "a; b]", "[['a'], 'b']", "(a, b)", "Getting  started", "2024 Q1", '"a', "1.2345E+18",
+        "9007199254740993.0", "[[['a']]]",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("part", ["retrieved", "relevant"])
@@ -182,6 +182,19 @@ def test_other_notations_are_refused_at_each_door(tmp_path, part, cell):
 
     for data in doors_of(table, tmp_path):
         with pytest.raises(rb.DataError, match=f"column '{part}': .*allowed: an id, a JSON list"):
+            rb.evaluate(data)
+
+
+@pytest.mark.parametrize("cell", ["[['a'], ['b']]", "[array(['a']), array(['b'])]"])
+def test_inner_lists_are_gold_and_no_ranking(tmp_path, cell):
+    table = [{"question": "Where?", "retrieved": "b;a", "relevant": cell}]
+
+    for data in doors_of(table, tmp_path):
+        assert rb.evaluate(data, ["recall@1"]).mean == {"recall@1": 1 / 2}
+    for data in doors_of([{**table[0], "retrieved": cell, "relevant": "a"}], tmp_path):
+        with pytest.raises(
+            rb.DataError, match=r"column 'retrieved': .*allowed: an id, a JSON list"
+        ):
             rb.evaluate(data)
 
 

@@ -236,10 +236,6 @@ def test_ids_of_ragas_beside_texts(tmp_path, monkeypatch):
             "between ;, best first; hits with texts: `contexts`",
         ),
         (
-            {"question": "Why?", "retrieved": [{"id": "a", "text": "first"}]},
-            "item 1: column 'retrieved': an object; allowed: an id",
-        ),
-        (
             {"question": "Why?", "retrieved": ["word " * 60]},
             "has 299 characters, as texts have; allowed: an id",
         ),

@@ -382,7 +382,7 @@ def test_the_warning_on_ids_stands_before_the_tables(tmp_path, monkeypatch):
     done = CliRunner().invoke(run_command, ["c.yaml"], catch_exceptions=False)
 
     said = "warning: given: none of its 3 hits is known to the judgements, such as 'u1' ("
-    assert done.exit_code == 0
+    assert done.exit_code == 2, "nothing was scored"
     assert 0 < done.stdout.index(said) < done.stdout.index("\nretrieval ")
     assert re.search(r"\ngiven +-( +-)*\n", done.stdout), "no score is 0"
 

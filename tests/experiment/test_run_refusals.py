@@ -282,11 +282,34 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(config
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "moons"]
 
 
-def test_nothing_scored_is_a_warning(config):
+def test_a_run_that_would_score_nothing_is_refused_before_it_starts(config):
     config["metrics"] = {"retrieval": {"measures": []}}
     config["generators"] = {}
 
-    assert "nothing was scored" in rb.run_experiment(config).summary["warnings"][0]
+    with pytest.raises(rb.DataError, match="nothing to score") as caught:
+        rb.run_experiment(config)
+    assert caught.value.exit_code == 2
+
+
+def test_gold_that_no_query_can_use_exits_with_2(tmp_path, monkeypatch):
+    """Every judged document has grade 0: no measure applies, and no call has failed."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": "a?", "retrieved": ["d1"], "relevant": ["d1"], "grades": [0]}]
+
+    experiment = rb.run_experiment(dataset=rows)
+
+    assert experiment.exit_code == 2
+    assert "nothing was scored" in experiment.summary["warnings"][-1]
+
+
+def test_rows_without_an_answer_are_no_failed_calls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": q, "retrieved": None, "relevant": ["d1"]} for q in ("a?", "b?")]
+
+    with pytest.raises(rb.DataError, match="nothing to score"):
+        rb.run_experiment(dataset=rows)
+    rows[0]["retrieved"] = ["d1"]
+    assert rb.run_experiment(dataset=rows).exit_code == 3
 
 
 def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):

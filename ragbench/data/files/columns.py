@@ -8,14 +8,22 @@ init`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ragbench.data.files.column_contents import ColumnContents
+from ragbench.data.files.document_columns import DOCUMENT_PARTS, DocumentColumns
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import check_allowed, nearest
+from ragbench.types.column_words import (
+    names_answer,
+    names_output,
+    names_question,
+    names_reference,
+)
 from ragbench.types.tables import PARTS, columns_named, folded
 
 _CONTEXT = "context"
@@ -23,8 +31,12 @@ _CONTEXT = "context"
 Columns = Mapping[str, str]
 # The option `columns`: part -> its column, or None for no column.
 PartMap = Mapping[str, str | None]
-# Returns True for a column that holds ids of the corpus.
-HoldsIds = Callable[[str], bool]
+# Part -> function that tells from the words of a column name that the column holds it.
+_BY_WORDS = {
+    "question": names_question,
+    "reference": names_reference,
+    "answer": names_answer,
+}
 
 
 def check_mapping(columns: Mapping[str, object], owner: str) -> None:
@@ -54,20 +66,21 @@ def resolve_columns(
     present: Sequence[str],
     columns: PartMap | None,
     file: object,
-    holds_ids: HoldsIds = lambda column: False,
+    contents: ColumnContents | None = None,
     doubts: list[str] | None = None,
 ) -> Columns:
     """Return part -> column for each part that has one, in the order of `PARTS`.
 
     A part that `columns` names has that column, in its case, or none for null. Every other part
-    gets the free column with one of its names in `PARTS`. Case does not matter there, and hyphens
-    and blanks are as underscores.
+    gets the free column with one of its names in `PARTS`, or else with words of its meaning. Cells
+    decide whether documents are ids or texts. Case does not matter, and hyphens and blanks are as
+    underscores.
 
     Args:
         present: The columns of the file.
         columns: Part -> column, as the user names them.
         file: For messages.
-        holds_ids: Returns True if a column holds ids of the corpus.
+        contents: Cells of the columns; None if the names alone decide.
         doubts: Receives each ambiguity as a sentence, and the first candidate is taken. None raises
             it as an error.
 
@@ -81,8 +94,9 @@ def resolve_columns(
         _check_present(column, present, part, file)
     # a column holds one part only
     free = [column for column in present if column not in chosen.values()]
+    finder = ColumnFinder(present, contents or ColumnContents([], None))
     for part in PARTS:
-        candidates = [] if part in mapping else _candidates(part, free, holds_ids)
+        candidates = [] if part in mapping else finder.candidates(part, free)
         if len(candidates) > 1:
             both = " and ".join(f"'{column}'" for column in candidates)
             choices = [f"columns: {{{part}: {column}}}" for column in candidates]
@@ -97,6 +111,9 @@ def resolve_columns(
     if "grades" in chosen and "grades" not in mapping and "relevant" not in chosen:
         # a guessed column of grades belongs to no ids
         del chosen["grades"]
+    if "page" in chosen and "page" not in mapping and "relevant" not in chosen:
+        # nor does a page without a file
+        del chosen["page"]
     if "question" not in chosen and "turns" not in chosen:
         names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
         option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
@@ -115,19 +132,35 @@ def resolve_columns(
     return {part: chosen[part] for part in PARTS if part in chosen}
 
 
-def _candidates(part: str, free: Sequence[str], holds_ids: HoldsIds) -> list[str]:
-    """Return the columns that may hold a part: those with a sure name, or else with a likely one.
+class ColumnFinder:
+    """Finder of the columns that may hold a part, by their names and their cells.
 
-    Several are an ambiguity; likely names of `relevant` count only where `holds_ids` is True. No
-    candidate gives an empty list. `free` are the columns that hold no other part.
+    `candidates(part, free)` returns the columns of `free` with a sure name of the part, or else
+    with a likely one; several are an ambiguity, none is an empty list.
     """
-    names = PARTS[part]
-    if candidates := columns_named(free, names.sure):
-        return candidates
-    candidates = columns_named(free, names.likely)
-    if part != "relevant":
-        return candidates
-    return [column for column in candidates if holds_ids(column)]
+
+    def __init__(self, present: Sequence[str], contents: ColumnContents) -> None:
+        self._contents, self._documents = contents, DocumentColumns(present, contents)
+
+    def candidates(self, part: str, free: Sequence[str]) -> list[str]:
+        """Return the columns that may hold a part; `free` are those that hold no other part."""
+        if part in DOCUMENT_PARTS:
+            if columns := self._documents.candidates(part, free):
+                return columns
+        elif columns := columns_named(free, PARTS[part].sure):
+            return columns
+        free = [column for column in free if not self._documents.part_of(column)]
+        columns = columns_named(free, PARTS[part].likely)
+        if part == "relevant":
+            return [c for c in columns if self._contents.holds_ids(c)]
+        names_part = _BY_WORDS.get(part)
+        if columns or names_part is None:
+            return columns
+        columns = [column for column in free if names_part(column)]
+        # an output is a system's beside a column of gold answers
+        if part == "answer" and not columns and any(map(names_reference, free)):
+            return [column for column in free if names_output(column)]
+        return columns
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:

@@ -206,6 +206,32 @@ class GoldIds:
             grades[name] = grade
         return list(grades.items())
 
+    def alternatives(self, entry: Entry, column: str) -> dict[str, str]:
+        """Return further id -> first id of its inner list, as AutoRAG writes alternatives.
+
+        Any document of an inner list is enough, and all inner lists are needed. {} for other cells.
+
+        Raises:
+            DataError: An id stands in two inner lists, or `read` refuses the cell.
+        """
+        value = entry.values.get(column)
+        if isinstance(value, str):
+            text = value.strip()
+            # an id may look like a list
+            is_id = self._is_name(text) or text in self.listed
+            value = self.parse_list(entry, column, text) if is_printed(text) and not is_id else None
+        if not isinstance(value, (list, tuple)) or not value or not all(map(_is_group, value)):
+            return {}
+        group_heads = dict[str, str]()
+        for group in value:
+            pairs = self._of_list(entry, column, group)
+            names = list(dict.fromkeys(self.resolve(entry, column, text) for text, _ in pairs))
+            if both := next((name for name in names if name in group_heads), None):
+                problem = f"column '{column}': '{both}' stands in two lists of alternatives"
+                raise entry.error(problem, allowed="each id in one inner list")
+            group_heads |= dict.fromkeys(names, names[0] if names else "")
+        return {name: first for name, first in group_heads.items() if name != first}
+
     def grades(self, entry: Entry, column: str, gold: GradedIds) -> dict[str, int]:
         """Return gold document -> grade of a row, from a column with grades alone.
 
@@ -278,6 +304,9 @@ class GoldIds:
             values = [*map(_as_grade, values)]
         are_objects = {isinstance(item, Mapping) for item in values}
         is_nested = any(isinstance(item, _NO_ITEMS) for item in values)
+        if self.has_grades and is_nested and all(map(_is_group, values)):
+            groups = [self._of_list(entry, column, group) for group in values]
+            return [pair for pairs in groups for pair in pairs]
         if len(are_objects) > 1 or is_nested:
             raise self._error(entry, column, shown(list(values)))
         return [pair for item in values for pair in self._items(entry, column, item, top=False)]
@@ -485,6 +514,11 @@ def _list_of(text: str) -> Any:
         return [text] if text.isdecimal() else None
     # doubtful pieces are no evidence for themselves
     return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
+
+
+def _is_group(item: Any) -> bool:
+    """Return True for an inner list of ids, which are alternatives."""
+    return isinstance(item, (list, tuple)) and not any(isinstance(i, _NO_ITEMS) for i in item)
 
 
 def _as_grade(item: Any) -> Any:

@@ -248,6 +248,8 @@ def _answered(answered: Answered) -> str:
     contexts = answered.contexts
     passages = ["none"] if contexts is None else ["contexts", *map(document_digest, contexts)]
     pieces = [fingerprint(part, _WHOLE) for part in (answer, passages, answered.queries)]
+    if answered.further:
+        pieces.append(fingerprint(["further", *map(document_digest, answered.further)], _WHOLE))
     if answered.tool_calls is not None:
         pieces.append(fingerprint(_digests(answered.tool_calls), _WHOLE))
     if answered.error is not None:

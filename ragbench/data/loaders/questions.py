@@ -9,21 +9,31 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.columns import (
     Columns,
     PartMap,
     resolve_columns,
     with_paths,
 )
-from ragbench.data.files.fields import Chat, content_id, counted, read_boolean, read_texts
+from ragbench.data.files.fields import (
+    Chat,
+    content_id,
+    counted,
+    read_boolean,
+    read_list,
+    read_texts,
+)
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.gold_spans import SpanReader
+from ragbench.data.files.pages import GoldPages, Page, file_name, read_page
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
+from ragbench.registry import shown
 from ragbench.types import Answered, Document, Query, Span, ToolCall
 from ragbench.types.tables import columns_named
 
-GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades")
+GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades", "page")
 _LISTED = 3
 # Column in which people mark rows to leave out.
 KEEP = "keep"
@@ -70,6 +80,7 @@ class QuestionTable:
         excluded: Query id -> documents that do not count in its rankings.
         ambiguous: Query id -> documents that hold its quoted passage, if they are several and none
             is named.
+        alternatives: Query id -> further gold document -> document in `grades` that it stands for.
         systems: System -> its answers and passages.
         first: Query id -> its first row in the file.
         rows: (system or None, query id) -> its row, or its first row if several name gold of one
@@ -87,6 +98,7 @@ class QuestionTable:
     spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
     excluded: dict[str, frozenset[str]] = field(default_factory=dict)
     ambiguous: dict[str, Sequence[str]] = field(default_factory=dict)
+    alternatives: dict[str, dict[str, str]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
     rows: dict[tuple[str | None, str], ParsedRow] = field(default_factory=dict)
@@ -114,6 +126,8 @@ class QuestionTable:
         if row.gold.excluded:
             earlier = self.excluded.get(row.query.id, frozenset())
             self.excluded[row.query.id] = earlier | row.gold.excluded
+        if row.gold.alternatives:
+            self.alternatives.setdefault(row.query.id, {}).update(row.gold.alternatives)
         if row.gold.ambiguous:
             self.ambiguous[row.query.id] = row.gold.ambiguous
         if not row.of_a_system:
@@ -125,6 +139,7 @@ class QuestionTable:
             row.queries,
             row.talk.tool_calls,
             reasoning=row.reasoning,
+            further=row.further,
         )
         self.systems.setdefault(self._name(row), []).append(answered)
 
@@ -256,12 +271,14 @@ class RowGold:
         ambiguous: Documents that hold a quoted passage, if they are several and the row names
             none; the row then has neither grades nor spans.
         excluded: Documents that do not count in the rankings of the question.
+        alternatives: Further gold document -> document in `grades` that it stands for.
     """
 
     grades: dict[str, int] = field(default_factory=dict)
     spans: tuple[Span | None, ...] = ()
     ambiguous: Sequence[str] = ()
     excluded: frozenset[str] = frozenset()
+    alternatives: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +298,7 @@ class ParsedRow:
         has_ids: True if the table has a column of retrieved ids: a row without a value is then a
             missing prediction.
         reasoning: Reasoning that was cut from the answer; empty if none was.
+        further: Hits ranked below the passages, of a row with more ids than passages.
         query: Question with its id, metadata and earlier turns.
     """
 
@@ -296,6 +314,7 @@ class ParsedRow:
     quoted: list[str]
     has_ids: bool = False
     reasoning: str = ""
+    further: list[Document] = field(default_factory=list)
 
     @property
     def of_a_system(self) -> bool:
@@ -318,7 +337,9 @@ class ParsedRow:
             "id": self.query.id,
             "question": self.query.text,
             "contexts": None if self.contexts is None else [d.text for d in self.contexts],
-            "retrieved": None if self.contexts is None else [d.id for d in self.contexts],
+            "retrieved": None
+            if self.contexts is None
+            else [d.id for d in (*self.contexts, *self.further)],
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,
@@ -356,6 +377,7 @@ class GoldColumns:
         entries: Sequence[Entry],
         documents: Sequence[Document] | None,
         ids: GoldIds,
+        pages: GoldPages | None = None,
     ) -> None:
         """Select the columns with gold; with a corpus, index the words of all quoted passages.
 
@@ -366,6 +388,7 @@ class GoldColumns:
             entries: All rows of the table; may be empty.
             documents: The corpus; None without one, and then no passage is read here.
             ids: Reader of the ids and grades, with the names of the corpus.
+            pages: Documents of gold pages; None if gold is whole documents.
 
         Raises:
             DataError: With a corpus: a quoted passage is neither a text nor an object with one.
@@ -373,7 +396,7 @@ class GoldColumns:
         self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
         self._excluded = columns.get("excluded")
         self._documents, self._names = documents, ids.names
-        self._ids = ids
+        self._ids, self._pages = ids, pages
         self._spans = SpanReader(documents, ids)
         self._quotes = None
         if documents is not None and "reference_contexts" in columns:
@@ -406,6 +429,12 @@ class GoldColumns:
                 without a corpus.
         """
         grades, spans = self._named_documents(entry), list[Span | None]()
+        alternatives = dict[str, str]()
+        if "relevant" in self.columns:
+            alternatives = self._ids.alternatives(entry, self.columns["relevant"])
+            grades = {name: grade for name, grade in grades.items() if name not in alternatives}
+        if self._pages is not None:
+            grades, alternatives = self._documents_of_pages(entry, self._pages, grades)
         if "reference_spans" in self.columns:
             for document, span in self._spans.read(entry, self.columns["reference_spans"]):
                 grades.setdefault(document, 1)
@@ -430,7 +459,9 @@ class GoldColumns:
                 self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
         self._n_empty += not grades and not ambiguous
-        return RowGold(grades, tuple(spans), ambiguous, self._excluded_documents(entry))
+        return RowGold(
+            grades, tuple(spans), ambiguous, self._excluded_documents(entry), alternatives
+        )
 
     def _excluded_documents(self, entry: Entry) -> frozenset[str]:
         """Return the ids of documents that the row excludes; empty without a column of them."""
@@ -446,6 +477,26 @@ class GoldColumns:
         if "grades" in self.columns:
             return self._ids.grades(entry, self.columns["grades"], gold)
         return {name: 1 if grade is None else grade for name, grade in gold}
+
+    def _documents_of_pages(
+        self, entry: Entry, pages: GoldPages, grades: dict[str, int]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Return (grade of the first document of each gold page, its further documents as its).
+
+        A `DataError` if the row has gold files and not one page for each, or one for all.
+        """
+        numbers = _page_numbers(entry, self.columns["page"]) if grades else []
+        if len(numbers) not in (1, len(grades)) or None in numbers:
+            column = self.columns["page"]
+            problem = f"column '{column}': {shown(entry.values.get(column))}"
+            raise entry.error(problem, allowed="the number of a page, or one for each gold file")
+        of_pages, alternatives = dict[str, int](), dict[str, str]()
+        numbers = numbers if len(numbers) == len(grades) else numbers * len(grades)
+        for (file, grade), number in zip(grades.items(), numbers, strict=True):
+            first, *further = pages.ids((file_name(file), number or 0))
+            of_pages[first] = grade
+            alternatives |= dict.fromkeys(further, first)
+        return of_pages, alternatives
 
     def texts(self, entry: Entry) -> list[str]:
         """Return the gold passages of a row; empty without any, and if ids take their place.
@@ -524,7 +575,7 @@ class GoldColumns:
 
         Empty if there is nothing to tell.
         """
-        notes = []
+        notes = [] if self._pages is None else [self._pages.note]
         if self._n_empty and self.columns:
             notes.append(f"{self._n_empty} of {self._n_rows} rows name no gold document")
         if renamed := self._ids.renamed:
@@ -577,6 +628,27 @@ def _listed(places: Collection[str]) -> str:
     return f"{start}; ..." if len(places) > _LISTED else start
 
 
+def gold_pages(
+    entries: Sequence[Entry], columns: Columns, names: DocumentNames | None
+) -> list[Page]:
+    """Return the file and page of each gold document; a row without a page has none."""
+    if "relevant" not in columns:
+        return []
+    reader, pages = GoldIds(names), list[Page]()
+    for entry in entries:
+        files = [file_name(name) for name, _ in reader.read(entry, columns["relevant"])]
+        numbers = _page_numbers(entry, columns["page"])
+        numbers = numbers * len(files) if len(numbers) == 1 else numbers
+        pairs = zip(files, numbers, strict=False)
+        pages += [(file, number) for file, number in pairs if number is not None]
+    return pages
+
+
+def _page_numbers(entry: Entry, column: str) -> list[int | None]:
+    """Return the numbers in a column of pages; None for an item that is no number."""
+    return [read_page(item) for item in read_list(entry, column) or ()]
+
+
 def map_columns(
     entries: Sequence[Entry],
     mapping: PartMap,
@@ -603,10 +675,7 @@ def map_columns(
     numbered = enumerate(with_paths(entries, mapping), 1)
     rows = kept_rows([replace(entry, number=number) for number, entry in numbered])
     present = list(dict.fromkeys(key for row in rows for key in row.values))
-    resolved = resolve_columns(
-        present, mapping, file, lambda column: holds_ids(rows, names, column), doubts
-    )
-    return rows, resolved
+    return rows, resolve_columns(present, mapping, file, ColumnContents(rows, names), doubts)
 
 
 def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -633,30 +702,3 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
         problem = f"every row has no in column '{column}'"
         raise DataError(problem, file=entries[0].file, allowed="yes or an empty cell in some rows")
     return rows
-
-
-def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:
-    """Return True if at least half of the ids in a column are of the corpus.
-
-    False without a corpus, without ids, and for a column that cannot be read as ids.
-    """
-    n_known, total = known_ids(entries, names, column)
-    return total > 0 and n_known * 2 >= total
-
-
-def known_ids(
-    entries: Sequence[Entry], names: DocumentNames | None, column: str
-) -> tuple[int, int]:
-    """Return (number of ids in a column that the corpus has, number of all its ids).
-
-    (0, 0) without a corpus, and for a column that cannot be read as ids. An id counts once for
-    each row that has it.
-    """
-    if names is None:
-        return 0, 0
-    reader = GoldIds(names)
-    try:
-        ids = [name for entry in entries for name, _ in reader.read(entry, column)]
-    except DataError:  # it holds something else
-        return 0, 0
-    return sum(name in names.ids for name in ids), len(ids)

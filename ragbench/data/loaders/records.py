@@ -15,13 +15,21 @@ from typing import Annotated, Any
 
 from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, read_corpus
+from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
+from ragbench.data.files.pages import GoldPages, index_pages, page_of
 from ragbench.data.files.published_rows import read_published
 from ragbench.data.files.rows import Entry, without_nameless
 from ragbench.data.files.tables import find_tables, read_table
 from ragbench.data.loaders import base
-from ragbench.data.loaders.questions import GoldColumns, ParsedRow, QuestionTable, map_columns
+from ragbench.data.loaders.questions import (
+    GoldColumns,
+    ParsedRow,
+    QuestionTable,
+    gold_pages,
+    map_columns,
+)
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra, RagbenchError
 from ragbench.registry import Option, OptionSet
@@ -109,7 +117,8 @@ class RecordsOptions(OptionSet):
             answer (the system's), reference (the gold one), queries, system, turns,
             standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
             excluded (ids of documents that do not count), reference_contexts (gold passages),
-            reference_spans (places of gold in documents), grades (of relevant); null for none.
+            reference_spans (places of gold in documents), grades and page (of relevant); null for
+            none.
         corpus: Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, extra
             documents), or a .jsonl, .json, .csv, .tsv or .parquet file.
     """
@@ -304,19 +313,50 @@ class RecordTable:
         rows, resolved = map_columns(entries, mapping, names, file)
         self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
-        self._columns = resolved
+        self._columns = dict(resolved)
+        self._passages = fields.Passages(documents or [])
+        self._drop_page_without_pages(documents)
         # the ids of hits and gold documents must be cut alike, or they would never meet
-        parts = ("retrieved", "relevant", "excluded")
+        resolved, parts = self._columns, ("retrieved", "relevant", "excluded")
         of_ids = [resolved[part] for part in parts if part in resolved]
         listed, is_of_ids = listed_ids(entries, of_ids), "retrieved" in resolved
         if "relevant" in resolved and "contexts" in resolved:
             listed |= fields.passage_ids(entries, resolved["contexts"])
         self._ranked_ids = RankedIds(names, listed, is_of_ids)
         gold_ids = GoldIds(names, listed, is_of_ids)
-        self._gold = GoldColumns(resolved, entries, documents, gold_ids)
+        pages = None
+        if "page" in resolved:
+            of_pages = self._recorded_passages() if documents is None else documents
+            pages = GoldPages(of_pages, gold_pages(entries, resolved, names))
+        self._gold = GoldColumns(resolved, entries, documents, gold_ids, pages)
         self._reasoning = reasoning
         self._chat = fields.ChatReader(entries, resolved, documents or (), reasoning)
-        self._passages = fields.Passages(documents or [])
+
+    def _drop_page_without_pages(self, documents: Sequence[Document] | None) -> None:
+        """Leave a guessed column of pages to the metadata where no document has a page."""
+        if "page" not in self._columns or "page" in self._named:
+            return
+        passages = self._recorded_passages() if documents is None else documents
+        if not index_pages(passages):
+            del self._columns["page"]
+
+    def _recorded_passages(self) -> list[Document]:
+        """Return the passages of all rows, named by their pages; [] without a column of them."""
+        column = self._columns.get("contexts")
+        if column is None:
+            return []
+        return [p for entry in self._entries for p in self._read_passages(entry, column) or ()]
+
+    def _read_passages(self, entry: Entry, column: str) -> list[Document] | None:
+        """Return the passages in a column, named by their pages if no corpus has them."""
+        passages = self._passages.read(entry, column)
+        if passages is None or "page" not in self._columns or self._corpus is not None:
+            return passages
+        pages = [(passage, page_of(passage.metadata)) for passage in passages]
+        return [
+            passage if page is None else replace(passage, id=f"{page[0]}#page={page[1]}")
+            for passage, page in pages
+        ]
 
     def collection(self) -> Collection:
         """Return the data set of all rows, without fingerprints.
@@ -352,13 +392,28 @@ class RecordTable:
             given=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
+            alternatives=table.alternatives,
+            unread=self._unread(),
         )
+
+    def _unread(self) -> dict[str, tuple[str, str]]:
+        """Return column without a part -> (part that it may hold, its first value)."""
+        contents = ColumnContents(self._entries, None)
+        return {
+            column: (contents.likely_part(column), contents.example(column))
+            for column in self._further()
+        }
+
+    def _further(self) -> list[str]:
+        """Return the columns that hold no part and become metadata, in the order of the table."""
+        used = set(self._columns.values())
+        present = dict.fromkeys(key for entry in self._entries for key in entry.values)
+        return [column for column in present if column not in used]
 
     def _notes(self, table: QuestionTable) -> list[str]:
         """Return notes on the reading: columns, repeated questions, metadata and systems."""
-        entries, columns = self._entries, self._columns
-        used = set(columns.values())
-        further = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
+        columns = self._columns
+        further = self._further()
         notes = ["columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items())]
         if table.n_repeated:
             note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
@@ -410,6 +465,7 @@ class RecordTable:
         standalone = [] if chat.standalone is None else [chat.standalone]
         # a column for the answer comes before the last message of the conversation
         reasoning, answer = self._answer(entry)
+        contexts, further = self._contexts(entry, chat)
         if whole is not None and "answer" not in self._columns:
             reasoning, answer = whole.reasoning, whole.answer
         return ParsedRow(
@@ -422,7 +478,8 @@ class RecordTable:
                 entry.number if column is None else None,
             ),
             system=self._required(entry, "system") if "system" in self._columns else None,
-            contexts=self._contexts(entry, chat),
+            contexts=contexts,
+            further=further,
             answer=answer,
             reasoning=reasoning,
             # an empty text of a list is no gold answer
@@ -440,27 +497,35 @@ class RecordTable:
         text = self._text(entry, "answer")
         return ("", text) if text is None or self._reasoning == "keep" else split_reasoning(text)
 
-    def _contexts(self, entry: Entry, chat: fields.Chat) -> list[Document] | None:
-        """Return the passages of a row, with the ids of the column `retrieved`; None without both.
+    def _contexts(
+        self, entry: Entry, chat: fields.Chat
+    ) -> tuple[list[Document] | None, list[Document]]:
+        """Return (passages of a row or None without any, hits that were ranked below them).
 
+        The passages have the first ids of the column `retrieved`, and the others are hits below.
         Ids alone give the documents of the corpus, without a text for an id that it lacks.
 
         Raises:
-            DataError: A column has another form, or there are more or fewer ids than passages.
+            DataError: A column has another form, or there are fewer ids than passages.
         """
         column, ids_column = self._columns.get("contexts"), self._columns.get("retrieved")
         passages = chat.contexts
         if column is not None:
-            passages = self._passages.read(entry, column)
+            passages = self._read_passages(entry, column)
         if ids_column is None:
-            return passages
+            return passages, []
         ids = self._ranked_ids.ranking(entry, ids_column)
-        if passages is not None and len(ids or ()) != len(passages):
+        if passages is not None and len(ids or ()) < len(passages):
             problem = f"column '{ids_column}': {len(ids or ())} ids of {len(passages)} passages"
             raise entry.error(problem, allowed="an id for each passage, in their order")
-        if ids is None or passages is None:
-            return None if ids is None else list(map(self._passages.by_id, ids))
-        return [replace(passage, id=name) for passage, name in zip(passages, ids, strict=True)]
+        if ids is None:
+            return None, []
+        hits = list(map(self._passages.by_id, ids))
+        if passages is None:
+            return hits, []
+        # a prompt holds the first hits of a longer ranking
+        read = [replace(passage, id=hit.id) for passage, hit in zip(passages, hits, strict=False)]
+        return read, hits[len(read) :]
 
     def _required(self, entry: Entry, part: str) -> str:
         """Return the text of a part; raise a `DataError` if it is blank or no text."""

@@ -100,7 +100,7 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
         DataError: A run file cannot be read.
     """
     rankings = {
-        name: {a.query_id: [hit.id for hit in a.contexts or ()] for a in answered}
+        name: {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
         for name, answered in collection.given.items()
     }
     for name, component in config.retrievers.items():

@@ -139,7 +139,7 @@ def labelled_passages(
         hit.id: hit
         for answered in collection.given.values()
         for answer in answered
-        for hit in answer.contexts or ()
+        for hit in answer.ranking or ()
     }
     rankings = audited.rankings.values() if audited.matches_ids else ()
     for query in audited.queries:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from ragbench.comparison.scorable import decides_by_refusals, nothing_to_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.fields import content_id
 from ragbench.experiment.plan import components
@@ -38,6 +40,12 @@ DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 
 # Default measures of data with gold spans, behind `found`.
 DEFAULT_SPAN_MEASURES = ("span_recall@5",)
+
+# Warning of traces without gold and judge.
+ONLY_REFUSALS = (
+    "no gold and no judge: of the answers, refusals are counted, and nothing is scored; name gold "
+    "answers (dataset.gold) or a judge (metrics.judge)"
+)
 
 # Default metrics of data with gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
@@ -285,8 +293,8 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
 
     Raises:
         ConfigError: A metric or judge refuses an option.
-        DataError: The data lack what a measure or metric of the config reads, or a file of nuggets
-            or of a rubric cannot be read.
+        DataError: The data lack what a measure or metric of the config reads, nothing would be
+            scored, or a file of nuggets or of a rubric cannot be read.
         OptionError: Ties are averaged, and a named measure has no average over ties; or a judge
             cannot apply a rubric.
         MissingExtra: A measure or metric needs a package that is not installed.
@@ -298,17 +306,24 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
         row.answer is not None for name in recorded for row in collection.given[name]
     )
     metrics, judges, skipped = choose_answer_scores(inputs, has_answers=has_answers)
-    # contexts of recorded systems are scored as rankings if the config names measures, or if the
-    # judgements may be of them: a hash of a text is no id that somebody judged
+    # contexts of recorded systems are scored as rankings if the config names measures, if the
+    # judgements may be of them (a hash of a text is no id that somebody judged), or if there are
+    # gold answers and no others to compare with them
     is_judged, measures_named = collection.qrels is not None, config.metrics.retrieval.measures
     # passages that are matched by their words need no ids
     by_texts = bool(measures_named) or (is_judged and bool(collection.gold_passages))
     by_ids = is_judged and measures_named is None
+    answerless = {
+        name for name in recorded if all(row.answer is None for row in collection.given[name])
+    }
+    by_answers = answerless if collection.answers and not (is_judged or measures_named) else set()
     rankings = [
         name
         for name in recorded
         if any(
-            by_texts or (by_ids and any(hit.id != content_id(hit.text) for hit in row.contexts))
+            by_texts
+            or (by_ids and any(hit.id != content_id(hit.text) for hit in row.contexts))
+            or (name in by_answers and any(hit.full_text for hit in row.contexts))
             for row in collection.given[name]
             if row.contexts is not None
         )
@@ -325,4 +340,22 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
     warnings += [
         f"judge {name} was skipped: {reason} (when: available)" for name, reason in skipped.items()
     ]
+    if not (measures or metrics or judges or skipped):
+        warnings += _unscored_warnings(inputs, has_answers=has_answers)
     return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)
+
+
+def _unscored_warnings(inputs: PlanInputs, *, has_answers: bool) -> list[str]:
+    """Return the warnings of a run without measures, metrics and judges: one for traces, or none.
+
+    Answers to questions without an answer are right if they refuse, which needs no other score.
+
+    Raises:
+        DataError: Nothing would be scored or counted.
+    """
+    if has_answers and decides_by_refusals(inputs.collection):
+        return []
+    if has_answers and inputs.config.dataset.type == "traces":
+        return [ONLY_REFUSALS]
+    path = inputs.config.dataset.options.get("path")
+    raise nothing_to_score(inputs.collection, Path(path).name if path else inputs.config.path)

@@ -223,8 +223,8 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
     """
     if row is None:
         return Outcome(None, Cause.NO_CONTEXTS)
-    if row.contexts is not None:
-        return Outcome(Retrieved(hits_of_passages(row.contexts), row.queries))
+    if row.ranking is not None:
+        return Outcome(Retrieved(hits_of_passages(row.ranking), row.queries))
     if row.error is not None:
         return Outcome(None, Cause.ERROR, row.error)
     has_output = row.queries or row.answer is not None or row.tool_calls is not None

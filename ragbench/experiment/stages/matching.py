@@ -392,6 +392,27 @@ def _has_own_id(hit: ScoredDocument) -> bool:
 
 
 def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
+    """Return the ranking as it is scored, by `metrics.retrieval.match` and alternatives of gold.
+
+    Raises:
+        DataError: No passage has the id of its document, or a text.
+    """
+    matched, alternatives = _match_level(ranking, plan), plan.collection.alternatives
+    if plan.qrels is None or not alternatives:
+        return matched
+    rules = plan.config.metrics.retrieval
+    order = ranked_documents(matched.run, ties=rules.ties, trec_eval=rules.trec_eval)
+    rankings = {
+        query: passage_matching.credit_alternatives(
+            hits, alternatives.get(query, {}), plan.qrels.by_query.get(query, {})
+        )
+        for query, hits in order.items()
+    }
+    run = replace(Run.from_rankings(rankings, matched.run.name), duplicates=matched.run.duplicates)
+    return replace(matched, scored=run, unmatched=matched.unmatched or ranking.run)
+
+
+def _match_level(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     """Return the ranking as it is scored: with documents or gold passages in place of passages.
 
     By `metrics.retrieval.match`: unchanged without qrels, and for level `id` without chunks.
@@ -471,20 +492,30 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
 
     A passage without an entry was scored by its own id; {} for a ranking that was not matched.
     """
-    rules = plan.config.metrics.retrieval
     if ranking.unmatched is None:
         return {}
-    if rules.match.level == "id":
-        return _chunks_of(ranking)
-    if rules.match.level == "document":
-        return {
-            query: {hit: document for hit, document in documents.items() if document is not None}
-            for query, documents in documents_of(ranking, plan)
-        }
+    if plan.config.metrics.retrieval.match.level != "text":
+        return _judged_ids(ranking, plan)
     passages = passage_order(ranking, plan)
     # the ranking of gold passages has the same order as that of the passages
     names = ranked_documents(ranking.run)
     return {q: dict(zip(ids, names[q], strict=True)) for q, ids in passages.items()}
+
+
+def _judged_ids(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
+    """Return query -> id of a hit -> its document, or the judged one that it is as good as."""
+    documents: Mapping[str, Mapping[str, str | None]] = _chunks_of(ranking)
+    if plan.config.metrics.retrieval.match.level == "document":
+        documents = dict(documents_of(ranking, plan))
+    ids = dict[str, dict[str, str]]()
+    for query, of_hit in documents.items():
+        group_heads = plan.collection.alternatives.get(query, {})
+        names = {hit: document for hit, document in of_hit.items() if document is not None}
+        ids[query] = {
+            **group_heads,
+            **{hit: group_heads.get(doc, doc) for hit, doc in names.items()},
+        }
+    return ids
 
 
 def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
@@ -564,8 +595,9 @@ def _document_of_hit(
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
     """Return the ranking with passages replaced by the gold passages whose words they contain.
 
-    A passage that matches nothing keeps its id, but for `_names`. One without a text matches
-    nothing, which a warning tells. A passage that matches several counts for the best graded one.
+    A passage that matches nothing keeps its id, but for `names_of_credits`. One without a text
+    matches nothing, which a warning tells. A passage that matches several counts for the best
+    graded one.
 
     Raises:
         DataError: No passage has a text.
@@ -588,7 +620,7 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
             grades,
         )
         n_several += credits.several
-        rankings[query] = _names(order[query], credits.documents, grades)
+        rankings[query] = passage_matching.names_of_credits(order[query], credits.documents, grades)
     warnings, notes = list(ranking.warnings), list(ranking.notes)
     if n_without_text:
         problem = f"{ranking.name}: {n_without_text} of {len(ranking.run)} passages have no text"
@@ -606,26 +638,3 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
 def _body(document: Document) -> str:
     """Return the text without the title, which chunks may lack or repeat; the title if empty."""
     return document.text or document.title
-
-
-def _names(
-    passages: Sequence[str], credited: Sequence[str | None], judged: Mapping[str, int]
-) -> list[str]:
-    """Return the id that each passage is scored by, in rank order.
-
-    Args:
-        passages: Ids of the passages.
-        credited: Id of the gold passage that each one matches, or None.
-        judged: Grades of the query. A passage that matches nothing and has a judged id by chance
-            gets this id with `~` behind it, so that it is not taken for that document.
-    """
-    ids = {*passages, *judged}
-    names = []
-    for passage, gold in zip(passages, credited, strict=True):
-        name = passage if gold is None else gold
-        if gold is None and passage in judged:
-            while name in ids:
-                name += "~"
-            ids.add(name)
-        names.append(name)
-    return names

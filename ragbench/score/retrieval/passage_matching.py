@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -136,6 +136,53 @@ def credit(
         if best is not None:
             del still_open[best]
     return Credits(documents, several)
+
+
+def credit_alternatives(
+    hits: Sequence[str], group_heads: Mapping[str, str], grades: Mapping[str, int]
+) -> list[str]:
+    """Return the id that each hit is scored by, where several documents are alternatives.
+
+    The first hit of a group of alternatives is scored as its judged document. Further ones gain
+    nothing: they keep their rank under an id that is not judged.
+
+    Args:
+        hits: Ids of the hits, in rank order.
+        group_heads: Id of an alternative -> judged document that it stands for.
+        grades: Grades of the query.
+
+    Example:
+        >>> credit_alternatives(["b", "a", "c"], {"b": "a"}, {"a": 1, "c": 1})
+        ['a', 'a~', 'c']
+    """
+    credited = list[str | None]()
+    for hit in hits:
+        judged = group_heads.get(hit, hit)
+        credited.append(judged if judged in grades and judged not in credited else None)
+    return names_of_credits(hits, credited, grades)
+
+
+def names_of_credits(
+    passages: Sequence[str], credited: Sequence[str | None], judged: Mapping[str, int]
+) -> list[str]:
+    """Return the id that each passage is scored by, in rank order.
+
+    Args:
+        passages: Ids of the passages.
+        credited: Id of the gold passage that each one matches, or None.
+        judged: Grades of the query. A passage that matches nothing and has a judged id by chance
+            gets this id with `~` behind it, so that it is not taken for that document.
+    """
+    ids = {*passages, *judged}
+    names = []
+    for passage, gold in zip(passages, credited, strict=True):
+        name = passage if gold is None else gold
+        if gold is None and passage in judged:
+            while name in ids:
+                name += "~"
+            ids.add(name)
+        names.append(name)
+    return names
 
 
 def before_last(identifier: str, separator: str) -> str:

@@ -1,0 +1,71 @@
+"""Parts of a data set that a score needs, and the message where it has none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragbench.comparison.answerable import answerable_questions
+from ragbench.data.files.fields import counted
+from ragbench.errors import DataError
+from ragbench.types import Collection
+
+_LISTED = 3
+_JUDGE = "metrics: {judge: {type: openai, model: gpt-4o-mini}}"
+
+
+def decides_by_refusals(collection: Collection) -> bool:
+    """Return True if a question is known to have no answer: the right answer to it is a refusal."""
+    answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
+    return False in answerable
+
+
+def nothing_to_score(
+    collection: Collection, record: object = None, causes: Sequence[str] = ()
+) -> DataError:
+    """Return, not raise, the error of data without any score, with the lines that mend it.
+
+    Columns that hold no part of a record are listed with their first values.
+
+    Args:
+        collection: Data set.
+        record: File or part of the config for the message; None for a table of Python.
+        causes: Scores that have no value, each with the reason; empty where none was tried.
+    """
+    columns = next((note for note in collection.notes if note.startswith("columns: ")), "")
+    read = f" ({columns})" if columns and not causes else ""
+    problem = f"nothing to score{read}: {'; '.join(causes) or _missing(collection)}"
+    return DataError(problem, file=record, allowed=_allowed(collection))
+
+
+def _missing(collection: Collection) -> str:
+    """Return the parts that a score needs and the data lack, as a phrase."""
+    records = [record for rows in collection.given.values() for record in rows]
+    has_texts = any(hit.full_text for record in records for hit in record.contexts or ())
+    has_qrels, has_answers = collection.qrels is not None, bool(collection.answers)
+    if not (has_qrels or has_answers):
+        return "no gold documents, gold passages or gold answers, and no judge"
+    if has_qrels:
+        return "gold documents, and neither retrieved ids nor passages to compare them with"
+    if not has_texts:
+        return "gold answers, and neither answers nor texts of passages to compare them with"
+    return "gold answers that no measure of the config reads"
+
+
+def _allowed(collection: Collection) -> str:
+    """Return the columns and lines that give a score, those for columns without a part first."""
+    parts = "a column reference (gold answers), relevant (ids of gold documents) or "
+    parts += "reference_contexts (gold passages)"
+    if collection.qrels is not None or collection.answers:
+        parts = (
+            "a column answer, contexts (passages) or retrieved (ids); or a corpus and retrievers"
+        )
+    lines = [
+        f"'{column}' (such as {value}): columns: {{{part}: {column}}}"
+        for column, (part, value) in list(collection.unread.items())[:_LISTED]
+    ]
+    if lines:
+        more = len(collection.unread) - len(lines)
+        remainder = f"; {counted(more, 'further column')}" if more else ""
+        parts += f"; or the part of a column that was not recognised: {', '.join(lines)}{remainder}"
+        parts += " (with ragbench init: --column PART=NAME)"
+    return f"{parts}; or a judge: {_JUDGE}"

@@ -1,0 +1,196 @@
+"""Tell from the cells of a column whether it holds ids of documents or texts of passages.
+
+Names of columns say less than their cells: `gold_chunks` may hold ids, `relevant_docs` texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from ragbench.data.files.fields import TEXT_KEYS, read_list, text_of_item
+from ragbench.data.files.gold import DocumentNames, GoldIds
+from ragbench.data.files.printed_lists import is_printed, read_ids
+from ragbench.data.files.rows import Entry
+from ragbench.errors import DataError
+from ragbench.registry import shown
+from ragbench.types.column_words import Form
+
+# Rows whose cells are looked at for their form.
+_SAMPLED_ROWS = 200
+# ids of several documents in a text cell
+_PIECES = re.compile(r"\s*[;|,、；\n]\s*")
+_FILE_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
+_SENTENCE_END = re.compile(r"""[.!?。！？][")”’»」]*$""")
+_FEW_WORDS, _LONGEST_ID, _LONGEST_WORD = 5, 255, 60
+_WIDEST = 40
+
+
+class ColumnContents:
+    """Cells of the columns of a table, beside the names of the corpus.
+
+    It is created with the rows and the names of the corpus (None without one). `form(column)`
+    returns what the cells hold, `share_known` and `holds_ids` whether their ids are of the corpus,
+    `meets(column, other)` whether two columns share values, and `example` the first value.
+    """
+
+    def __init__(self, entries: Sequence[Entry], names: DocumentNames | None) -> None:
+        self._entries, self._names = entries, names
+        self._items = cache(self._read_items)
+
+    def form(self, column: str) -> Form:
+        """Return `ids` or `texts` for what most items of a column are; '' where nothing tells.
+
+        An id has no white space, or is one that the corpus has. A text has the words of a sentence,
+        or is an object with a text.
+        """
+        forms = [_form_of(item) for item in self._items(column)]
+        if self._are_known(column):
+            return "ids"
+        counts = {form: forms.count(form) for form in ("ids", "texts")}
+        if counts["ids"] == counts["texts"]:
+            return ""
+        return "ids" if counts["ids"] > counts["texts"] else "texts"
+
+    def are_surely_texts(self, column: str) -> bool:
+        """Return True if every item of a column is a sentence or has a text, whatever its name."""
+        items = self._items(column)
+        are_texts = bool(items) and all(_is_sentence(item) for item in items)
+        return are_texts and not self._are_known(column)
+
+    def has_objects_with_ids(self, column: str) -> bool:
+        """Return True if an item of a column is an object with an id."""
+        return any(isinstance(i, Mapping) and text_of_item(i) for i in self._items(column))
+
+    def meets(self, column: str, other: str) -> bool:
+        """Return True if at least half of the values in a column stand in another one, too."""
+        values, other_values = (
+            {*map(_value_of, self._items(name))} - {""} for name in (column, other)
+        )
+        return bool(values) and 2 * len(values & other_values) >= len(values)
+
+    def are_ids_of_corpus(self, column: str) -> bool:
+        """Return True if at least half of the texts of a column are ids of the corpus as such."""
+        return self._are_known(column, by_other_names=False)
+
+    def holds_ids(self, column: str) -> bool:
+        """Return True if at least half of the ids in a column are of the corpus.
+
+        False without a corpus, without ids, and for a column that cannot be read as ids.
+        """
+        n_known, total = self.share_known(column)
+        return total > 0 and n_known * 2 >= total
+
+    def share_known(self, column: str) -> tuple[int, int]:
+        """Return (number of ids in a column that the corpus has, number of all its ids).
+
+        (0, 0) without a corpus, and for a column that cannot be read as ids. An id counts once for
+        each row that has it.
+        """
+        names = self._names
+        if names is None:
+            return 0, 0
+        reader = GoldIds(names)
+        try:
+            ids = [name for entry in self._entries for name, _ in reader.read(entry, column)]
+        except DataError:  # it holds something else
+            return 0, 0
+        return sum(name in names.ids for name in ids), len(ids)
+
+    def likely_part(self, column: str) -> str:
+        """Return the part that a column without a known name may hold, by its cells alone."""
+        return "relevant" if self.form(column) == "ids" else "reference"
+
+    def example(self, column: str) -> str:
+        """Return the first value of a column as messages show it; 'nothing' for an empty column."""
+        for entry in self._entries:
+            value = entry.values.get(column)
+            if value not in (None, "", [], {}):
+                text = shown(value)
+                return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+        return "nothing"
+
+    def _are_known(self, column: str, *, by_other_names: bool = True) -> bool:
+        """Return True if at least half of the texts of a column are ids or names of the corpus."""
+        if self._names is None:
+            return False
+        names = self._names if by_other_names else self._names.ids
+        texts = [text for item in self._items(column) if (text := _value_of(item))]
+        return bool(texts) and 2 * sum(text in names for text in texts) >= len(texts)
+
+    def _read_items(self, column: str) -> Sequence[Any]:
+        """Return the items of the first cells of a column; the pieces of ids in a text."""
+        return [
+            item for entry in self._entries[:_SAMPLED_ROWS] for item in _items_of(entry, column)
+        ]
+
+
+def _items_of(entry: Entry, column: str) -> Iterator[Any]:
+    """Yield the items of a cell: of a list, also an inner one, or the ids between separators."""
+    try:
+        values = read_list(entry, column) or []
+    except DataError:  # the reader of the part names the fault
+        return
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from value
+        elif isinstance(value, str) and is_printed(value.strip()):
+            yield from _printed_ids(value.strip())
+        elif isinstance(value, str):
+            pieces = [piece for piece in _PIECES.split(value.strip()) if piece]
+            yield from pieces if all(map(_is_id, pieces)) else [value.strip()]
+        elif value is not None:
+            yield value
+
+
+def _printed_ids(text: str) -> Sequence[Any]:
+    """Return the ids of a printed list such as `[12 7 33]`; nothing for another text."""
+    try:
+        items = read_ids(text)
+    except ValueError:  # the reader of the part names the fault
+        return []
+    return items if isinstance(items, list) else []
+
+
+def _value_of(item: Any) -> str:
+    """Return the id of an item, or its text without an id; '' for an item with neither."""
+    if isinstance(item, Mapping) and not (name := text_of_item(item)):
+        text = next((item[key] for key in TEXT_KEYS if isinstance(item.get(key), str)), name)
+        return str(text)
+    return text_of_item(item)
+
+
+def _form_of(item: Any) -> Form:
+    """Return the form of an item by itself; '' where it may be an id as well as a text."""
+    if isinstance(item, Mapping):
+        has_text = any(isinstance(item.get(key), str) for key in TEXT_KEYS)
+        return "texts" if has_text else "ids"
+    if not isinstance(item, str):
+        return "" if isinstance(item, bool) else "ids"
+    text = item.strip()
+    if not text:
+        return ""
+    if _is_id(text):
+        return "ids"
+    words = text.split()
+    if _FILE_ENDING.search(text) and len(text) <= _LONGEST_ID and len(words) <= _FEW_WORDS:
+        return "ids"
+    is_sentence = len(words) >= _FEW_WORDS or bool(_SENTENCE_END.search(text)) or "\n" in text
+    return "texts" if is_sentence or len(text) > _LONGEST_ID else ""
+
+
+def _is_sentence(item: Any) -> bool:
+    """Return True for an item with a text of its own, and for a text that ends as a sentence."""
+    if isinstance(item, str):
+        return _form_of(item) == "texts" and bool(_SENTENCE_END.search(item.strip()))
+    return isinstance(item, Mapping) and _form_of(item) == "texts"
+
+
+def _is_id(text: str) -> bool:
+    """Return True for one word that is no sentence, as of a script without blanks."""
+    if len(text.split()) != 1 or len(text) > _LONGEST_ID:
+        return False
+    # a sentence in Chinese or Japanese has no blank
+    return text.isascii() or not (_SENTENCE_END.search(text) or len(text) > _LONGEST_WORD)

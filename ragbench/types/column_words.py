@@ -1,0 +1,165 @@
+"""Meaning of a column by the words in its name, such as `relevantDocIds` or `golden_context`.
+
+Names that are known as a whole stand in `columns.txt`; this module reads all others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+# Origin of the documents of a column: people who judged them, or a system that retrieved them.
+Origin = Literal["gold", "retrieved"]
+# Form of documents in a column: ids of documents, texts of passages, or names such as titles.
+Form = Literal["ids", "texts", "names", ""]
+
+_GOLD = """relevant expected ground truth gt groundtruth gold golden golds positive positives
+    reference references ref correct ideal target targets oracle supporting required true"""
+_RETRIEVED = """retrieved returned found ranked searched fetched retrieval retriever search
+    predicted candidate candidates"""
+_UNITS = """doc docs document documents chunk chunks passage passages context contexts ctx ctxs node
+    nodes source sources file files article articles paragraph paragraphs snippet snippets section
+    sections evidence"""
+_RESULTS = "result results hit hits"
+_IDS = """id ids uuid uuids docid docids docno docnos pid pids filename filenames path paths url
+    urls"""
+_TEXTS = "text texts content contents quote quotes string strings"
+_NAMES = "name names title titles"
+_ANSWERS = "answer answers response responses reply replies output outputs generation completion"
+_SYSTEMS = "generated model llm bot chatbot assistant system actual predicted agent ai rag"
+_QUESTIONS = "question query prompt utterance"
+_ASKERS = "input inputs user customer"
+_FILLERS = "of the for list all set in from top k n"
+_WORDS = {
+    word: kind
+    for kind, words in (
+        ("filler", _FILLERS),
+        ("question", _QUESTIONS),
+        ("asker", _ASKERS),
+        ("system", _SYSTEMS),
+        ("result", _RESULTS),
+        ("retrieved", _RETRIEVED),
+        ("gold", _GOLD),
+        ("unit", _UNITS),
+        ("names", _NAMES),
+        ("texts", _TEXTS),
+        ("ids", _IDS),
+        ("answer", _ANSWERS),
+    )
+    for word in words.split()
+}
+# words of a retriever beside words of gold: AutoRAG's `retrieval_gt`
+_OF_RETRIEVAL = {"retrieval", "retriever", "search"}
+_PASSAGE_UNITS = {"chunk", "passage", "context", "ctx", "paragraph", "snippet", "evidence"}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column name in lower case, at case changes, blanks and signs.
+
+    Example:
+        >>> words_of("relevantDocIDs"), words_of("Ground-truth doc_ids")
+        (['relevant', 'doc', 'ids'], ['ground', 'truth', 'doc', 'ids'])
+    """
+    name = re.sub(r"([A-Z]{2,})s(?![A-Za-z])", lambda match: f"{match[1].capitalize()}s", name)
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+class NameMeaning(NamedTuple):
+    """Meaning of the name of a column with documents.
+
+    Attributes:
+        origin: Whether the documents are gold or retrieved.
+        form: What the name says of their form; '' if it says nothing.
+        default: Form that such a column has if its cells do not tell; '' for a name that means
+            documents only if the cells are ids, or texts, that other columns or the corpus have.
+    """
+
+    origin: Origin
+    form: Form
+    default: Form
+
+
+def document_meaning(name: str) -> NameMeaning | None:
+    """Return the meaning of the name of a column; None if it names no documents.
+
+    A name with an unknown word, such as `relevant_doc_count`, names none.
+
+    Example:
+        >>> document_meaning("positive_passages")
+        NameMeaning(origin='gold', form='', default='texts')
+        >>> document_meaning("retrieval_gt"), document_meaning("expected_answer")
+        (NameMeaning(origin='gold', form='', default='ids'), None)
+    """
+    words = words_of(name)
+    kinds = {_WORDS.get(word, "unknown") for word in words}
+    if kinds & {"unknown", "system", "question", "asker"} or (
+        kinds & {"answer"} and not kinds & {"unit", "ids"}
+    ):
+        return None
+    origin = _origin(words, kinds)
+    if origin is None:
+        return None
+    form = _form(kinds)
+    # `reference_id` and `expected_text` without a unit may be a row's id or the gold answer
+    is_plural = any(word.endswith("s") and _WORDS[word] in ("ids", "texts") for word in words)
+    if _OF_RETRIEVAL & {*words} and origin == "gold":
+        return NameMeaning(origin, form, form or "ids")
+    if form == "names" or not ("unit" in kinds or is_plural):
+        return NameMeaning(origin, form, "")
+    is_passage = any(word.rstrip("s") in _PASSAGE_UNITS for word in words)
+    return NameMeaning(origin, form, form or ("texts" if is_passage else "ids"))
+
+
+def _origin(words: list[str], kinds: set[str]) -> Origin | None:
+    """Return the origin of the documents of a name; None if no word or several words tell it."""
+    of_system = {word for word in words if _WORDS.get(word) == "retrieved"}
+    if "gold" in kinds:
+        return "gold" if of_system <= _OF_RETRIEVAL else None
+    return "retrieved" if of_system or "result" in kinds else None
+
+
+def _form(kinds: set[str]) -> Form:
+    """Return the form that the words of a name tell; '' without such a word."""
+    for form in ("ids", "texts", "names"):
+        if form in kinds:
+            return form
+    return ""
+
+
+def names_reference(name: str) -> bool:
+    """Return True for the name of a column with gold answers, such as `correctAnswer`.
+
+    Example:
+        >>> names_reference("generation_gt"), names_reference("expected_answer_length")
+        (True, False)
+    """
+    return _kinds_are(name, needed={"gold", "answer"}, allowed={"texts", "filler"})
+
+
+def names_answer(name: str) -> bool:
+    """Return True for the name of a column with answers of a system, such as `generated_texts`.
+
+    Example:
+        >>> names_answer("llmResponse"), names_answer("answer_key")
+        (True, False)
+    """
+    kinds = {_WORDS.get(word, "unknown") for word in words_of(name)}
+    is_named = bool(kinds & {"answer"}) or "generated" in words_of(name)
+    return is_named and _kinds_are(name, needed={"system"}, allowed={"answer", "texts", "filler"})
+
+
+def names_output(name: str) -> bool:
+    """Return True for an output of LangSmith, gold or not, such as `outputs.answer`."""
+    first, _, label = name.partition(".")
+    return first == "outputs" and _kinds_are(label, needed={"answer"}, allowed={"filler"})
+
+
+def names_question(name: str) -> bool:
+    """Return True for the name of a column with questions, such as `inputs.question`."""
+    return _kinds_are(name, needed={"question"}, allowed={"asker", "texts"})
+
+
+def _kinds_are(name: str, needed: set[str], allowed: set[str]) -> bool:
+    kinds = {_WORDS.get(word, "unknown") for word in words_of(name)}
+    return needed <= kinds <= needed | allowed
