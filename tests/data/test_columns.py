@@ -208,7 +208,7 @@ def test_refused(problem, present, columns, expected):
         (
             {"context": "passages"},
             "columns: found 'context', allowed: id, question, contexts, retrieved, answer, "
-            "reference, ... (11 more); did you mean 'contexts'?",
+            "reference, ... (12 more); did you mean 'contexts'?",
         ),
         (
             {"answer": "text", "reference": "text"},

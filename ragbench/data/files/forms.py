@@ -323,6 +323,6 @@ FORMS = (
     Form("TriviaQA", ("Question", "Answer.Aliases"), convert=_with_aliases),
     Form("KILT", ("input", "output.0.provenance"), convert=_kilt),
     Form("MultiHop-RAG", ("query", "evidence_list"), {"reference": "answer"}, _with_evidence),
-    Form("Langfuse", ("input", "expectedOutput"), convert=_langfuse_item),
+    Form("Langfuse", ("input", "expectedOutput", "status"), convert=_langfuse_item),
     Form("NarrativeQA", ("question.text", "answers"), {"question": "question.text"}),
 )
