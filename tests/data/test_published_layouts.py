@@ -618,7 +618,7 @@ def test_a_published_layout_is_scored_or_ends_with_one_line(tmp_path, name):
     assert written.returncode in (0, 2), written.stderr
     if written.returncode == 2:
         assert not expected
-        assert len(written.stderr.strip().splitlines()) == 1, written.stderr
+        [_] = error_lines(written.stderr)
         return
     ran = run_command("run", "ragbench.yaml", "--quiet", cwd=here)
     if ran.returncode == 2:
@@ -633,7 +633,7 @@ def test_a_published_layout_is_scored_or_ends_with_one_line(tmp_path, name):
         for score, column in system["scores"].items()
     }
     assert {score: means.get(score) for score in expected} == expected
-    assert means or "nothing was scored" in ran.stdout
+    assert means
 
 
 def test_excluded_documents_are_told(tmp_path):
@@ -807,6 +807,11 @@ def rows_near_a_form(draw):
     return [row, draw(st.sampled_from([row, {**row, last: None}]))]
 
 
+def error_lines(text):
+    """The lines of an error; notes on columns may stand above them."""
+    return [line for line in text.strip().splitlines() if not line.startswith("note: ")]
+
+
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
 @settings(max_examples=25)
 @given(rows=rows_near_a_form(), in_folder=st.booleans(), with_corpus=st.booleans())
@@ -832,7 +837,7 @@ def test_any_table_ends_well(tmp_path_factory, suffix, rows, in_folder, with_cor
 
     assert written.returncode in (0, 2), written.stderr
     if written.returncode == 2:
-        assert len(written.stderr.strip().splitlines()) == 1, written.stderr
+        [_] = error_lines(written.stderr)
     else:
         ran = run_command("run", "ragbench.yaml", "--quiet", cwd=here)
         assert ran.returncode in (0, 2, 3), ran.stderr
