@@ -157,16 +157,13 @@ def evaluate(
         by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
-        scored = {**ranked.columns, **of_gold.columns}
-        rankings: dict[str, ScoreColumn] = {}
-        for name in (measure.label for measure in by_kind["retrieval"]):
-            is_stray = bool(strays) and name not in of_gold.columns
-            rankings[name] = _with_causes(scored[name], records, has_strays=is_stray)
+        rankings = {
+            name: _with_causes(column, records, has_strays=bool(strays) and name in ranked.columns)
+            for name, column in {**ranked.columns, **of_gold.columns}.items()
+        }
+        rankings = {measure.label: rankings[measure.label] for measure in by_kind["retrieval"]}
         paired = _score_answers(collection, items, by_kind["generation"])
-        verdicts, scores, judge_notes = JudgedItems([], {}, [])
-        if opened is not None:
-            advance = progress and Counted(progress, len(items))
-            verdicts, scores, judge_notes = judge_items(opened, items, by_kind["judge"], advance)
+        verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
     parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
     evaluation = replace(
@@ -183,12 +180,23 @@ def evaluate(
     _refuse_unscored(evaluation, collection, strays)
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
     notes += [*(id_notes if by_kind["retrieval"] else ()), *of_gold.notes, *paired.notes]
-    notes += [*call.notes, *judge_notes]
-    notes += threshold_note(call.thresholds, evaluation.columns)
+    notes += [*call.notes, *judge_notes, *threshold_note(call.thresholds, evaluation.columns)]
     notes += _missing_notes(evaluation, _columns(collection))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return replace(evaluation, notes=tuple(notes))
+
+
+def _judge_rows(
+    judge: Judge | None,
+    items: Sequence[JudgedItem],
+    rubrics: Sequence[Any],
+    progress: Callable[[int, int], None] | None,
+) -> JudgedItems:
+    """Return the verdicts of a judge on all rows; none without a judge."""
+    if judge is None:
+        return JudgedItems([], {}, [])
+    return judge_items(judge, items, rubrics, progress and Counted(progress, len(items)))
 
 
 def _without_excluded(

@@ -40,15 +40,18 @@ def nothing_to_score(
 def _missing(collection: Collection) -> str:
     """Return the parts that a score needs and the data lack, as a phrase."""
     records = [record for rows in collection.given.values() for record in rows]
-    has_texts = any(hit.full_text for record in records for hit in record.contexts or ())
+    has_outputs = any(
+        record.answer is not None or any(hit.full_text for hit in record.contexts or ())
+        for record in records
+    )
     has_qrels, has_answers = collection.qrels is not None, bool(collection.answers)
     if not (has_qrels or has_answers):
         return "no gold documents, gold passages or gold answers, and no judge"
     if has_qrels:
         return "gold documents, and neither retrieved ids nor passages to compare them with"
-    if not has_texts:
+    if not has_outputs:
         return "gold answers, and neither answers nor texts of passages to compare them with"
-    return "gold answers that no measure of the config reads"
+    return "gold answers that no score of the config reads"
 
 
 def _allowed(collection: Collection) -> str:

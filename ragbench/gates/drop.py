@@ -602,7 +602,7 @@ class NotWorse(Drop):
 
 
 def _drop_text(interval: stats.DifferenceInterval, decision: Difference | None) -> str:
-    """Return whether the table that prints a pair shows a drop; '' if the interval reaches 0.
+    """Return the words on whether a table shows a drop of the pair; '' if the interval reaches 0.
 
     Without a decision of a table the interval says it.
     """

@@ -42,9 +42,9 @@ def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
     """Yield (path, number of damaged items, description) of a cache folder; nothing is changed.
 
     The path is a folder of arrays or a file of rows. The description is `<kind> of <label>`, or
-    `lost rows` for rows that SQLite cannot read; for a file that cannot be used at all, it is the
-    reason, with number 1. A whole or missing folder gives nothing. Raises a DataError if a folder
-    of arrays is a link, and OSError if one cannot be read.
+    `damaged pages` for rows that SQLite cannot read; for a file that cannot be used at all, it is
+    the reason, with number 1. A whole or missing folder gives nothing. Raises a DataError if a
+    folder of arrays is a link, and OSError if one cannot be read.
     """
     for entry in _array_folders(folder):
         if damaged := arrays.problems(entry.path):
@@ -61,7 +61,7 @@ def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
                 continue
         for (kind, key), n in damage.items():
             label = labels.get((kind, key), "?")
-            yield store.path, n, f"{kind} of {label}" if kind else "lost rows"
+            yield store.path, n, f"{kind} of {label}" if kind else "damaged pages"
 
 
 def to_prune(

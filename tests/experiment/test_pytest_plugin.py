@@ -225,7 +225,7 @@ def test_a_gate_whose_systems_the_data_bring_is_one_test(session, experiment, tm
 
     assert code == 1, output
     assert "_ gate token_f1 >= 0.5 _" in output
-    assert "given FAILS: token_f1: mean 0 over 1 queries" in output
+    assert "given FAILS: token_f1: mean 0 over 1 query," in output
 
 
 def test_undecided_is_skipped_or_fails(session, experiment):

@@ -232,7 +232,13 @@ def test_values_by_hand(row, verdicts, expected):
     SCRIPT["Which city?"] = verdicts
     judge = rb.Judge(type=JUDGE, rubrics=[*verdicts]) if verdicts else None
 
-    table = rb.evaluate([{"id": "q", "question": "Which city?", **row}], ["right"], judge=judge)
+    rows = [{"id": "q", "question": "Which city?", **row}]
+    if expected in ("no_reference", "missing_answer"):
+        with pytest.raises(rb.DataError, match=f"nothing to score: right: 1 {expected} of 1 rows"):
+            rb.evaluate(rows, ["right"], judge=judge)
+        return
+
+    table = rb.evaluate(rows, ["right"], judge=judge)
 
     value, cause = table.per_query["right"]["q"], table.causes.get("right", {}).get("q")
     assert (cause or value) == expected

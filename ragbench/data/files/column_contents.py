@@ -113,12 +113,18 @@ class ColumnContents:
         return "nothing"
 
     def _are_known(self, column: str, *, by_other_names: bool = True) -> bool:
-        """Return True if at least half of the texts of a column are ids or names of the corpus."""
+        """Return True if at least half of the texts of a column are ids or names of the corpus.
+
+        A passage with a text of its own is no id, also where its id is one.
+        """
         if self._names is None:
             return False
         names = self._names if by_other_names else self._names.ids
         texts = [text for item in self._items(column) if (text := _value_of(item))]
-        return bool(texts) and 2 * sum(text in names for text in texts) >= len(texts)
+        n_passages = sum(map(_has_text, self._items(column)))
+        ids = [_value_of(item) for item in self._items(column) if not _has_text(item)]
+        n_known = sum(name in names for name in ids if name)
+        return n_passages < len(texts) and 2 * n_known >= len(texts)
 
     def _read_items(self, column: str) -> Sequence[Any]:
         """Return the items of the first cells of a column; the pieces of ids in a text."""
@@ -162,11 +168,15 @@ def _value_of(item: Any) -> str:
     return text_of_item(item)
 
 
+def _has_text(item: Any) -> bool:
+    """Return True for an object with a text, such as a passage with its id."""
+    return isinstance(item, Mapping) and any(isinstance(item.get(key), str) for key in TEXT_KEYS)
+
+
 def _form_of(item: Any) -> Form:
     """Return the form of an item by itself; '' where it may be an id as well as a text."""
     if isinstance(item, Mapping):
-        has_text = any(isinstance(item.get(key), str) for key in TEXT_KEYS)
-        return "texts" if has_text else "ids"
+        return "texts" if _has_text(item) else "ids"
     if not isinstance(item, str):
         return "" if isinstance(item, bool) else "ids"
     text = item.strip()

@@ -340,7 +340,10 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
     warnings += [
         f"judge {name} was skipped: {reason} (when: available)" for name, reason in skipped.items()
     ]
-    if not (measures or metrics or judges or skipped):
+    has_judge = (
+        judges or skipped or (config.metrics.judges is not None and not inputs.choices.judge)
+    )
+    if not (measures or metrics or has_judge):
         warnings += _unscored_warnings(inputs, has_answers=has_answers)
     return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)
 

@@ -162,16 +162,16 @@ def drop_excluded(
     excluded = plan.collection.excluded
     if not excluded:
         return outcomes, 0
-    kept, n_dropped = list[Outcome[Retrieved]](), 0
+    scored, n_dropped = list[Outcome[Retrieved]](), 0
     for query, outcome in zip(plan.queries, outcomes, strict=True):
         names = excluded.get(query.id)
         if names and outcome.value is not None:
             hits = outcome.value.documents
-            left = [hit for hit in hits if hit.id not in names and hit.document not in names]
-            n_dropped += len(hits) - len(left)
-            outcome = replace(outcome, value=replace(outcome.value, documents=left))
-        kept.append(outcome)
-    return kept, n_dropped
+            allowed = [hit for hit in hits if hit.id not in names and hit.document not in names]
+            n_dropped += len(hits) - len(allowed)
+            outcome = replace(outcome, value=replace(outcome.value, documents=allowed))
+        scored.append(outcome)
+    return scored, n_dropped
 
 
 def rank_outcomes(
