@@ -119,7 +119,8 @@ def read_usage(metadata: Mapping[str, Any]) -> Usage:
 
     Unknown tokens are None; unknown reasoning and cached tokens are 0.
     """
-    sent, received = (metadata.get(f"{kind}_token_details") or {} for kind in ("input", "output"))
+    parts = (metadata.get(f"{kind}_token_details") for kind in ("input", "output"))
+    sent, received = (part if isinstance(part, Mapping) else {} for part in parts)
     return usage_of_counts(
         metadata.get("input_tokens"),
         metadata.get("output_tokens"),

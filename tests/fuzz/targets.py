@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import atexit
+import csv
+import json
+import math
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ragbench.cli.report import _read_explanation
 from ragbench.config.load import load_config
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run
+from ragbench.data.loaders.python import collection_of
 from ragbench.data.loaders.records import Records
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_list import list_runs
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
-from ragbench.errors import RagbenchError
+from ragbench.errors import DataError, RagbenchError
 from ragbench.experiment.runner import run_experiment
-from ragbench.llm import CallFailure, Replies
+from ragbench.llm import CallFailure, Prices, Replies
+from ragbench.llm.completions import read_reply
+from ragbench.llm.error_words import error_words, is_web_page, parse_error
+from ragbench.llm.failures import failure_of_body, failure_of_exception, failure_of_status
 from ragbench.llm.json_reply import Unreadable, read_json
+from ragbench.llm.langchain import read_usage
 from ragbench.report.explanation import render_table
 from ragbench.report.query import render_query
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.store.items import StageStore
+from ragbench.types.records import Usage, add_usage
 
 Target = Callable[[bytes], None]
 SCHEMA = {
@@ -127,6 +137,102 @@ def stage(path: Path) -> None:
         store.close()
 
 
+def cells(data: bytes) -> None:
+    """Read a ranking and its gold from two cells, which a NUL parts, at three doors alike."""
+    retrieved, _, relevant = data.decode("utf-8", "replace").partition("\0")
+    row = {"question": "Where?", "retrieved": retrieved, "relevant": relevant or retrieved}
+    (workplace() / "cells.json").write_text(json.dumps([row]), encoding="utf-8")
+    with open(workplace() / "cells.csv", "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, row, quoting=csv.QUOTE_ALL)
+        table.writeheader()
+        table.writerow(row)
+    ids = ids_of([row])
+    for name in ("cells.json", "cells.csv"):
+        assert ids_of(workplace() / name) == ids, name
+    if ids is not None:
+        ranking, gold = ids
+        again = {**row, "retrieved": json.dumps(ranking), "relevant": json.dumps(gold)}
+        assert ids_of([again]) == ids, "a JSON list of the ids"
+
+
+def ids_of(table: Any) -> tuple[list[str], list[str]] | None:
+    """Return the ranking and the gold of a table with one question; None if it is refused."""
+    try:
+        collection = collection_of(table)
+    except DataError:
+        return None
+    answered = [answer for answers in collection.given.values() for answer in answers]
+    ranking = [hit.id for answer in answered for hit in answer.contexts or ()]
+    gold = {} if collection.qrels is None else collection.qrels.to_dict()
+    return ranking, [name for grades in gold.values() for name in grades]
+
+
+COUNTS = (None, 0, 1, 7, -3, 2**53, 2**60, 1.5, math.nan, True, "12", [], {}, {"reasoning_tokens": 9})
+COUNT_NAMES = (
+    *("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens"),
+    *("completion_tokens_details", "prompt_tokens_details", "input_token_details"),
+    *("output_token_details", "reasoning_tokens", "cached_tokens", "promptTokenCount"),
+    *("cache_read_input_tokens", "cache_creation_input_tokens"),
+)
+
+
+def usage(data: bytes) -> None:
+    """Read the usage of a reply, from JSON or from pairs of bytes: a name and a count."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        pairs = zip(data[::2], data[1::2], strict=False)
+        value = {
+            COUNT_NAMES[name % len(COUNT_NAMES)]: COUNTS[count % len(COUNTS)]
+            for name, count in pairs
+        }
+    reply = {"choices": [{"message": {"content": "x"}}], "usage": value}
+    check_usage(read_reply(reply).usage)
+    if isinstance(value, Mapping):
+        check_usage(read_usage(value))
+
+
+def check_usage(read: Usage) -> None:
+    """Check that counts are whole, at least 0, and no part is larger than its sum."""
+    counts = (read.input_tokens, read.output_tokens)
+    assert all(count is None or (type(count) is int and count >= 0) for count in counts)
+    parts = ((read.reasoning_tokens, read.output_tokens), (read.cached_tokens, read.input_tokens))
+    for part, count in parts:
+        assert 0 <= part
+        assert count is None or part <= count
+    twice = add_usage([read, read])
+    assert twice.output_tokens is None or twice.output_tokens == 2 * (read.output_tokens or 0)
+    cost = Prices.load().cost_usd("gpt-4o-mini", read)
+    assert cost is None or 0 <= cost < math.inf
+
+
+class ClientError(Exception):
+    """An error of a client library, with the status and the body of a response."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text[:100])
+        self.status_code, self.body = status, text
+        self.response = type("Response", (), {"text": text, "headers": {"retry-after": text[:40]}})
+
+
+def error_body(data: bytes) -> None:
+    """Read the body of an error, whose status the first byte names, as each client gets it."""
+    status = 400 + (data[0] if data else 0) % 200
+    text = data[1:].decode("utf-8", "replace")
+    body = parse_error(text)
+    failures = [
+        failure_of_body(body),
+        failure_of_status(status, error_words(body), headers={}),
+        failure_of_exception(ClientError(status, text)),
+    ]
+    is_web_page(text)
+    for failure in failures:
+        assert len(failure.detail.splitlines()) <= 1
+        assert len(failure.detail) < 1_000
+    with suppress(CallFailure):
+        read_reply(text)
+
+
 TARGETS: dict[str, Target] = {
     "yaml": in_file("c.yaml", load_config),
     "rubric": in_file("r.yaml", load_rubric),
@@ -141,6 +247,9 @@ TARGETS: dict[str, Target] = {
     "run_folder": in_run_folder,
     "stage": in_file("cache.sqlite", stage),
     "replies": in_file("replies.sqlite", replies),
+    "cells": cells,
+    "usage": usage,
+    "error_body": error_body,
 }
 """Name -> what is done with bytes."""
 

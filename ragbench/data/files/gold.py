@@ -287,8 +287,12 @@ class GoldIds:
             value = self.of_set(entry, column, value)
         if isinstance(value, (list, tuple)):
             return self._of_list(entry, column, value)
+        return [(self._id_text(entry, column, value), None)]
+
+    def _id_text(self, entry: Entry, column: str, value: Any) -> str:
+        """Return an id as text; raise a `DataError` for a value that is none."""
         try:
-            return [(id_text(value), None)]
+            return id_text(value)
         except ValueError as error:
             hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
             problem = f"{value} {error}" if isinstance(value, float) else kind(value)
@@ -342,10 +346,12 @@ class GoldIds:
         Raise a `DataError` if it is part of a whole cell and has an unmatched quote or bracket, or
         blanks between what may be several ids.
         """
-        if self._is_name(text) or text in self.listed:
-            return [(text if self._is_name(text) else self._whole(entry, column, text), None)]
+        if self._is_name(text):
+            return [(text, None)]
         if text.casefold() in _NO_VALUES:
             return []
+        if text in self.listed:
+            return [(self._whole(entry, column, text), None)]
         if top and is_marked(text):
             raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
         by_comma = [piece.strip() for piece in COMMAS.split(text) if piece.strip()]
@@ -393,7 +399,8 @@ class GoldIds:
             name = ids[0][0]
             return [(name, None if grade is None else read_grade(entry, column, grade))]
         return [
-            (name, read_grade(entry, column, grade))
+            # Python prints numbers as keys: {7: 2}
+            (self._id_text(entry, column, name), read_grade(entry, column, grade))
             for name, grade in value.items()
             if grade is not None  # Parquet has all keys of the column in each row
         ]

@@ -1,0 +1,1 @@
+"""Count the steps of each pattern of the package on hostile texts."""

@@ -1,0 +1,210 @@
+"""All patterns of the package: of its modules, and of calls of `re` in its functions."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ragbench
+
+METHODS = ("match", "fullmatch", "search", "split", "findall", "finditer", "sub", "subn")
+ANCHORED = {"match", "fullmatch"}
+
+
+@dataclass(frozen=True)
+class PatternUse:
+    """A pattern, the module that has it, and the method of `re` that reads texts with it."""
+
+    module: str
+    name: str
+    pattern: re.Pattern[Any]
+    method: str
+
+    @property
+    def label(self) -> str:
+        """Name for the output of a test."""
+        return f"{self.module.removeprefix('ragbench.')}:{self.name}:{self.method}"
+
+
+@cache
+def modules() -> tuple[ModuleType, ...]:
+    """Return the modules of the package."""
+    names = [info.name for info in pkgutil.walk_packages(ragbench.__path__, "ragbench.")]
+    return tuple(
+        importlib.import_module(name) for name in sorted(names) if not name.endswith("__main__")
+    )
+
+
+@cache
+def source_tree(module: ModuleType) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(Path(inspect.getsourcefile(module) or "").read_text(encoding="utf-8"))
+
+
+def pattern_uses(examples: Mapping[str, Callable[[], object]]) -> list[PatternUse]:
+    """Return the patterns of the package, each once with each of its methods.
+
+    Args:
+        examples: `module:function` -> call of a function that makes a pattern of its arguments.
+    """
+    uses = {use.label: use for module in modules() for use in _module_patterns(module)}
+    for module in modules():
+        for function, call in pattern_calls(module):
+            pattern = _value(function, call, module)
+            if pattern is not None:
+                use = PatternUse(module.__name__, function.name, pattern, _method_of(call))
+                uses.setdefault(f"{use.label}:{pattern.pattern!r}", use)
+    for place, example in examples.items():
+        for number, pattern in enumerate(_compiled_by(place, example)):
+            module, _, function = place.partition(":")
+            use = PatternUse(module, f"{function}-{number}", pattern, "finditer")
+            uses[use.label] = use
+    return list(uses.values())
+
+
+def open_places() -> set[str]:
+    """Return `module:function` of each call of `re` whose pattern depends on arguments."""
+    return {
+        f"{module.__name__}:{function.name}"
+        for module in modules()
+        for function, call in pattern_calls(module)
+        if _value(function, call, module) is None
+    }
+
+
+def pattern_calls(module: ModuleType) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+    """Yield (function, call of `re`) for the calls in the functions of a module."""
+    for function in ast.walk(source_tree(module)):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for node in ast.walk(function):
+                if _is_pattern_call(node):
+                    yield function, node
+
+
+def _is_pattern_call(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "re"
+        and node.func.attr in (*METHODS, "compile")
+    )
+
+
+def _method_of(call: ast.Call) -> str:
+    method = call.func.attr
+    return "finditer" if method == "compile" else method
+
+
+def _value(
+    function: ast.FunctionDef, call: ast.Call, module: ModuleType
+) -> re.Pattern[Any] | None:
+    """Return the pattern of a call; None if it depends on a local variable."""
+    flags = [word.value for word in call.keywords if word.arg == "flags"]
+    if call.func.attr == "compile":
+        flags += call.args[1:]
+    nodes = [call.args[0], *flags]
+    local = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            local.add(node.id)
+    read = {name.id for node in nodes for name in ast.walk(node) if isinstance(name, ast.Name)}
+    if local & read:
+        return None
+    text, *numbers = (
+        eval(compile(ast.Expression(node), "pattern", "eval"), vars(module).copy())
+        for node in nodes
+    )
+    return re.compile(text, *numbers)
+
+
+def _module_patterns(module: ModuleType) -> Iterator[PatternUse]:
+    """Yield the patterns that a module assigns to names, alone or in a table."""
+    for name in _assigned(module):
+        patterns = list(_patterns_in(vars(module).get(name)))
+        for number, pattern in enumerate(patterns):
+            label = name if len(patterns) == 1 else f"{name}-{number}"
+            for method in sorted(_methods()[name] or {"finditer"}):
+                yield PatternUse(module.__name__, label, pattern, method)
+
+
+def _assigned(module: ModuleType) -> Iterator[str]:
+    for node in source_tree(module).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in ast.walk(node):
+                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                    yield target.id
+
+
+def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+    """Yield the patterns of a value, also those in tables."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _patterns_in(item)
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for item in value:
+            yield from _patterns_in(item)
+
+
+@cache
+def _methods() -> Mapping[str, set[str]]:
+    """Return name -> methods that the package calls on it; none means that it is passed on."""
+    methods: dict[str, set[str]] = defaultdict(set)
+    passed: set[str] = set()
+    for module in modules():
+        receivers = set()
+        for node in ast.walk(source_tree(module)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                receivers.add(node.value)
+                if node.attr in METHODS:
+                    methods[node.value.id].add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node not in receivers:
+                    passed.add(node.id)
+    for name in passed & methods.keys():
+        methods[name].add("finditer")
+    return methods
+
+
+def _compiled_by(place: str, example: Callable[[], object]) -> list[re.Pattern[Any]]:
+    """Return the patterns that a function compiles while an example runs."""
+    module, _, function = place.partition(":")
+    with _spy(module, function) as patterns:
+        example()
+    return patterns
+
+
+@contextmanager
+def _spy(module: str, function: str) -> Iterator[list[re.Pattern[Any]]]:
+    """Collect what a function of a module compiles."""
+    patterns: list[re.Pattern[Any]] = []
+    compile_pattern = re._compile
+
+    def spy(text: Any, flags: int) -> re.Pattern[Any]:
+        pattern = compile_pattern(text, flags)
+        caller = sys._getframe(2)
+        while caller.f_code.co_name.startswith("<"):  # a comprehension
+            caller = caller.f_back
+        if caller.f_globals["__name__"] == module and caller.f_code.co_name == function:
+            patterns.append(pattern)
+        return pattern
+
+    re._compile = spy
+    try:
+        yield patterns
+    finally:
+        re._compile = compile_pattern
