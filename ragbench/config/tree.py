@@ -42,8 +42,8 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join([*names[:_SHOWN_NAMES], "..."] if len(names) > _SHOWN_NAMES else names)
 
 
-# Keys in a line of YAML that cannot be parsed
-_KEY = re.compile(r"""(?:^|[{,\s-])["']?([\w.-]+)["']?\s*:(?:\s|$)""")
+# Keys in a line of YAML that cannot be parsed; a key begins where no other word ends.
+_KEY = re.compile(r"""(?<![\w.-])["']?([\w.-]+)["']?\s*:(?:\s|$)""")
 
 
 def _names_secret(line: str) -> bool:

@@ -17,7 +17,7 @@ from ragbench.records.comparison import ComparedGate, Comparisons
 from ragbench.records.gate import Decision, DropFacts
 
 # The name of a measure may have spaces inside its parentheses
-_FORM = re.compile(r"\s*(\S.*?)\s+drop\s*>\s*(\S+)\s*")
+_FORM = re.compile(r"\s*(\S(?:.*\S)?)\s+drop\s*>\s*(\S+)\s*")
 _ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 
 

@@ -161,8 +161,7 @@ def _compile(user: str, path: Path) -> Template:
 
 
 _CHARACTERS_A_TOKEN = 4  # OpenAI's rule of thumb for English
-# With the white space before the word, so that a cut keeps the spacing.
-_WORD = re.compile(r"\s*\S+")
+_WORD = re.compile(r"\S+")
 
 
 def estimate_tokens(text: str) -> int:

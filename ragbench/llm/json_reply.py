@@ -27,9 +27,9 @@ _OPENING = re.compile(r"[{\[]")
 _TEXT = r"""("[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')"""
 _TOKEN = re.compile(rf"[ \t\r\n]*(?:{_TEXT}|([{{}}\[\],:])|([^\s{{}}\[\],:\"']+))", re.DOTALL)
 # Brackets with a key behind them: prose has brackets, but no keys.
-_BEGINS_AS_JSON = re.compile(rf"(?:\[\s*)*\{{\s*{_TEXT}\s*:", re.DOTALL)
+_BEGINS_AS_JSON = re.compile(rf"(?:\[\s*){{,{DEEPEST}}}\{{\s*{_TEXT}\s*:", re.DOTALL)
 # An object that the end of the text cuts off before its first colon.
-_ENDS_AS_OBJECT = re.compile(r"""\{\s*(?:"[^"{}]*"?|'[^'{}]*'?)?\s*\Z""")
+_ENDS_AS_OBJECT = re.compile(r"""\{\s*(?:"[^"{}]*(?:"\s*)?|'[^'{}]*(?:'\s*)?)?\Z""")
 _OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 _CLOSING = {"{": "}", "[": "]"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 # Values may leave the range of a measure or metric by a rounding error.
 ROUNDING = 1e-6
 
-_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}?|[^,"'])+""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
 _WORDS = {"true": True, "false": False, "null": None}

@@ -29,7 +29,8 @@ _CURRENCY = "[$¢-¥฿₠-⃀]"
 # 1 500: one to three digits, then groups of three; no longer group may follow
 _BLANKS = r"[1-9][0-9]{0,2}(?:[ ][0-9]{3})+(?![0-9])"
 _FIGURE = rf"(?:{_BLANKS}|[0-9]+)(?:[.,'][0-9]+)*[{_VULGAR}]?"
-_FIGURES = rf"{_FIGURE}(?:[-/:]{_FIGURE})*"
+# a limit, since a long row of figures would be read again from each of them
+_FIGURES = rf"{_FIGURE}(?:[-/:]{_FIGURE}){{,9}}"
 _PART = rf"(?:{_BLANKS}{_ALNUM}*|{_ALNUM}+)"
 _END = rf"(?:[.,:/'-]{_LETTER}+)*(?![.,:/'-]?{_ALNUM})"
 _ORDINAL = rf"(?i:st|nd|rd|th|er|ers|ern|[eè]re|[eè]me)(?!{_LETTER})"

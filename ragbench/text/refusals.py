@@ -19,7 +19,7 @@ _LENGTH = 400  # characters of a sentence that are searched
 _SENTENCES = 6  # as many long sentences of a reply are read: a refusal stands at its start
 _MARKS = " .,!?。，、！"
 # What others said is no refusal of the reply: quotations become a single mark.
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|『[^』]*』')
+_QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」|『[^『』]*』')
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # Typographic apostrophes become plain ones; marks of Markdown and invisible characters are removed.
 _CLEAN = str.maketrans(

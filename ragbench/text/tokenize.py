@@ -30,7 +30,6 @@ _BOUNDARY = re.compile(
     r"|(?=\n[ \t]*\n)"  # an empty line ends a sentence whatever it ends with
     r"|(?=\n[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t])"  # the next line is an item of a list
 )
-_LAST_WORD = re.compile(r"(\S+?)\.+[" + _CLOSERS + r"]*$")
 _NEXT_WORD = re.compile(r"[\s\"'“‘«(\[]*(\w+)")
 _OPENERS = "\"'“‘«([¿¡"
 # These are abbreviations only before a number: No. 7, Fig. 3, pp. 12
@@ -156,10 +155,11 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
     next_word = following.group(1) if following else ""
     if cased and next_word[:1].islower():
         return False
-    last = _LAST_WORD.search(text, max(start, end - 60), end)
-    if last is None:  # the punctuation is ! or ?, or a full stop of another script
+    last = text[max(start, end - 60) : end].rstrip(_CLOSERS)
+    word = last.split()[-1] if last.endswith(".") else ""
+    if len(word) < 2:  # the punctuation is ! or ?, a full stop of another script or alone
         return True
-    word = last.group(1).lstrip(_OPENERS)
+    word = (word.rstrip(".") or ".").lstrip(_OPENERS)
     folded = word.lower()
     if folded in _BEFORE_NUMBERS:
         return not next_word[:1].isdigit()

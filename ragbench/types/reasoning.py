@@ -50,7 +50,7 @@ _MOST_BLOCKS = 20
 # Channels of gpt-oss, and what is left of them where the server leaves out special tokens.
 _CHANNELS = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary|final)")
 _MESSAGE = re.compile(
-    r"<\|channel\|>(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
+    r"<\|channel\|>(\w+)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
     r"(.*?)(?=<\|(?:end|return|call|start|channel)\|>|\Z)",
     re.DOTALL,
 )

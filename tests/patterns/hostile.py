@@ -94,8 +94,11 @@ class _Nodes:
 
     def pieces(self) -> list[str]:
         """Return the pieces for texts without a start."""
-        words = {example for tree in self._parts(self._tree) if (example := self.example(tree))}
-        return list(dict.fromkeys([*self._characters(), *sorted(words)]))
+        words = {self.example(tree) for tree in self._parts(self._tree)}
+        # openings without an end
+        words |= {start for start, _, _ in self.repeats()}
+        words |= {start + self.example(body) for start, body, _ in self.repeats()}
+        return list(dict.fromkeys([*self._characters(), *sorted(words - {""})]))
 
     def pieces_in(self, tree: Any) -> list[str]:
         """Return the pieces that the body of a repeat accepts, at least in part."""

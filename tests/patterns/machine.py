@@ -39,6 +39,10 @@ class Machine:
 
     def __init__(self, pattern: re.Pattern[Any], most: int = 5_000_000) -> None:
         self.steps, self._most = 0, most
+        self._operations = {
+            name: getattr(self, f"_{name}")
+            for name in ("jump", "save", "leave", "at", "back", "look", "atomic", "if")
+        }
         self._program = _Compiler(pattern.flags).program(tree_of(pattern))
 
     def spans(self, text: str, method: str) -> list[tuple[int, int]]:
@@ -93,7 +97,7 @@ class Machine:
                     stack.append((other, position, groups))
                     pc = value
                 else:
-                    state = getattr(self, f"_{operation}")(text, position, groups, value, other)
+                    state = self._operations[operation](text, position, groups, value, other)
                     if state is None:
                         break
                     jump, position, groups = state

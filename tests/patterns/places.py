@@ -136,7 +136,7 @@ def _module_patterns(module: ModuleType) -> Iterator[PatternUse]:
         patterns = list(_patterns_in(vars(module).get(name)))
         for number, pattern in enumerate(patterns):
             label = name if len(patterns) == 1 else f"{name}-{number}"
-            for method in sorted(_methods()[name] or {"finditer"}):
+            for method in sorted(_methods().get((module.__name__, name), {"finditer"})):
                 yield PatternUse(module.__name__, label, pattern, method)
 
 
@@ -161,22 +161,35 @@ def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
 
 
 @cache
-def _methods() -> Mapping[str, set[str]]:
-    """Return name -> methods that the package calls on it; none means that it is passed on."""
-    methods: dict[str, set[str]] = defaultdict(set)
-    passed: set[str] = set()
+def _methods() -> Mapping[tuple[str, str], set[str]]:
+    """Return (module, name) -> methods that the package calls on the patterns of this name.
+
+    A pattern that is passed on, or read as an attribute of its module, counts as `finditer` too.
+    """
+    methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module in modules():
+        tree = source_tree(module)
+        origins = {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         receivers = set()
-        for node in ast.walk(source_tree(module)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute):
+                continue
+            if isinstance(node.value, ast.Name):
                 receivers.add(node.value)
                 if node.attr in METHODS:
-                    methods[node.value.id].add(node.attr)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    name = node.value.id
+                    methods[origins.get(name, (module.__name__, name))].add(node.attr)
+                owner, parent = origins.get(node.value.id, (None, None))
+                methods[f"{owner}.{parent}", node.attr].add("finditer")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 if node not in receivers:
-                    passed.add(node.id)
-    for name in passed & methods.keys():
-        methods[name].add("finditer")
+                    methods[origins.get(node.id, (module.__name__, node.id))].add("finditer")
     return methods
 
 

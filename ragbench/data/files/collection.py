@@ -46,7 +46,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "text": ("text", "content", "contents", "body", "passage", "page_content", "document", "chunk"),
     "title": ("title", "heading"),
 }
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}#{1,6}(?=[ \t])")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _HIDDEN_TAGS = ("script", "style", "noscript", "template", "head")
 _BLANK_LINES = re.compile(r"\n\s*\n+")
@@ -474,9 +474,20 @@ def _read_markdown(path: Path) -> tuple[str, str]:
     for line in text.splitlines():
         if _FENCE.match(line):
             is_fenced = not is_fenced
-        elif not is_fenced and (match := _HEADING.match(line)) and match[1]:
-            return text, match[1]
+        elif not is_fenced and (title := _heading(line)):
+            return text, title
     return text, ""
+
+
+def _heading(line: str) -> str:
+    """Return the text of a heading without `#` at its ends; '' for another line."""
+    match = _HEADING.match(line)
+    if match is None:
+        return ""
+    text = line[match.end() :].rstrip(" \t")
+    title = text.rstrip("#")
+    # `C#` keeps its sign, which no blank parts from it
+    return (title if title.endswith((" ", "\t")) else text).strip(" \t")
 
 
 def _read_html(path: Path) -> tuple[str, str]:

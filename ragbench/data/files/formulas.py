@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable
 
 # full-width = + - @ start formulas as well; with a comma as decimal sign, `;` ends a cell
-_FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
+# The blanks before a sign have no tab, at which the next cell begins.
+_FORMULA = re.compile(
+    r"""(?:^|(?<=[;\t]))(?=(?:[^\S\t\r\n]|['"\ufeff])*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
+)
 _INERT = re.compile(f"{_FORMULA.pattern}'")
 # Columns of the tables that ragbench writes for people to edit: questions, and sheets of labels.
 _TABLES = (frozenset(["checks", "keep"]), frozenset(["item", "rubric", "draw"]))

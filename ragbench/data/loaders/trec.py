@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +20,8 @@ from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document
 
 # patterns on bytes, since TREC documents are SGML in any encoding, with tags in any case
-_DOCNO = re.compile(rb"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(rb"<(TITLE|HEADLINE|HEAD|TTL)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
-_TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
+_PART_TAG = re.compile(rb"<(/?)(DOCNO|TITLE|HEADLINE|HEAD|TTL|TEXT)>", re.IGNORECASE)
+_TITLES = (b"TITLE", b"HEADLINE", b"HEAD", b"TTL")
 _TAG = re.compile(r"<[^<>]*>")
 
 
@@ -165,15 +164,42 @@ def _document(content: bytes, path: Path, line: int) -> Document:
 
     A missing title is ''; several titles are joined by blanks.
     """
-    number = _DOCNO.search(content)
-    if number is None or len(number[1].split()) != 1:
+    tags = list(_PART_TAG.finditer(content))
+    numbers, _ = _parts(content, tags, (b"DOCNO",))
+    words = numbers[0].split() if numbers else []
+    if len(words) != 1:
         raise DataError("no <DOCNO> id </DOCNO> in the document", file=path, line=line)
     # a document may have several titles, such as <HEAD> of news
-    titles = [match[2] for match in _TITLE.finditer(content)]
-    texts = _TEXT.findall(content)
+    titles, _ = _parts(content, tags, _TITLES)
+    texts, _ = _parts(content, tags, (b"TEXT",))
     if not texts:
-        texts = [_TITLE.sub(b" ", _DOCNO.sub(b" ", content))]
-    return Document(trec_id(number[1]), _plain(texts), " ".join(_plain(titles).split()))
+        _, rest = _parts(content, tags, (b"DOCNO", *_TITLES))
+        texts = [b" ".join(rest)]
+    return Document(trec_id(words[0]), _plain(texts), " ".join(_plain(titles).split()))
+
+
+def _parts(
+    content: bytes, tags: Sequence[re.Match[bytes]], names: Sequence[bytes]
+) -> tuple[list[bytes], list[bytes]]:
+    """Return what stands between the tags of some names, and what stands outside of them.
+
+    A part ends at the next closing tag of its name; a tag that is not closed is text.
+    """
+    last_closing = {tag[2].upper(): tag.start() for tag in tags if tag[1]}
+    inside, outside, end = list[bytes](), list[bytes](), 0
+    opening: re.Match[bytes] | None = None
+    for tag in tags:
+        name = tag[2].upper()
+        if name not in names:
+            continue
+        if opening is None:
+            is_closed = last_closing.get(name, -1) > tag.start()
+            opening = tag if not tag[1] and is_closed else None
+        elif tag[1] and name == opening[2].upper():
+            inside.append(content[opening.end() : tag.start()])
+            outside.append(content[end : opening.start()])
+            opening, end = None, tag.end()
+    return inside, [*outside, content[end:]]
 
 
 def _plain(parts: list[bytes]) -> str:

@@ -435,7 +435,7 @@ def _read_pointer(path: Path) -> Path:
         name = os.readlink(path) if path.is_symlink() else path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", file=path, allowed=_POINTER) from error
-    if name == LATEST or not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
+    if name == LATEST or not re.fullmatch(r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
         raise DataError(f"found {shown(name)}", file=path, line=1, allowed=_POINTER)
     return path.parent / name
 

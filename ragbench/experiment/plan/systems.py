@@ -101,7 +101,7 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
 
 
 # A name of letters, digits, "_", "." and "-" with at least one other than ".".
-_NAME = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def check_live_names(inputs: PlanInputs) -> None:

@@ -86,7 +86,7 @@ def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) ->
     )
 
 
-_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _SIGNED = rf"-?{_NUMBER}"
 # trec_eval is asked with a dot, `P.5`, and prints an underscore, `P_5`
 _CUTOFFS = re.compile(

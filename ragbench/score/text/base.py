@@ -27,6 +27,21 @@ from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
 
 
+class TextTooLong(DataError):
+    """Text beyond the limit of a metric whose time grows with the square of the words.
+
+    Args:
+        metric: Name of the metric.
+        words: Words of the prediction.
+        gold_words: Words of all its references.
+        most: Largest product of the two that the metric takes.
+    """
+
+    def __init__(self, metric: str, words: int, gold_words: int, most: int) -> None:
+        found = f"{metric}: {words:,} words x {gold_words:,} words of references"
+        super().__init__(found, allowed=f"a product of at most {most:,}")
+
+
 class UnseenText(UserWarning):
     """Warning of texts that a metric ignores, cuts or splits otherwise than a user expects.
 
@@ -198,12 +213,22 @@ class Column:
             NaN for a lost row.
         total: Value of all rows together, of a corpus metric; None where it is the mean of the
             values.
-        lost: Row, from 0, -> reason; rows whose computation ended their worker process.
+        lost: Row, from 0, -> reason; rows that ended their worker process, or are too long.
     """
 
     values: list[float]
     total: float | None = None
     lost: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcomes: Iterable[float | str]) -> Column:
+        """Return the column of a value, or the reason why there is none, for each row."""
+        values, lost = list[float](), dict[int, str]()
+        for row, outcome in enumerate(outcomes):
+            if isinstance(outcome, str):
+                lost[row], outcome = outcome, math.nan
+            values.append(outcome)
+        return cls(values, lost=lost)
 
 
 class Scorer(Protocol):
@@ -225,28 +250,28 @@ class Scorer(Protocol):
 
 
 # Function that returns a value per metric for a prediction and its references.
-RowReader = Callable[[str, Sequence[str]], Sequence[float]]
+RowReader = Callable[[str, Sequence[str]], Sequence[float | str]]
 
 
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
     """Return a scorer that scores one row at a time: a function of rows, metrics and `advance`.
 
     `reader_of(metrics)` returns the function of a prediction and its references that returns a
-    value per metric. The scorer returns a column per metric, and calls `advance` after each 50
-    rows; no rows give empty columns. ValueError if the function returns another number of values;
+    value per metric, or the reason why there is none. The scorer returns a column per metric, and
+    calls `advance` after each 50 rows; no rows give empty columns. ValueError if the function returns another number of values;
     its other errors are passed on.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
         read = reader_of(metrics)
-        columns: list[list[float]] = [[] for _ in metrics]
+        columns: list[list[float | str]] = [[] for _ in metrics]
         for start in range(0, len(rows), _REPORTED_AT_ONCE):
             block = rows[start : start + _REPORTED_AT_ONCE]
             for prediction, references in block:
                 for column, value in zip(columns, read(prediction, references), strict=True):
                     column.append(value)
             advance(len(block))
-        return [Column(values) for values in columns]
+        return [*map(Column.of, columns)]
 
     return score
 

@@ -92,7 +92,7 @@ class TextScorer:
         whether its question has an answer, None if nothing tells. `questions` are the texts of the
         questions, for the metric `right`; without `answerable`, gold answers that all decline stand
         for a question without an answer. A row whose computation ended its
-        worker twice has no value, with the cause `error`.
+        worker twice, or is too long for its metric, has no value, with the cause `error`.
 
         Raises:
             DataError: The lists differ in length, or a member is no text.
@@ -179,18 +179,15 @@ class _WorkerScorer:
         names = [metric.canonical for metric in metrics]
         options = {"metrics": names, "gold": self._gold}
         task = Task("text metrics", _Component, options, _row_values, _facts_of, _facts(metrics))
-        values: list[Sequence[float]] = []
-        lost: dict[int, str] = {}
+        columns: list[list[float | str]] = [[] for _ in metrics]
         for results in self._executor.map(task, blocks_of(rows, self._block)):
             for result in results:
-                if isinstance(result, LostItem):
-                    lost[len(values)] = result.why
-                # a lost row keeps its place among the values
-                values.append([math.nan] * len(metrics) if isinstance(result, LostItem) else result)
+                is_lost = isinstance(result, LostItem)
+                outcomes = [result.why] * len(metrics) if is_lost else result
+                for column, outcome in zip(columns, outcomes, strict=True):
+                    column.append(outcome)
             advance(len(results))
-        return [
-            base.Column([row[place] for row in values], lost=lost) for place in range(len(metrics))
-        ]
+        return [*map(base.Column.of, columns)]
 
 
 class _Component:
@@ -212,13 +209,17 @@ class _Component:
             self.scorer.weigh(gold)
 
 
-def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float, ...]]:
-    """Return the values of each row, one per metric of `component`.
+def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float | str, ...]]:
+    """Return the values of each row, one per metric of `component`, or why there is none.
 
     In the order of the rows; no rows give an empty list. Errors of the metrics are passed on.
     """
     columns = component.scorer(rows, component.metrics, lambda n: None)
-    return list(zip(*(column.values for column in columns), strict=True))
+    outcomes = (
+        [column.lost.get(row, value) for row, value in enumerate(column.values)]
+        for column in columns
+    )
+    return list(zip(*outcomes, strict=True))
 
 
 def _facts(metrics: Sequence[base.Metric]) -> Facts:
@@ -276,10 +277,12 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     is_built_in = str(getattr(function, "__module__", "")).startswith("ragbench.")
     ranges = [metric.range for metric in metrics]
 
-    def read(prediction: str, references: Sequence[str]) -> list[float]:
+    def read(prediction: str, references: Sequence[str]) -> Sequence[float | str]:
         try:
             result = function(prediction, references, **options)
             values = [getattr(result, m.part) if m.part else result for m in metrics]
+        except base.TextTooLong as error:
+            return [str(error)] * len(metrics)
         except Exception as error:  # code of the user's may raise anything
             if is_built_in or isinstance(error, RagbenchError):
                 raise

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragbench.score.text.base import Advance, Column, Metric, Row
+from ragbench.score.text.base import Advance, Column, Metric, Row, TextTooLong
 
 # Counts and lengths of a prediction; sacrebleu adds them up over a corpus.
 Statistics = list[float]
@@ -18,17 +18,17 @@ class CorpusScorer:
 
     The column of a corpus metric has the jackknife pseudo-value of each row, shifted so that their
     mean is the score of the corpus: intervals and tests over queries read these values. Scores are
-    those of sacrebleu divided by 100. `peer` is a metric of sacrebleu, such as `BLEU()`. A call
-    with rows, metrics and `advance` returns an equal column for each metric; `score` returns the
-    score of all rows.
+    those of sacrebleu divided by 100. `peer` is a metric of sacrebleu, such as `BLEU()`, and
+    `check(peer, row)` raises `TextTooLong` for a row that it cannot take. A call with rows, metrics
+    and `advance` returns an equal column for each metric; `score` returns the score of all rows.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.
     """
 
     # `Any`: the classes of sacrebleu are not fully typed
-    def __init__(self, peer: Any) -> None:
-        self._peer = peer
+    def __init__(self, peer: Any, check: Callable[[Any, Row], None] | None = None) -> None:
+        self._peer, self._check = peer, check
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
@@ -36,12 +36,24 @@ class CorpusScorer:
         """Return the same column for each metric; empty columns without a row.
 
         `advance` is called once, with the number of rows; a single row has the score itself as its
-        value.
+        value. Rows that are too long have no value, and the score is that of the others.
         """
-        if not rows:
-            return [Column([]) for _ in metrics]
-        parts = [self._count(row) for row in rows]
+        parts, lost = list[Statistics](), dict[int, str]()
+        for number, row in enumerate(rows):
+            try:
+                parts.append(self._count(row))
+            except TextTooLong as error:
+                lost[number] = str(error)
         advance(len(rows))
+        values, total = self._pseudo_values(parts)
+        left = iter(values)
+        column = [math.nan if row in lost else next(left) for row in range(len(rows))]
+        return [Column(column, total, lost) for _ in metrics]
+
+    def _pseudo_values(self, parts: Sequence[Statistics]) -> tuple[list[float], float | None]:
+        """Return the pseudo-value of each row, and the score of all; None without a row."""
+        if not parts:
+            return [], None
         # statistics add up, scores do not
         whole = _add_up(parts)
         total = self._score(whole)
@@ -51,8 +63,7 @@ class CorpusScorer:
             n_others * (total - self._score(list(map(operator.sub, whole, part)))) for part in parts
         ]
         centre = math.fsum(pseudo_values) / len(pseudo_values)
-        column = Column([total + value - centre for value in pseudo_values], total)
-        return [column for _ in metrics]
+        return [total + value - centre for value in pseudo_values], total
 
     def count(self, rows: Sequence[Row]) -> Statistics:
         """Return the sum of sacrebleu's statistics of all rows; an empty list without a row."""
@@ -64,6 +75,8 @@ class CorpusScorer:
 
     def _count(self, row: Row) -> Statistics:
         prediction, references = row
+        if self._check is not None:
+            self._check(self._peer, row)
         # private in sacrebleu: its public functions return no statistics to subtract
         count = self._peer._extract_corpus_statistics
         statistics: Statistics = count([prediction], [[text] for text in references])[0]

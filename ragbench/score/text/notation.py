@@ -23,7 +23,7 @@ ALIASES = {
     "corpus_ter": "ter.corpus",
 }
 
-_FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+))?)?", re.DOTALL)
+_FORM = re.compile(r"(?P<name>[^()]*)(?:\((?P<options>.*)\)(?:\.(?P<part>\w+))?)?", re.DOTALL)
 
 
 def parse_metric(name: str | Metric) -> Metric:
@@ -55,7 +55,7 @@ def _parse(name: str) -> Metric:
     match = _FORM.fullmatch(name.strip())
     if match is None:
         raise OptionError("metric", "name", name, "a name such as rouge1(stemmer=true).recall")
-    base, dotted = _split_part(match["name"])
+    base, dotted = _split_part(match["name"].rstrip())
     if match["part"] and dotted:
         raise OptionError("metric", "name", name, "one part, after the options")
     part = match["part"] or dotted

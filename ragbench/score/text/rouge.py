@@ -26,6 +26,8 @@ from ragbench.text.languages import is_latin, unicode_words
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
 
+# Words of a prediction, repeated lines once, x words of its reference that rougeLsum compares.
+MOST_LSUM_CELLS = 4_000_000
 AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
 
 
@@ -119,8 +121,13 @@ def _open(options: base.Options) -> base.Scorer:
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
         fields = [(metric.base, base.RougeScore._fields.index(metric.part)) for metric in metrics]
 
-        def read(prediction: str, references: Sequence[str]) -> list[float]:
-            scores = _score(prediction, references, types, tokenizers)
+        def read(prediction: str, references: Sequence[str]) -> Sequence[float | str]:
+            try:
+                scores = _score(prediction, references, types, tokenizers)
+            except base.TextTooLong as error:
+                others = [name for name in types if name != "rougeLsum"]
+                scores = _score(prediction, references, others, tokenizers)
+                return [scores[name][i] if name in scores else str(error) for name, i in fields]
             return [scores[name][index] for name, index in fields]
 
         return read
@@ -174,7 +181,8 @@ def rouge(
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first. A
-    pair with an empty text gives 0. rougeLsum takes each line as a sentence. rouge-score knows the
+    pair with an empty text gives 0. rougeLsum takes each line as a sentence; words of the
+    prediction, repeated lines once, x words of a reference are 4,000,000 at most. rouge-score knows the
     letters a-z alone: where most words of a reference have none of them, `auto` takes words of all
     letters instead, and characters in scripts without spaces. Of several references each type takes
     the one with the best F, the first of equals.
@@ -194,6 +202,7 @@ def rouge(
 
     Raises:
         OptionError: No such type or tokenizer, or no reference; or `types` is a text, not a list.
+        TextTooLong: The texts are beyond the limit of rougeLsum.
         MissingExtra: The tokenizer needs a package that is not installed.
 
     Warns:
@@ -263,9 +272,14 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeSc
     left_mine = Counter(token for line in mine for token in line)
     left_theirs = Counter(token for line in theirs for token in line)
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
+    # a model that loops repeats its lines, which have the same subsequences
+    lines = set(map(tuple, mine))
+    n_different = sum(map(len, lines))
+    if n_different * n_theirs > MOST_LSUM_CELLS:
+        raise base.TextTooLong("rougeLsum", n_different, n_theirs, MOST_LSUM_CELLS)
     hits = 0
     for reference in theirs:
-        union = set[int]().union(*(lcs_positions(reference, line) for line in mine))
+        union = set[int]().union(*(lcs_positions(reference, line) for line in lines))
         for position in sorted(union):
             token = reference[position]
             # clipped: a token counts at most as often as each side has it, as in ROUGE 1.5.5

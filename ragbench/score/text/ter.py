@@ -8,10 +8,30 @@ from typing import Annotated, Any
 
 from ragbench.registry import Option
 from ragbench.score.base import takes_options_of
-from ragbench.score.text.base import Options, metric, paired_rows, reference_list
+from ragbench.score.text.base import (
+    Options,
+    Row,
+    TextTooLong,
+    metric,
+    paired_rows,
+    reference_list,
+)
 from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value
+
+
+# Words of a prediction x words of its references, from which the search for shifts takes minutes.
+MOST_CELLS = 1_000_000
+
+
+def _check_length(peer: Any, row: Row) -> None:
+    """Raise `TextTooLong` for texts beyond the limit."""
+    prediction, references = row
+    words = len(peer.tokenizer(prediction).split())
+    gold_words = sum(len(peer.tokenizer(text).split()) for text in references)
+    if words * gold_words > MOST_CELLS:
+        raise TextTooLong("ter", words, gold_words, MOST_CELLS)
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
@@ -48,9 +68,9 @@ def ter(
     A prediction longer than its reference may need more edits than the reference has words: values
     above 1 are possible, without a bound. The score is that of sacrebleu's `TER` divided by 100,
     bit for bit: an empty prediction needs every word and scores 1; both empty is 0, and an empty
-    reference alone 1. The time grows faster than the square of the number of words that differ:
-    seconds for texts of 1,000 words. Of several references it is the fewest edits, divided by the
-    mean length.
+    reference alone 1. Of several references it is the fewest edits, divided by the mean length.
+    Words of the prediction x words of all references are 1,000,000 at most, since the time grows
+    with their product.
 
     Args:
         prediction: The text that is scored.
@@ -62,6 +82,7 @@ def ter(
 
     Raises:
         OptionError: There is no reference, or an option has a wrong type.
+        TextTooLong: The texts are beyond the limit.
 
     Example:
         `c d` is shifted to the end, and `x` becomes `e`: two edits for five words.
@@ -75,13 +96,15 @@ def ter(
     from sacrebleu.metrics.ter import TER
 
     peer = TER(normalized, no_punct, asian_support, case_sensitive)
-    return Value(peer.sentence_score(prediction, reference_list("ter", references)).score / 100)
+    texts = reference_list("ter", references)
+    _check_length(peer, (prediction, texts))
+    return Value(peer.sentence_score(prediction, texts).score / 100)
 
 
 def _open_corpus(options: Options) -> CorpusScorer:
     from sacrebleu.metrics.ter import TER
 
-    return CorpusScorer(TER(**options))
+    return CorpusScorer(TER(**options), _check_length)
 
 
 @metric(
@@ -109,6 +132,7 @@ def corpus_ter(
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.
         OptionError: An option is outside what is allowed.
+        TextTooLong: A text is beyond the limit of `ter`; in an experiment it is left out and named.
 
     Example:
         One edit for one word, and none for four.

@@ -47,7 +47,7 @@ _BROKEN_BAR = "\u00a6"
 # Texts that servers turn into control tokens anywhere: `<|im_start|>`, `[INST]`, `</s>`.
 _CHAT_TOKEN = re.compile(
     r"<(?=[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>)"
-    r"|<(?=<\s*/?\s*SYS\s*>>)"
+    r"|<(?=<\s*(?:/\s*)?SYS\s*>>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
     r"|<(?=/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call)>)",
     re.IGNORECASE,
