@@ -94,10 +94,10 @@ class _Nodes:
 
     def pieces(self) -> list[str]:
         """Return the pieces for texts without a start."""
-        words = {self.example(tree) for tree in self._parts(self._tree)}
-        # openings without an end
-        words |= {start for start, _, _ in self.repeats()}
-        words |= {start + self.example(body) for start, body, _ in self.repeats()}
+        words = {self.example(self._tree)}
+        for start, body, _ in self.repeats():
+            # openings without an end
+            words |= {start, start + self.example(body)}
         return list(dict.fromkeys([*self._characters(), *sorted(words - {""})]))
 
     def pieces_in(self, tree: Any) -> list[str]:

@@ -38,6 +38,17 @@ class PatternUse:
         return f"{self.module.removeprefix('ragbench.')}:{self.name}:{self.method}"
 
 
+def names_with_patterns() -> list[str]:
+    """Return the names of the modules that import `re`, without importing them."""
+    root = Path(ragbench.__file__).parent
+    files = [file.relative_to(root.parent) for file in root.rglob("*.py")]
+    return sorted(
+        ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+        for file in files
+        if "\nimport re\n" in (root.parent / file).read_text(encoding="utf-8")
+    )
+
+
 @cache
 def modules() -> tuple[ModuleType, ...]:
     """Return the modules of the package."""

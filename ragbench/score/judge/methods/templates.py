@@ -133,7 +133,9 @@ def split_user_text(user: str) -> tuple[str, str, list[str]]:
         texts.append(block[2])
         return f"<{block[1]}-{fence}>\n[[{len(texts)}]]\n</{block[1]}-{fence}>"
 
-    blocks = re.compile(rf"<([^<>\n]+)-{fence}>\n(.*?)\n</\1-{fence}>", re.DOTALL)
+    # a block ends at the next fence, so that no text is read twice
+    inside = rf"((?:(?!-{fence}>).)*?)"
+    blocks = re.compile(rf"<([^<>\n]+)-{fence}>\n{inside}\n</\1-{fence}>", re.DOTALL)
     return blocks.sub(placeholder, user).replace(fence, "[[fence]]"), fence, texts
 
 
