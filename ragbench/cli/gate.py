@@ -59,7 +59,7 @@ def command(
             one.
         quiet: No progress; print the first three lines only.
     """
-    from ragbench.experiment.base_run import load_for_gate, open_base
+    from ragbench.experiment.base_run import load_for_gate, open_base, paths_in_repository
     from ragbench.experiment.gate_run import run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
@@ -67,10 +67,12 @@ def command(
 
     choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
     with output.running(quiet) as progress, _commented_errors(config, flags["comment"]):
-        settings = load_for_gate(config, overrides, as_base)
         if as_base is not None:
-            run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
+            with paths_in_repository():
+                settings = load_for_gate(config, overrides, as_base)
+                run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return
+        settings = load_for_gate(config, overrides)
         options = [f"--set={text}" for text in overrides] + ["--quiet"] * quiet
         options += ["--no-judge"] * flags["no_judge"]
         output.echo(f"base: {base}", err=True)

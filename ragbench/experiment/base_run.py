@@ -15,7 +15,14 @@ from ragbench.comparison.sources import read_scored
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.errors import EXIT_INCOMPLETE, EXIT_MEANINGS, EXIT_OK, EXIT_UNDECIDED, DataError
+from ragbench.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_MEANINGS,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+    DataError,
+    RagbenchError,
+)
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
 from ragbench.files import cache_folder
@@ -79,6 +86,25 @@ def open_base(
             yield read_scored(_run_base(root, temporary, path, name, options, config), name=name)
         finally:
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
+
+
+@contextmanager
+def paths_in_repository() -> Iterator[None]:
+    """Name files in the errors of the block by their paths in the repository.
+
+    The tree of the base is in a temporary folder, which the user never sees.
+    """
+    try:
+        yield
+    except RagbenchError as error:
+        root = _git(Path.cwd(), "rev-parse", "--show-toplevel")
+
+        def clean(text: str) -> str:
+            return text.replace(f"{root}/", "")
+
+        error.problems = tuple(problem.cleaned(clean) for problem in error.problems)
+        error.args = tuple(clean(text) if isinstance(text, str) else text for text in error.args)
+        raise
 
 
 def _mirrored(path: Path, temporary: Path) -> Path:

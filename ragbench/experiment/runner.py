@@ -15,6 +15,7 @@ from typing import IO, Any
 from ragbench import files
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
+from ragbench.data.files.collection import large_document_notes
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.errors import FolderLocked, OptionError
@@ -106,6 +107,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     with progress.stage("load", 1, "data sets") as stage:
         collection = _load_data(config, dataset, documents)
         stage.advance()
+    for line in large_document_notes(collection.documents):
+        progress.note(line)
     plan = make_plan(config, collection, choices, live)
     executor = _executor_of(plan)
     experiment_folder = Path(config.output) / config.name

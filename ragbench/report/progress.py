@@ -165,6 +165,10 @@ class Progress:
             if stage.has_reported or not self._brief:
                 self._print(line)
 
+    def note(self, line: str) -> None:
+        """Print a line between the lines of stages; nothing if quiet."""
+        self._print(line)
+
     def _report(self, stage: StageProgress, ended: threading.Event) -> None:
         """Print progress lines until a stage ends; runs in a thread of its own."""
         start, wait = time.perf_counter(), self._seconds

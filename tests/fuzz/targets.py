@@ -167,7 +167,22 @@ def ids_of(table: Any) -> tuple[list[str], list[str]] | None:
     return ranking, [name for grades in gold.values() for name in grades]
 
 
-COUNTS = (None, 0, 1, 7, -3, 2**53, 2**60, 1.5, math.nan, True, "12", [], {}, {"reasoning_tokens": 9})
+COUNTS = (
+    None,
+    0,
+    1,
+    7,
+    -3,
+    2**53,
+    2**60,
+    1.5,
+    math.nan,
+    True,
+    "12",
+    [],
+    {},
+    {"reasoning_tokens": 9},
+)
 COUNT_NAMES = (
     *("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens"),
     *("completion_tokens_details", "prompt_tokens_details", "input_token_details"),

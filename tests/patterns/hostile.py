@@ -35,9 +35,7 @@ def hostile_texts(pattern: re.Pattern[Any]) -> list[HostileText]:
     repeated part are repeated: alone, and after an example of what stands before the repeat.
     """
     nodes = _Nodes(pattern)
-    texts = {
-        HostileText("", piece, end) for piece in nodes.pieces() for end in _ENDS[:2]
-    }
+    texts = {HostileText("", piece, end) for piece in nodes.pieces() for end in _ENDS[:2]}
     for start, tree, rest in nodes.repeats():
         for piece in nodes.pieces_in(tree):
             ends = {*_ENDS, rest[:-1] + "\x00"}

@@ -119,9 +119,7 @@ def _method_of(call: ast.Call) -> str:
     return "finditer" if method == "compile" else method
 
 
-def _value(
-    function: ast.FunctionDef, call: ast.Call, module: ModuleType
-) -> re.Pattern[Any] | None:
+def _value(function: ast.FunctionDef, call: ast.Call, module: ModuleType) -> re.Pattern[Any] | None:
     """Return the pattern of a call; None if it depends on a local variable."""
     flags = [word.value for word in call.keywords if word.arg == "flags"]
     if call.func.attr == "compile":

@@ -38,7 +38,9 @@ from tests.patterns.places import (
 pytestmark = pytest.mark.slow  # some hundred texts for each pattern
 
 EXAMPLES = {
-    "ragbench.cli.cache:_amount": lambda: cache_command._amount("1h", {"h": 1.0, "d": 24.0}, "", ""),
+    "ragbench.cli.cache:_amount": lambda: cache_command._amount(
+        "1h", {"h": 1.0, "d": 24.0}, "", ""
+    ),
     "ragbench.cli.output:write_drawn": lambda: output.write_drawn("", ["\x1b[1m", "\x1b[0m"]),
     "ragbench.experiment.stages.retrieval:_with_remedy": lambda: retrieval._with_remedy(
         Outcome(None, Cause.ERROR, "10 hits"), 10
@@ -62,7 +64,6 @@ EXAMPLES = {
 
 SHORT_TEXTS = {"ragbench.text.refusals:_compiled", "ragbench.text.refusals:_find_refusal"}
 """Functions whose patterns read 400 characters of a sentence, whatever its length."""
-
 
 
 @cache
@@ -136,7 +137,15 @@ def spans_of_re(use, text):
     return [match.span() for match in pattern.finditer(text)]
 
 
-SLOW = [r"\s+$", r"(a|a)*b", r"<T>.*?</T>", r"(a+)+b", r"\s*x\s*\s*y", r"(?:a?){9,}b", r"(\w+)\s*\1!"]
+SLOW = [
+    r"\s+$",
+    r"(a|a)*b",
+    r"<T>.*?</T>",
+    r"(a+)+b",
+    r"\s*x\s*\s*y",
+    r"(?:a?){9,}b",
+    r"(\w+)\s*\1!",
+]
 
 
 @pytest.mark.parametrize("pattern", SLOW)
@@ -146,11 +155,15 @@ def test_patterns_that_are_known_to_be_slow_are_found(pattern):
     assert any(grows_faster(use, text, 64, 600_000) for text in hostile_texts(use.pattern))
 
 
-PARTS = st.sampled_from(["a", "b*", "[ab]+?", "(a|b)", "(?:ab)*", r"\b", "^", "c{1,2}", "(?=b)", "$"])
+PARTS = st.sampled_from(
+    ["a", "b*", "[ab]+?", "(a|b)", "(?:ab)*", r"\b", "^", "c{1,2}", "(?=b)", "$"]
+)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(PARTS, min_size=1, max_size=5), st.text("abc\n", max_size=12), st.sampled_from(METHODS))
+@given(
+    st.lists(PARTS, min_size=1, max_size=5), st.text("abc\n", max_size=12), st.sampled_from(METHODS)
+)
 def test_the_machine_matches_as_re_does(parts, text, method):
     use = use_of("".join(parts), method)
 

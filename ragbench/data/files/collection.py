@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections import Counter
@@ -38,6 +39,7 @@ _FIELD_OF = {"num": "num", "title": "title", "desc": "description", "narr": "nar
 # the tags of TREC topics repeat their names in words: `<desc> Description:`
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _LISTED_IDS = 5
+_LARGE = 50 * 10**6  # bytes of a text in UTF-8
 _NO_VALUES: dict[str, object] = {}
 
 # Part of a document -> the usual names of its column; the first one in the table counts.
@@ -140,9 +142,35 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
     """
     if documents is None:
         return [missing] if missing else []
-    empty = [document.id for document in documents if not document.full_text.strip()]
+    # `isspace` makes no copy of a large text, as `strip` does
+    empty = [
+        document.id
+        for document in documents
+        if not any(text and not text.isspace() for text in (document.title, document.text))
+    ]
     ids = ", ".join(empty[:_LISTED_IDS]) + (", ..." if len(empty) > _LISTED_IDS else "")
     return [f"{counted(len(empty), 'empty document')}: {ids}"] if empty else []
+
+
+def large_document_notes(documents: Iterable[Document] | None) -> list[str]:
+    """Return a note on each document with a text of more than 50 MB in UTF-8; [] without any.
+
+    Such a file is rarely one document, and takes minutes to index.
+    """
+    notes = []
+    for document in documents or ():
+        # a character has four bytes at most
+        size = (
+            len(document.text.encode("utf-8", "surrogatepass"))
+            if 4 * len(document.text) > _LARGE
+            else 0
+        )
+        if size > _LARGE:
+            notes.append(
+                f"document '{document.id}' has {size / 1e6:,.0f} MB, which are indexed as one text; "
+                f"above {_LARGE // 10**6} MB, split the file"
+            )
+    return notes
 
 
 def read_queries(path: Path, split: str | None = None) -> list[Query]:
@@ -460,7 +488,11 @@ def _read_file(folder: Path, path: Path) -> Document:
 
 def _read_plain(path: Path) -> tuple[str, str]:
     """Return (text, '') of a UTF-8 file; a `DataError` if it is empty or cannot be read."""
-    return "".join(line for _, line in text_lines(path)), ""
+    # a list of all lines would take up to forty times the bytes of the file
+    text = io.StringIO(newline="")
+    for _, line in text_lines(path):
+        text.write(line)
+    return text.getvalue(), ""
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
@@ -471,12 +503,21 @@ def _read_markdown(path: Path) -> tuple[str, str]:
     """
     text, _ = _read_plain(path)
     is_fenced = False
-    for line in text.splitlines():
+    for line in _lines_of(text):
         if _FENCE.match(line):
             is_fenced = not is_fenced
         elif not is_fenced and (title := _heading(line)):
             return text, title
     return text, ""
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text one by one: a large text is not copied as a whole."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield from text[start:end].splitlines()
+        start = end
 
 
 def _heading(line: str) -> str:
