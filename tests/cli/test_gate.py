@@ -159,6 +159,18 @@ def test_a_base_that_ends_early_passes_on_a_code_with_a_meaning(repository, line
     assert f'type="{kind}"' in (repository / "gate.xml").read_text()
 
 
+def test_an_error_in_data_of_the_base_names_the_path_in_the_repository(repository):
+    (repository / "qa.jsonl").write_text(rows(map(question, range(N))) + "{bad\n")
+    git(repository, "commit", "-qam", "broken")
+    (repository / "qa.jsonl").write_text(rows(map(question, range(N))))
+
+    code, _, err = gate(repository, "HEAD")
+
+    assert code == 2
+    assert f"\nqa.jsonl:{N + 1}: bad JSON" in err
+    assert "ragbench-" not in err.replace(str(repository), "")
+
+
 def test_a_typo_changes_nothing(repository):
     edit(repository / "search.yaml", "# search of", "# retrieval of")
     edit(repository / "search.py", "# the gold document first", "# the best document first")

@@ -213,7 +213,7 @@ def check_usage(read: Usage) -> None:
     assert all(count is None or (type(count) is int and count >= 0) for count in counts)
     parts = ((read.reasoning_tokens, read.output_tokens), (read.cached_tokens, read.input_tokens))
     for part, count in parts:
-        assert 0 <= part
+        assert part >= 0
         assert count is None or part <= count
     twice = add_usage([read, read])
     assert twice.output_tokens is None or twice.output_tokens == 2 * (read.output_tokens or 0)

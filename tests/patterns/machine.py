@@ -313,7 +313,7 @@ def _escaped(code: int) -> str:
 
 
 def _place(name: str, flags: int) -> Callable[[str, int], bool]:
-    """Return a function that tells if a place such as `^` or `\\b` is at a position."""
+    """Return a function that tells if a place such as `^` is at a position."""
     is_multiline = flags & re.MULTILINE
     signs = {
         "at_beginning": "^" if is_multiline else r"\A",

@@ -196,9 +196,9 @@ def _methods() -> Mapping[tuple[str, str], set[str]]:
                 owner, parent = origins.get(node.value.id, (None, None))
                 methods[f"{owner}.{parent}", node.attr].add("finditer")
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                if node not in receivers:
-                    methods[origins.get(node.id, (module.__name__, node.id))].add("finditer")
+            is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            if is_read and node not in receivers:
+                methods[origins.get(node.id, (module.__name__, node.id))].add("finditer")
     return methods
 
 

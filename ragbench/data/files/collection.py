@@ -167,8 +167,8 @@ def large_document_notes(documents: Iterable[Document] | None) -> list[str]:
         )
         if size > _LARGE:
             notes.append(
-                f"document '{document.id}' has {size / 1e6:,.0f} MB, which are indexed as one text; "
-                f"above {_LARGE // 10**6} MB, split the file"
+                f"document '{document.id}' has {size / 1e6:,.0f} MB and is indexed as one text; "
+                f"split files above {_LARGE // 10**6} MB"
             )
     return notes
 

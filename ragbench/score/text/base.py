@@ -258,8 +258,8 @@ def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
 
     `reader_of(metrics)` returns the function of a prediction and its references that returns a
     value per metric, or the reason why there is none. The scorer returns a column per metric, and
-    calls `advance` after each 50 rows; no rows give empty columns. ValueError if the function returns another number of values;
-    its other errors are passed on.
+    calls `advance` after each 50 rows; no rows give empty columns. ValueError if the function
+    returns another number of values; its other errors are passed on.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:

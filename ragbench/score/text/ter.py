@@ -20,7 +20,6 @@ from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value
 
-
 # Words of a prediction x words of its references, from which the search for shifts takes minutes.
 MOST_CELLS = 1_000_000
 

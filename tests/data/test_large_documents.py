@@ -1,0 +1,79 @@
+"""Large documents: the memory of a corpus folder, and a word before a large text is indexed."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.files.collection import large_document_notes
+from ragbench.report.progress import Progress
+
+pytestmark = pytest.mark.slow  # megabytes are written and read
+
+PEAK = """\
+import resource, sys
+from pathlib import Path
+from ragbench.data.files.collection import read_corpus
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+corpus = read_corpus(Path(sys.argv[1]))
+print(peak() - before)
+"""
+SIZE = 12_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "end"),
+    [
+        ("a.txt", "a\n", ""),
+        ("a.txt", "a\n", "\U0001f600"),  # each character of the text takes four bytes then
+        ("a.md", "a\n", ""),
+        ("a.md", "the cat sat on the mat\n\n", ""),
+        ("a.md", "日本語の文字列\n", ""),
+    ],
+)
+def test_a_folder_takes_at_most_six_times_its_bytes(tmp_path, name, line, end):
+    text = line * (SIZE // len(line.encode())) + end
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    command = [sys.executable, "-c", PEAK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert int(done.stdout) < 6 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("text", "megabytes"),
+    [("x" * 50_000_000, ""), ("x" * 50_000_001, "50"), ("\u00e9" * 30_000_000, "60")],
+    ids=["50 MB", "a byte more", "two bytes for a character"],
+)
+def test_a_text_above_50_megabytes_is_named(text, megabytes):
+    notes = large_document_notes([rb.Document("a", text), rb.Document("b", "short")])
+
+    expected = (
+        f"document 'a' has {megabytes} MB and is indexed as one text; split files above 50 MB"
+    )
+    assert notes == [expected] * bool(megabytes)
+
+
+def test_it_is_named_before_the_index(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "long.txt").write_text("word " * 10_200_000, encoding="utf-8")
+    (tmp_path / "q.jsonl").write_text('{"question": "word?", "relevant": "long.txt"}\n')
+    config = {
+        "dataset": {
+            "type": "records", "path": str(tmp_path / "q.jsonl"), "corpus": str(tmp_path / "docs"),
+        },
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "output": str(tmp_path / "runs"),
+        "cache": str(tmp_path / "cache"),
+    }  # fmt: skip
+    stream = io.StringIO()
+
+    rb.run_experiment(config, progress=Progress(stream=stream))
+
+    lines = stream.getvalue().splitlines()
+    named = next(n for n, line in enumerate(lines) if "'long.txt' has 51 MB" in line)
+    assert named < next(n for n, line in enumerate(lines) if line.startswith("index"))
