@@ -159,12 +159,13 @@ def test_a_base_that_ends_early_passes_on_a_code_with_a_meaning(repository, line
     assert f'type="{kind}"' in (repository / "gate.xml").read_text()
 
 
-def test_an_error_in_data_of_the_base_names_the_path_in_the_repository(repository):
+def test_an_error_in_data_of_the_base_names_the_path_in_the_repository(repository, capfd):
     (repository / "qa.jsonl").write_text(rows(map(question, range(N))) + "{bad\n")
     git(repository, "commit", "-qam", "broken")
     (repository / "qa.jsonl").write_text(rows(map(question, range(N))))
 
-    code, _, err = gate(repository, "HEAD")
+    code, _, _ = gate(repository, "HEAD")
+    err = capfd.readouterr().err  # of the process of the base
 
     assert code == 2
     assert f"\nqa.jsonl:{N + 1}: bad JSON" in err

@@ -184,8 +184,8 @@ def rouge(
     pair with an empty text gives 0. rougeLsum takes each line as a sentence; words of the
     prediction, repeated lines once, x words of a reference are 4,000,000 at most. rouge-score knows
     the letters a-z alone: where most words of a reference have none of them, `auto` takes words of
-    all letters instead, and characters in scripts without spaces. Of several references each type takes
-    the one with the best F, the first of equals.
+    all letters instead, and characters in scripts without spaces. Of several references each type
+    takes the one with the best F, the first of equals.
 
     Args:
         prediction: The text that is scored.
