@@ -166,7 +166,7 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
     if folded in _MAY_END or (len(word) == 1 and word.isupper()):
         return not next_word or next_word.lower() in load("english")
     # "1. Open the door": the number of an item, at the start of its sentence
-    if word.isdigit() and text[start:end].strip() == last.group():
+    if word.isdigit() and len(text[start:end].split()) == 1:
         return False
     return folded not in _abbreviations()
 

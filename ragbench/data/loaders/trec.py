@@ -173,15 +173,15 @@ def _document(content: bytes, path: Path, line: int) -> Document:
     titles, _ = _parts(content, tags, _TITLES)
     texts, _ = _parts(content, tags, (b"TEXT",))
     if not texts:
-        _, rest = _parts(content, tags, (b"DOCNO", *_TITLES))
-        texts = [b" ".join(rest)]
+        _, outside = _parts(content, tags, (b"DOCNO", *_TITLES))
+        texts = [b" ".join(outside)]
     return Document(trec_id(words[0]), _plain(texts), " ".join(_plain(titles).split()))
 
 
 def _parts(
     content: bytes, tags: Sequence[re.Match[bytes]], names: Sequence[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return what stands between the tags of some names, and what stands outside of them.
+    """Return the texts between the tags of some names, and the texts before and after them.
 
     A part ends at the next closing tag of its name; a tag that is not closed is text.
     """
