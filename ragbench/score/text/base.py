@@ -38,8 +38,8 @@ class TextTooLong(DataError):
     """
 
     def __init__(self, metric: str, words: int, gold_words: int, most: int) -> None:
-        found = f"{metric}: {words:,} words x {gold_words:,} words of references"
-        super().__init__(found, allowed=f"a product of at most {most:,}")
+        problem = f"{metric}: {words:,} words x {gold_words:,} words of references"
+        super().__init__(problem, allowed=f"a product of at most {most:,}")
 
 
 class UnseenText(UserWarning):

@@ -46,8 +46,8 @@ class CorpusScorer:
                 lost[number] = str(error)
         advance(len(rows))
         values, total = self._pseudo_values(parts)
-        left = iter(values)
-        column = [math.nan if row in lost else next(left) for row in range(len(rows))]
+        next_values = iter(values)
+        column = [math.nan if row in lost else next(next_values) for row in range(len(rows))]
         return [Column(column, total, lost) for _ in metrics]
 
     def _pseudo_values(self, parts: Sequence[Statistics]) -> tuple[list[float], float | None]:

@@ -125,8 +125,8 @@ def _open(options: base.Options) -> base.Scorer:
             try:
                 scores = _score(prediction, references, types, tokenizers)
             except base.TextTooLong as error:
-                others = [name for name in types if name != "rougeLsum"]
-                scores = _score(prediction, references, others, tokenizers)
+                short_types = [name for name in types if name != "rougeLsum"]
+                scores = _score(prediction, references, short_types, tokenizers)
                 return [scores[name][i] if name in scores else str(error) for name, i in fields]
             return [scores[name][index] for name, index in fields]
 
