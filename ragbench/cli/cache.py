@@ -129,7 +129,7 @@ def _amount(
     if text is None:
         return None
     # the pattern has the units, so that an unknown unit is a usage error and no KeyError
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
+    match = re.fullmatch(rf"(?<![\d.])(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
     if match is None:
         problem = f"found {text!r}, allowed: a number and its unit, as in {examples}"
         raise click.BadParameter(problem, param_hint=option)

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.gates.fail_if import FailIf
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
-_DECIDE = r"(?P<decide>interval|mean)"
-_AGAINST = r"(?:\s+against\s+(?P<against>.+?))?"
-# Texts of each kind of gate; a longer form stands before the form that it contains.
-_FORMS = tuple(
-    re.compile(rf"\s*{form}\s*", re.IGNORECASE | re.DOTALL)
-    for form in (
-        rf"kappa of (?P<rubric>.+?)\s*>=\s*(?P<min_kappa>{_NUMBER}) in (?P<certificate>.+?)"
-        rf"(?:\s+\({_DECIDE}\))?",
-        rf"cheapest within (?P<cheapest_within>{_NUMBER}) of the best(?:\s+by (?P<measure>.+?))?",
-        rf"failed (?P<failed>.+?)\s*<=\s*(?P<max>{_NUMBER})",
-        rf"(?P<measure>.+?)\s+worse(?:\s+by (?P<by>{_NUMBER}))?\s+on\s*<=\s*"
-        rf"(?P<max_queries_worse>\d+) queries{_AGAINST}",
-        rf"(?P<measure>.+?)\s+not worse{_AGAINST}",
-        rf"(?P<measure>.+?)\s+drop\s*<=\s*(?P<max_drop>{_NUMBER}){_AGAINST}"
-        rf"(?:\s+\((?:{_DECIDE})?(?:, )?(?:identical: (?P<identical>undecided))?\))?",
-        rf"(?P<measure>.+?)\s*>=\s*(?P<min>{_NUMBER})(?:\s+\({_DECIDE}\))?",
-        rf"(?P<measure>.+?)\s*<=\s*(?P<max>{_NUMBER})(?:\s+\({_DECIDE}\))?",
-    )
-)
-_NUMBERS = frozenset({"min", "max", "max_drop", "min_kappa", "cheapest_within", "by"})
 _ALLOWED = (
     "{measure: NAME, min: NUMBER}, or a condition: NAME >= NUMBER, NAME <= NUMBER, "
     "NAME drop <= NUMBER, NAME drop > NUMBER, NAME not worse"
 )
+_LIMIT = re.compile(r"(?P<left>[^<>]*)(?P<sign>[<>]=)(?P<right>.*)", re.DOTALL)
+# Keys of a gate.
+_Keys = dict[str, Any]
+# Options in brackets at the end of a text -> the keys that they are.
+_OPTIONS: Mapping[str, _Keys] = {
+    "interval": {"decide": "interval"},
+    "mean": {"decide": "mean"},
+    "identical: undecided": {"identical": "undecided"},
+}
 
 
-def read_condition(text: str) -> Mapping[str, object]:
+def read_condition(text: str) -> dict[str, Any]:
     """Return the keys of a gate from its text in a result, or from a condition of `--fail-if`.
 
     Keys that the text of a gate leaves out, such as `system`, are absent. Names are not checked.
@@ -49,18 +38,105 @@ def read_condition(text: str) -> Mapping[str, object]:
         >>> read_condition("ndcg@10 drop > 0.01")
         {'measure': 'ndcg@10', 'max_drop': 0.01}
     """
-    for form in _FORMS:
-        match = form.fullmatch(text)
-        if match is not None:
-            return {key: _value(key, word) for key, word in match.groupdict().items() if word}
+    words, limit = text.split(), _LIMIT.fullmatch(text)
+    keys: _Keys | None = None
+    if limit is not None and limit["sign"] == ">=":
+        keys = _read_least(limit["left"].split(), limit["right"])
+    elif limit is not None:
+        keys = _read_most(limit["left"].split(), limit["right"])
     # `drop >` fails where the text of a gate passes
-    if re.search(r"\sdrop\s*>", text):
+    elif "drop" in words and ">" in text:
         drop = FailIf.parse(text).gate
-        return {"measure": drop.measure, "max_drop": drop.max_drop}
-    raise OptionError("gate", "", text, _ALLOWED)
+        keys = {"measure": drop.measure, "max_drop": drop.max_drop}
+    else:
+        keys = _read_words(words)
+    if keys is None:
+        raise OptionError("gate", "", text, _ALLOWED)
+    return keys
 
 
-def _value(key: str, word: str) -> object:
-    if key == "max_queries_worse":
-        return int(word)
-    return float(word) if key in _NUMBERS else word
+def _read_least(left: Sequence[str], right: str) -> _Keys | None:
+    """Return the keys of `NAME >= NUMBER` or `kappa of RUBRIC >= NUMBER in FILE`; None for none."""
+    number, words, options = _read_number(right)
+    if number is None or not left:
+        return None
+    if [*left[:2]] == ["kappa", "of"] and len(left) > 2 and words[:1] == ["in"] and len(words) > 1:
+        certificate = " ".join(words[1:])
+        keys = {"rubric": " ".join(left[2:]), "min_kappa": number, "certificate": certificate}
+        return keys | options
+    return None if words else {"measure": " ".join(left), "min": number} | options
+
+
+def _read_most(left: Sequence[str], right: str) -> _Keys | None:
+    """Return the keys of a condition with `<=`; None for none."""
+    number, words, options = _read_number(right)
+    against = _read_against(words)
+    if number is None or not left:
+        return None
+    if left[0] == "failed" and len(left) > 1:
+        return None if words else {"failed": " ".join(left[1:]), "max": number}
+    if left[-1] == "drop" and len(left) > 1:
+        keys: _Keys = {"measure": " ".join(left[:-1]), "max_drop": number}
+        return None if against is None else keys | against | options
+    if left[-1] == "on" and "worse" in left[1:] and words[:1] == ["queries"]:
+        return _read_queries(left, number, _read_against(words[1:]))
+    return None if words else {"measure": " ".join(left), "max": number} | options
+
+
+def _read_queries(left: Sequence[str], number: float, against: _Keys | None) -> _Keys | None:
+    """Return the keys of `NAME worse by NUMBER on <= N queries`; None for none."""
+    place = len(left) - 1 - [*reversed(left)].index("worse")
+    margin = left[place + 1 : -1]
+    if against is None or not number.is_integer():
+        return None
+    keys: _Keys = {"measure": " ".join(left[:place])}
+    if margin:
+        by = _number(margin[-1])
+        if margin[0] != "by" or len(margin) != 2 or by is None:
+            return None
+        keys["by"] = by
+    return keys | {"max_queries_worse": int(number)} | against
+
+
+def _read_words(words: Sequence[str]) -> _Keys | None:
+    """Return the keys of `NAME not worse` or `cheapest within N of the best`; None for none."""
+    if [*words[:2]] == ["cheapest", "within"] and [*words[3:6]] == ["of", "the", "best"]:
+        margin, measure = _number(words[2]), words[6:]
+        if margin is None or (measure and (measure[0] != "by" or len(measure) < 2)):
+            return None
+        named = {"measure": " ".join(measure[1:])} if measure else {}
+        return {"cheapest_within": margin} | named
+    for place in range(1, len(words) - 1):
+        if [*words[place : place + 2]] == ["not", "worse"]:
+            against = _read_against(words[place + 2 :])
+            return None if against is None else {"measure": " ".join(words[:place])} | against
+    return None
+
+
+def _read_number(text: str) -> tuple[float | None, list[str], _Keys]:
+    """Return (number at the start, words after it, keys of options in brackets at the end)."""
+    body, options = text.strip(), _Keys()
+    head, bracket, inner = body.rpartition("(")
+    parts = [part.strip() for part in inner.removesuffix(")").split(",")]
+    if bracket and inner.endswith(")") and all(part in _OPTIONS for part in parts):
+        body = head
+        for part in parts:
+            options |= _OPTIONS[part]
+    words = body.split()
+    return (_number(words[0]) if words else None), words[1:], options
+
+
+def _read_against(words: Sequence[str]) -> _Keys | None:
+    """Return the key `against` of the words after a limit; {} without words, None for others."""
+    if not words:
+        return {}
+    return {"against": " ".join(words[1:])} if words[0] == "against" and words[1:] else None
+
+
+def _number(word: str) -> float | None:
+    """Return a number as results print it; None for another word, such as `nan`."""
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if word[-1].isdigit() or word.endswith(".") else None

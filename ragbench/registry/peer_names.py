@@ -70,9 +70,11 @@ def peer_key(name: str) -> str:
         >>> peer_key("rouge_score(mode=fmeasure)"), peer_key("Politeness [GEval]")
         ('rouge_score', 'g_eval')
     """
-    text = re.sub(r"\(.*\)$", "", name.strip())
-    if match := re.search(r"\[([^\[\]]+)\]$", text):
-        text = match[1]
+    text = name.strip()
+    if text.endswith(")"):
+        text = text.partition("(")[0]
+    if text.endswith("]"):
+        text = text[:-1].rpartition("[")[2] or text
     words = re.split(r"[\W_]+", _WORD.sub("_", text).lower())
     return "_".join(filter(None, words))
 

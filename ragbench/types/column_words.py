@@ -61,7 +61,9 @@ def words_of(name: str) -> list[str]:
         >>> words_of("relevantDocIDs"), words_of("Ground-truth doc_ids")
         (['relevant', 'doc', 'ids'], ['ground', 'truth', 'doc', 'ids'])
     """
-    name = re.sub(r"([A-Z]{2,})s(?![A-Za-z])", lambda match: f"{match[1].capitalize()}s", name)
+    name = re.sub(
+        r"(?<![A-Z])([A-Z]{2,})s(?![A-Za-z])", lambda match: f"{match[1].capitalize()}s", name
+    )
     return [word.lower() for word in _WORD.findall(name)]
 
 

@@ -23,7 +23,7 @@ _FILE_TYPES = (
 )
 # A list of types, since `os.path` and `1.b` have no ending. Each line of a text is an id.
 _ENDING = re.compile(rf"\.(?:{_FILE_TYPES.replace(' ', '|')})$", re.MULTILINE)
-_LAST_SLASHES = re.compile(r"/+$", re.MULTILINE)
+_LAST_SLASHES = re.compile(r"(?<!/)/+$", re.MULTILINE)
 # as pandas writes an integer beside an empty cell
 _POINT_ZERO = re.compile(r"\.0+$", re.MULTILINE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -104,7 +104,9 @@ def _joined(lines: Sequence[str]) -> str:
 def _without_integer_zeros(match: re.Match[str]) -> str:
     """Return the replacement of `.0` at the end of a line: nothing behind an integer."""
     text, end = match.string, match.start()
-    start = max(text.rfind("\n", 0, end), text.rfind("/", 0, end)) + 1
+    line = text.rfind("\n", 0, end) + 1
+    # from the start of the line: a search in all texts before would take quadratic time
+    start = max(line, text.rfind("/", line, end) + 1)
     return "" if _INTEGER.fullmatch(text, start, end) else match[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 from tests.patterns.machine import MANY, Accepts, accepts_of, tree_of
@@ -67,6 +67,7 @@ class _Nodes:
             for inner in _trees(name, value):
                 yield from self._accepting(inner)
 
+    @cached_property
     def _characters(self) -> list[str]:
         """Return a character of each kind that the nodes of the pattern tell apart."""
         by_kind: dict[tuple[bool, ...], str] = {}
@@ -96,12 +97,12 @@ class _Nodes:
         for start, body, _ in self.repeats():
             # openings without an end
             words |= {start, start + self.example(body)}
-        return list(dict.fromkeys([*self._characters(), *sorted(words - {""})]))
+        return list(dict.fromkeys([*self._characters, *sorted(words - {""})]))
 
     def pieces_in(self, tree: Any) -> list[str]:
         """Return the pieces that the body of a repeat accepts, at least in part."""
         singles = list(self._accepting(tree))
-        pieces = [c for c in self._characters() if any(accepts(c) for accepts in singles)]
+        pieces = [c for c in self._characters if any(accepts(c) for accepts in singles)]
         examples = [example for part in self._parts(tree) if (example := self.example(part))]
         return list(dict.fromkeys([*pieces, *examples]))
 
@@ -146,14 +147,9 @@ class _Nodes:
         trees = _trees(name, value)
         return self.example(trees[0]) if trees else ""
 
-    @property
+    @cached_property
     def _candidates(self) -> str:
-        return _candidates(id(self), "".join(self._literals(self._tree)))
-
-
-@cache
-def _candidates(_: int, literals: str) -> str:
-    return "aZ0" + _COMMON + literals
+        return "aZ0" + _COMMON + "".join(self._literals(self._tree))
 
 
 def _trees(name: str, value: Any) -> list[Any]:

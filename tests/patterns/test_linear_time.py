@@ -91,15 +91,23 @@ def steps(use, text, most):
 
 
 def grows_faster(use, hostile, length, most):
-    """Return True if twice the text takes more than 2.6 times the further steps."""
+    """Return True if twice the text takes more than 2.6 times the further steps, or too many."""
     counts = [steps(use, hostile.of_length(size * length), most) for size in (1, 2, 4)]
+    if counts[-1] > most:
+        return True
     return counts[2] - counts[1] > 2.6 * (counts[1] - counts[0]) + 3 * length
+
+
+def sample(use, texts):
+    """Return some of the texts, over all parts of a pattern; a long pattern has thousands."""
+    n = 300 if len(use.pattern.pattern) < 1000 else 50
+    return texts[:: 1 + len(texts) // n]
 
 
 @pytest.mark.parametrize("module", names_with_patterns())
 def test_twice_the_text_takes_twice_the_steps(module):
     for use in open_uses()[module]:
-        for hostile in hostile_texts(use.pattern):
+        for hostile in sample(use, hostile_texts(use.pattern)):
             # a repeat with a limit, such as {1,40}, grows until it is reached
             if grows_faster(use, hostile, 16, 20_000):
                 assert not grows_faster(use, hostile, 200, 600_000), (use, hostile)
@@ -122,7 +130,7 @@ def test_a_refusal_is_read_from_the_start(sentence):
 def test_steps_are_of_the_matches_of_re(module):
     """The machine finds what `re` finds, so that it counts the steps of the same search."""
     for use in open_uses()[module]:
-        for hostile in hostile_texts(use.pattern)[::7]:
+        for hostile in sample(use, hostile_texts(use.pattern)[::7]):
             text = hostile.of_length(12)
             assert Machine(use.pattern).spans(text, use.method) == spans_of_re(use, text), hostile
 

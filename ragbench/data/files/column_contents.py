@@ -21,7 +21,7 @@ from ragbench.types.column_words import Form
 # Rows whose cells are looked at for their form.
 _SAMPLED_ROWS = 200
 # ids of several documents in a text cell
-_PIECES = re.compile(r"\s*[;|,、；\n]\s*")
+_PIECES = re.compile(r"[;|,、；\n]")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
 _SENTENCE_END = re.compile(r"""[.!?。！？][")”’»」]*$""")
 _FEW_WORDS, _LONGEST_ID, _LONGEST_WORD = 5, 255, 60
@@ -145,7 +145,7 @@ def _items_of(entry: Entry, column: str) -> Iterator[Any]:
         elif isinstance(value, str) and is_printed(value.strip()):
             yield from _printed_ids(value.strip())
         elif isinstance(value, str):
-            pieces = [piece for piece in _PIECES.split(value.strip()) if piece]
+            pieces = [piece.strip() for piece in _PIECES.split(value) if piece.strip()]
             yield from pieces if all(map(_is_id, pieces)) else [value.strip()]
         elif value is not None:
             yield value
