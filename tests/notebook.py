@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
-    "chunkers.md", "ci.md", "comparing.md", "data.md", "explain.md", "first-notebook.md",
-    "judging.md", "integrations.md", "moving.md", "own.md", "scores.md",
+    "architecture.md", "chunkers.md", "ci.md", "comparing.md", "data.md", "explain.md",
+    "first-notebook.md", "judging.md", "integrations.md", "moving.md", "own.md", "scores.md",
     "statistics.md")))  # fmt: skip
 """Every page that has a program."""
 

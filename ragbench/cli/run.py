@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
     from ragbench.experiment.result import Experiment
     from ragbench.experiment.stages.base import Step
-    from ragbench.experiment.stages.graph import Forecast
+    from ragbench.experiment.stages.graph import PlannedRun
     from ragbench.records.manifest import Choices
     from ragbench.records.summary import Summary
 
@@ -278,27 +278,27 @@ def _plan(
     from ragbench.experiment.plan import components
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
-    from ragbench.experiment.stages.graph import forecast, plan_record
+    from ragbench.experiment.stages.graph import plan_record, plan_run
     from ragbench.report.text import counted
 
     not_created = list(components.uncalled_components(settings))
     if components.loads_by_code(settings):
-        plan_forecast, remark = None, ""
+        planned, remark = None, ""
         not_created.insert(0, f"data set ({settings.dataset.type})")
         lines = [f"{settings.name}: queries and stages are unknown; nothing is sent"]
         check = partial(check_without_data, settings, chosen)
     else:
         plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
-        plan_forecast, remark = forecast(plan), "; its calls are not counted"
+        planned, remark = plan_run(plan), "; its calls are not counted"
         lines = [f"{settings.name}: {counted(len(plan.queries), 'queries')}; nothing is sent"]
-        lines += _tree(plan_forecast.nodes)
-        lines += [*_cost(plan_forecast), *_power(plan)]
+        lines += _tree(planned.nodes)
+        lines += [*_cost(planned), *_power(plan)]
         lines += [f"warning: {warning}" for warning in plan.warnings]
-        lines += _kept_failures(plan_forecast.kept_failures)
+        lines += _kept_failures(planned.kept_failures)
         parts = (plan.retrievers, plan.generators, plan.all_judges)
         check = partial(components.check_startup, settings, *parts)
     if write is not None:
-        write(plan_record(settings.name, not_created, plan_forecast))
+        write(plan_record(settings.name, not_created, planned))
     else:
         lines += [f"note: {name} is created by a run only{remark}" for name in not_created]
         output.echo("\n".join(lines))
@@ -334,18 +334,18 @@ def _state(node: Step) -> str:
     return f"{most}{share}{items} to do{calls}"
 
 
-def _cost(plan_forecast: Forecast) -> Iterator[str]:
+def _cost(planned: PlannedRun) -> Iterator[str]:
     """Yield the calls, tokens and cost of all models, and each budget that may not be enough.
 
     Without a model the only line says so; costs are in USD.
     """
-    if not plan_forecast.asks_models:
+    if not planned.asks_models:
         yield "models: no calls"
         return
-    cost = plan_forecast.cost
+    cost = planned.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
-    budget = plan_forecast.plan.config.budget
+    budget = planned.plan.config.budget
     if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
         yield f"budget: {budget.usd:g} USD may not be enough"
     if budget.tokens is not None and cost.tokens[1] > budget.tokens:

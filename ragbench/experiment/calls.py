@@ -48,6 +48,11 @@ class Outcome(Generic[Value]):
     detail: str = ""
     latency_ms: float | None = None
 
+    @property
+    def is_pending(self) -> bool:
+        """Return True for the result of a call that is still to be made."""
+        return self.value is None and self.cause is Cause.SCORED
+
 
 class FileRankings(Mapped[Outcome[Retrieved]]):
     """Outcomes of a run file, a sequence by row of the query, not held in memory.

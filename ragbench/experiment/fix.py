@@ -298,7 +298,7 @@ class RunReader:
                 for query, cause in causes.items()
             )
             n_met = int((rankings.depths(name) <= self.rules.read).sum())
-            n_questions = int(rankings.is_known(name, self.rules.read).sum())
+            n_questions = int(rankings.is_clear(name, self.rules.read).sum())
             if (n_met, n_questions) != (n_found, n_known):
                 hits = f"its hits {n_met} of {n_questions}"
                 problem = f"'{name}' finds {n_found} of {n_known}, and {hits}"

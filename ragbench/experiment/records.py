@@ -196,15 +196,8 @@ def tokens_of(usage: Totals | Usage) -> TokenCounts:
     )
 
 
-def judge_use(planned: PlannedJudge, judged: JudgeResults, previous: Totals) -> JudgeUse:
-    """Return the use of a judge for some verdicts.
-
-    `previous` are its totals before these: `paid` is what it used since.
-    """
-    totals = judge_totals(planned)
-    # one judge serves all systems: its totals only grow, and the difference is of this one
-    names = [name for name in Totals.__slots__ if name != "models"]
-    paid = Totals(**{name: getattr(totals, name) - getattr(previous, name) for name in names})
+def judge_use(judged: JudgeResults, paid: Totals) -> JudgeUse:
+    """Return the use of a judge for some verdicts, of which this run paid `paid`."""
     return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
 
 

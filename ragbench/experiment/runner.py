@@ -28,9 +28,9 @@ from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.records import Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
-from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
 from ragbench.experiment.stages.matching import UnknownIds
+from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
@@ -128,16 +128,15 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         if executor is not None:  # its workers start with the first task
             executor.check()
             stack.callback(executor.close)
-        workspace = Workspace(
+        resources = Resources(
             plan=plan,
-            store=store,
             run_token=run_state.token,
-            progress=progress,
+            prompts=PromptWords(plan, store),
             budget=budget,
             replies=replies,
             executor=executor,
         )
-        results = _run_stages(workspace, run_state)
+        results = _run_stages(resources, store, progress, run_state)
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -147,10 +146,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     return experiment
 
 
-def _run_stages(workspace: Workspace, run_state: RunState) -> Results:
+def _run_stages(
+    resources: Resources, store: StageStore, progress: Progress, run_state: RunState
+) -> Results:
     """Return the results of all stages; a run whose hits have unknown ids counts as finished."""
     try:
-        return run_stages(workspace)
+        return run_stages(resources, store, progress)
     except UnknownIds:
         # resumed, it would have the same hits again, whatever the user changed in their code
         run_state.finished = True

@@ -430,8 +430,8 @@ def costs_of(results: Results, system: str) -> dict[str, FloatArray]:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     # all queries of the first sample stand before those of the next
     times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
-    is_known = ~np.isnan(times)
-    total, n = np.where(is_known, times, 0.0).sum(axis=0), is_known.sum(axis=0)
+    has_time = ~np.isnan(times)
+    total, n = np.where(has_time, times, 0.0).sum(axis=0), has_time.sum(axis=0)
     # np.nanmean would warn of queries without any latency
     mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     costs = [mean.round(3), *(amounts.sum(axis=0) for amounts in spent)]

@@ -101,7 +101,7 @@ class PricedRun:
         That is any gold of a query, or with `rankings.needs_all` all of it. KeyError for an unknown
         retriever.
         """
-        return ReadGold(self.rankings.depths(retriever) <= k, self.rankings.is_known(retriever, k))
+        return ReadGold(self.rankings.depths(retriever) <= k, self.rankings.is_clear(retriever, k))
 
     def compared(self, after: ReadGold) -> BoolArray:
         """Return the hits after a change, with those of now where either is not known."""
@@ -201,7 +201,7 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
     for group in groups:
         hits = np.array([*itertools.islice(all_hits, len(group))])
         # a query that failed in one of them counts, also without judgements
-        is_known = np.any([run.rankings.is_known(name, run.reads) for name in group[0][0]], axis=0)
+        is_known = np.any([run.rankings.is_clear(name, run.reads) for name in group[0][0]], axis=0)
         rows = run.compared(ReadGold(hits, is_known))
         best, confirmed = choose(rows, run.is_found, run.parts)
         sources, method, weights = group[best]
@@ -241,7 +241,7 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     for depth in _DEPTHS:
         hits = run.rankings.perfect(run.base, depth, run.read)
         if run.read < depth <= run.deepest and hits is not None:
-            after = ReadGold(hits, run.rankings.is_known(run.base, depth))
+            after = ReadGold(hits, run.rankings.is_clear(run.base, depth))
             text = f"rerank {depth}, perfect"
             changes.append(
                 run.price("perfect_reranker", text, after, passages=run.read, reach=depth)

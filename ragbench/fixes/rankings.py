@@ -99,10 +99,10 @@ class StoredRankings:
         reduce = np.maximum if self.needs_all else np.minimum
         return self._by_query(reduce, np.where(ranks > 0, ranks, NEVER), NEVER)
 
-    def is_known(self, name: str, k: int) -> BoolArray:
+    def is_clear(self, name: str, k: int) -> BoolArray:
         """Return True for each query of which the first k hits tell whether its gold is read."""
-        is_certain: BoolArray = (self.depths(name) <= k) | (k < self.doubts[name])
-        return is_certain
+        certain: BoolArray = (self.depths(name) <= k) | (k < self.doubts[name])
+        return certain
 
     def _rows_of(self, name: str) -> Iterator[HitsRow]:
         """Yield the stored hits of each query; of a query without a row, one without gold."""

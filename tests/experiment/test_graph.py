@@ -1,6 +1,7 @@
 """The one list of stages: what is added to it is run, planned and paid for like all others."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import graph
-from ragbench.experiment.stages.base import Slot, StoredStage
+from ragbench.experiment.stages.answers import AnswerQueries
+from ragbench.experiment.stages.base import Slot, Stage
 from ragbench.experiment.stages.stored_items import query_key, without_secrets
 from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
@@ -17,48 +19,85 @@ from ragbench.secrets import Redactor
 from ragbench.store.maintenance import stored_in
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES
+from tests.notebook import programs, run_cell
 
 
-class CountWords(StoredStage):
+class CountWords(Stage):
     """A stage that nothing but the list of stages knows."""
 
     kind, version = "words", 1
-    paid = ()
+    by_query = True
+    made = ()
 
-    def slots(self):
-        items = self.items_of("the queries", ["words"])
-        return [Slot(items, query_key(q), row) for row, q in enumerate(self.plan.queries)]
+    def items(self, inputs):
+        group = self.group("the queries", ["words"])
+        return [Slot(group, query_key(q), row) for row, q in enumerate(self.plan.queries)]
 
-    def make(self, todo, keep, advance):
+    def make(self, inputs, todo, keep, advance):
+        CountWords.made += (len(todo),)
         for row in todo:
             keep(row, {"words": len(self.plan.queries[row].text.split())})
             advance(1)
 
-    def pay_for(self, rows):
-        CountWords.paid += (len(rows),)
-        self.items(rows)
+    def output(self, inputs, values):
+        return sum(value["words"] for value in values if value is not None)
 
-    def collect(self, results):
-        results.notes.append(f"{sum(found['words'] for found in self.items())} words")
+    def add(self, outputs, results):
+        results.notes.append(f"{outputs[self]} words")
 
-    def forecast(self):
-        self.items()
-        return self.node(len(self.plan.queries))
+    def step(self, outputs, work):
+        return self.node(work, len(self.plan.queries))
 
 
 @pytest.fixture
 def counted(monkeypatch):
     listed = graph.stages_of
-    monkeypatch.setattr(CountWords, "paid", ())
-    monkeypatch.setattr(
-        graph, "stages_of", lambda space: [*listed(space), CountWords(space, "count words")]
-    )
+
+    def with_words(resources):
+        stages = listed(resources)
+        words = CountWords(resources.plan, "count words")
+        return replace(stages, stages=[*stages.stages, words])
+
+    monkeypatch.setattr(CountWords, "made", ())
+    monkeypatch.setattr(graph, "stages_of", with_words)
+
+
+@pytest.mark.costly
+def test_the_stage_of_the_architecture_page_runs(repository, config, monkeypatch):
+    (program,) = programs(repository / "docs" / "architecture.md")
+    run_cell(program, "architecture.md", names := {"__name__": "cell"})
+    listed = graph.stages_of
+
+    def with_words(resources):
+        stages = listed(resources)
+        answering = [stage for stage in stages.stages if isinstance(stage, AnswerQueries)]
+        counts = [names["CountWords"](stage) for stage in answering]
+        return replace(stages, stages=[*stages.stages, *counts])
+
+    monkeypatch.setattr(graph, "stages_of", with_words)
+
+    experiment = run_experiment(config)
+
+    rows = (experiment.path / "predictions" / "bm25--extractive.jsonl").read_text()
+    words = sum(len((json.loads(row)["answer"] or "").split()) for row in rows.splitlines())
+    assert f"count words of bm25/extractive: {words}" in experiment.summary["notes"]
+    steps = {step.name: step for node in plan_nodes(config) for step in all_steps(node)}
+    assert steps["count words of bm25/extractive"].stored == len(QUERIES)
+
+
+def all_steps(node):
+    """A step and all below it."""
+    return [node, *(below for after in node.after for below in all_steps(after))]
+
+
+def plan_nodes(config):
+    checked = load_config(config)
+    plan = make_plan(checked, load_collection(checked), Choices(), LiveComponents())
+    return graph.plan_run(plan).nodes
 
 
 def planned(config):
-    checked = load_config(config)
-    plan = make_plan(checked, load_collection(checked), Choices(), LiveComponents())
-    return {node.name: (node.items, node.stored) for node in graph.forecast(plan).nodes}
+    return {node.name: (node.items, node.stored) for node in plan_nodes(config)}
 
 
 @pytest.mark.costly
@@ -73,7 +112,7 @@ def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
     assert planned(config)["count words"] == (len(QUERIES), len(QUERIES))
     manifest = json.loads((run_experiment(config).path / "manifest.json").read_text())
     assert manifest["work"]["count words"] == {"items": len(QUERIES), "stored": len(QUERIES)}
-    assert CountWords.paid == ()
+    assert CountWords.made == (len(QUERIES),)
     stored = [each for each in stored_in(cache_folder()) if each.kind == "words"]
     assert [each.label for each in stored] == ["the queries"]
     assert run_command("cache").stdout.splitlines()[-1].split()[0] == "words"
@@ -85,7 +124,7 @@ def test_no_stage_stores_a_secret(config, monkeypatch):
     """Whatever a service told it: it need not think of it itself."""
     monkeypatch.setenv("A_TOKEN", "AAAAAAAA-told-back")
 
-    def tell(self, todo, keep, advance):
+    def tell(self, inputs, todo, keep, advance):
         for row in todo:
             keep(row, {"words": 1, "told": f"401: bad key {self.plan.config.secrets['A_TOKEN']}"})
 
@@ -116,7 +155,7 @@ def test_numbers_in_base64_are_kept_whatever_a_secret_is():
 def test_a_stage_of_the_list_takes_part_in_the_rounds_of_a_budget(config):
     run_experiment({**config, "budget": {"usd": 1}})
 
-    assert CountWords.paid == (1, 2, 3, 4, 5)
+    assert CountWords.made == (1, 1, 1, 1, 1)
 
 
 def test_each_stage_stands_behind_those_that_it_reads(config):
@@ -131,7 +170,7 @@ def test_each_stage_stands_behind_those_that_it_reads(config):
         }
     )
     plan = make_plan(checked, load_collection(checked), Choices(only=("both",)), LiveComponents())
-    found = graph.forecast(plan)
+    found = graph.plan_run(plan)
 
     assert [node.name for node in found.nodes] == [
         "retrieve bm25",

@@ -284,7 +284,7 @@ def test_a_plan_counts_calls_times_samples(config, server, tmp_path):
 
     assert "generate bm25/gpt 15 answers to do, 15 calls" in before
     assert "judge bm25/gpt (openai) 15 verdicts to do, 30 calls" in before
-    assert "generate no_context/gpt at most 15 answers to do, 15 calls" in before
+    assert "generate no_context/gpt 15 answers to do, 15 calls" in before
     assert server.counters.requests == 0
     run_experiment(path)
     after = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())

@@ -142,14 +142,14 @@ def test_depths_of_passages_are_those_of_their_gold_and_not_of_their_documents()
 
     assert rankings.depths("r").tolist() == [3, NEVER, NEVER]
     assert rankings.document_depths("r").tolist() == [1, 1, 1]
-    assert rankings.is_known("r", 2).tolist() == [True, True, False]
+    assert rankings.is_clear("r", 2).tolist() == [True, True, False]
 
 
 def test_a_passage_without_a_place_leaves_gold_below_it_unknown():
     # met at rank 4, and the passage at rank 2 may have the gold, too
     rankings = passages(row("q", 4, ["x 0-9"], [""] * 4, unplaced=2), doubts=[2])
 
-    known = {k: rankings.is_known("r", k).tolist() for k in (1, 2, 3, 4, 5)}
+    known = {k: rankings.is_clear("r", k).tolist() for k in (1, 2, 3, 4, 5)}
     assert known == {1: [True], 2: [False], 3: [False], 4: [True], 5: [True]}
 
 

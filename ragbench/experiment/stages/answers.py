@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import Any
@@ -23,21 +22,24 @@ from ragbench.experiment.calls import (
     with_latency,
     without_value,
 )
-from ragbench.experiment.plan.records import System
+from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.plan.systems import n_distractors
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import Answers, Results, Work
 from ragbench.experiment.stages.base import (
-    PENDING,
+    ItemGroup,
     Keep,
+    Outputs,
     Slot,
+    Stage,
     Step,
-    StoredStage,
-    Workspace,
+    example_passages,
+    in_random_order,
     keep_all,
 )
 from ragbench.experiment.stages.controls import add_distractors, inject
 from ragbench.experiment.stages.matching import document_of, passages_of
-from ragbench.experiment.stages.retrieval import Retrieve, key_after
+from ragbench.experiment.stages.resources import Resources
+from ragbench.experiment.stages.retrieval import HitOutcomes, Retrieve
 from ragbench.experiment.stages.stored_items import (
     passages_key,
     query_key,
@@ -48,7 +50,6 @@ from ragbench.generate import GENERATORS
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
-from ragbench.llm import Estimate
 from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
@@ -260,11 +261,11 @@ def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
     )
 
 
-class AnswerQueries(StoredStage):
+class AnswerQueries(Stage[Answers]):
     """Stage that answers every query by one system, once or several times.
 
-    Subclasses generate, ask an app, or read records; `graph.stages_of` makes them. A query that
-    fails has an outcome with a cause. `answers_to(rows)` asks only for the queries at `rows`.
+    Subclasses generate, ask an app, or read records; `graph.stages_of` makes them. Its output has
+    all first answers, then all second ones; a query that fails has an outcome with a cause.
 
     Attributes:
         system: System that answers.
@@ -273,56 +274,34 @@ class AnswerQueries(StoredStage):
         passages: Number of passages that an answer is generated from, as a plan assumes it.
         is_recorded: True if the answers stand in records, and none is asked for.
         only_retrieves: True if the records have passages, but neither answers nor tool calls.
-        partial: Answers so far, in a run whose budget grows the queries round by round; the others
-            are pending. `pay_for` sets it; before, it is missing.
-        answers: Answers to all queries, made on first access.
     """
 
     kind, version = "generate", 1
+    by_query = True
     samples = 1
     reasoning: Reasoning = "cut"
     passages = DEFAULT_PASSAGES
     is_recorded = False
     only_retrieves = False
-    partial: Answers
 
     def __init__(
-        self, workspace: Workspace, system: System, verb: str, under: Retrieve | None = None
+        self, plan: Plan, system: System, verb: str, source: Stage[HitOutcomes] | None = None
     ) -> None:
-        """Titles start with `verb`; a plan shows the stage below the retrieval `under`."""
-        super().__init__(workspace, f"{verb} {system.name}", under)
+        """Titles start with `verb`; a plan shows the answers to a `source` of hits below it."""
+        inputs = () if source is None else (source,)
+        under = source if system.control is None else None
+        super().__init__(plan, f"{verb} {system.name}", inputs, under)
         self.system = system
 
-    @cached_property
-    def answers(self) -> Answers:
-        """Answers to all queries; those that are not stored are asked for on first access."""
-        return self.answers_to()
-
-    @abstractmethod
-    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the outcome of each answer: all first answers, then all second ones.
-
-        A query that fails has a cause.
-
-        Args:
-            rows: Rows of the queries that are asked; stored answers of other queries are read, and
-                those that are not stored are pending. None asks all queries.
-        """
-
-    def retrieved(self) -> Sequence[Outcome[Retrieved]] | None:
+    def hits(self, answers: Answers) -> HitOutcomes | None:
         """Return the passages of each answer as hits, one outcome per query; None if none has any.
 
         An answer without passages beside others with some has the cause `NO_CONTEXTS`.
         """
-        outcomes = self.answers.outcomes
+        outcomes = answers.outcomes
         if all(o.value is None or o.value.contexts is None for o in outcomes):
             return None
         return Mapped(_retrieved_with, outcomes)
-
-    @property
-    def is_known(self) -> bool:
-        """Return True if every answer is stored or failed, and none is pending."""
-        return PENDING not in self.answers.outcomes
 
     def read(self, stored: Mapping[str, Any]) -> Outcome[Prediction]:
         """Return a stored outcome, without the reasoning of the model unless it is kept."""
@@ -336,110 +315,111 @@ class AnswerQueries(StoredStage):
         """Return an outcome as the JSON that `read` reads."""
         return write_predicted(value)
 
-    def collect(self, results: Results) -> None:
+    def output(self, inputs: Outputs, values: Sequence[Outcome[Prediction] | None]) -> Answers:
+        """Return the answers; those that are not made are pending."""
+        outcomes = [Outcome(None) if value is None else value for value in values]
+        return Answers(self.system.name, outcomes, self.samples)
+
+    def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers and the system to the results; warn of failed answers among several."""
-        results.answers[self.system.name] = self.answers
+        answers = outputs[self]
+        results.answers[self.system.name] = answers
         results.add_scores(self.system)
         if self.samples == 1:
             return
         results.samples[self.system.name] = {}
         # where one answer of several is there, the query has a score, and the table no gap
-        outcomes = self.answers.outcomes
-        causes = Counter(o.cause.word for _, o in without_value(outcomes) if o.cause.failed)
+        failed = without_value(answers.outcomes)
+        causes = Counter(o.cause.word for _, o in failed if o.cause.failed)
         if causes:
             counts = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
             results.warnings.append(
-                f"{self.system.name}: {causes.total()} of {len(outcomes)} answers failed "
+                f"{self.system.name}: {causes.total()} of {len(answers.outcomes)} answers failed "
                 f"({counts}); a query's score is the mean over its others"
             )
-
-    def pay_for(self, rows: Sequence[int]) -> None:
-        """Answer the queries of some rows, and set `partial`."""
-        # kept for the judges, which read them in the same round
-        self.partial = self.answers_to(rows)
 
 
 class Generate(AnswerQueries):
     """Stage that generates answers from the passages of a retriever, or of a control.
 
-    Each answer has a slot, whether it is stored or not, all first answers before the second ones. A
-    query without passages has None for a slot, and is never asked. `answers_to` returns an outcome
-    for every answer; its `rows` says only which queries may be asked.
+    Each answer has a slot, all first answers before the second ones. A query without passages has
+    None for a slot, and is never asked: its answer has the cause of its retrieval.
 
     Attributes:
         generator: Name of the generator.
     """
 
-    def __init__(self, workspace: Workspace, system: System, source: Retrieve) -> None:
+    def __init__(self, resources: Resources, system: System, source: Retrieve) -> None:
         """`source` retrieves the passages; of a control, those that it replaces."""
-        under = source if system.control is None else None
-        super().__init__(workspace, system, "generate", under=under)
+        super().__init__(resources.plan, system, "generate", source)
+        self._resources, self._source = resources, source
         self.generator = system.generator or ""
         self.samples = self.plan.samples(self.generator)
         self.reasoning = self.plan.reasoning("generator", self.generator)
         self._n_distractors = n_distractors(system.control)
         self.passages = self.plan.passages(self.generator) + self._n_distractors
         self.unit = "queries" if self.samples == 1 else "answers"
-        self._source = source
 
-    @cached_property
-    def _contexts(self) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
-        """Passages of each query, None where it has none; and the outcome that says why.
+    def _contexts(self, inputs: Outputs) -> Sequence[Outcome[list[Document]]]:
+        """Return the passages of each query, or the cause why it has none, or a pending outcome.
 
         A pair gets the first hits of its retriever, a control other passages or none. Texts are
         read on access from the hits and the corpus, so that not all are in memory.
         """
-        plan, control, outcomes = self.plan, self.system.control, self._source.outcomes
-        first = Mapped(partial(passages_of, corpus=plan.corpus, passages=self.passages), outcomes)
-        contexts: Sequence[list[Document] | None] = first
+        plan, control, hits = self.plan, self.system.control, inputs[self._source]
+        first, rows = Mapped(self._first_passages, hits), range(len(plan.queries))
         if control is None:
-            return contexts, outcomes
-        missing = Cause.NO_CONTEXTS
+            return first
         if control == "no_context":
-            contexts = [[] for _ in plan.queries]
-        elif control == "gold_context":
-            contexts, missing = Mapped(self._relevant, plan.queries), Cause.NO_RELEVANT
-        elif self._n_distractors:
-            contexts = Mapped(self._among_distractors, range(len(plan.queries)))
-            missing = Cause.NO_RELEVANT
-        elif control == "injection":
-            contexts = Mapped(lambda row: self._injected(row, first[row]), range(len(plan.queries)))
-        elif len(plan.queries) > 1:
-            # each query gets the passages of the one that follows it in a random order
-            order = self.workspace.in_random_order(range(len(plan.queries)))
-            following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
-            contexts = Mapped(first.__getitem__, [following[row] for row in range(len(order))])
-        else:  # a single query has no other one to get passages from
-            contexts = [None] * len(plan.queries)
+            return [Outcome([]) for _ in rows]
+        if control == "gold_context":
+            return Mapped(lambda query: _or_cause(self._relevant(query), _NO_GOLD), plan.queries)
+        if self._n_distractors:
+            return Mapped(lambda row: self._among_distractors(row, hits[row]), rows)
+        if control == "injection":
+            return Mapped(lambda row: self._injected(row, first[row]), rows)
+        if len(rows) == 1:  # a single query has no other one to get passages from
+            return [Outcome(None, Cause.NO_CONTEXTS)]
+        # each query gets the passages of the one that follows it in a random order
+        order = in_random_order(plan, rows)
+        following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+        return Mapped(lambda row: _of_another(first[following[row]]), rows)
 
-        def outcome_of(documents: list[Document] | None) -> Outcome[Retrieved]:
-            return Outcome(None, missing) if documents is None else Outcome(Retrieved([]))
+    def _first_passages(self, outcome: Outcome[Retrieved]) -> Outcome[list[Document]]:
+        """Return the first hits as documents with texts, or the cause of a failed retrieval."""
+        documents = passages_of(outcome, self.plan.corpus, self.passages)
+        return Outcome(documents, outcome.cause, outcome.detail)
 
-        return contexts, Mapped(outcome_of, contexts)
+    def _injected(self, row: int, passages: Outcome[list[Document]]) -> Outcome[list[Document]]:
+        """Return the passages of the query at `row` with an injection, if it has passages."""
+        if passages.is_pending:
+            return passages
+        injected = inject(passages.value or (), self.plan.ids[row], self.plan.config.seed)
+        return _or_cause(injected, Cause.NO_CONTEXTS)
 
-    def _injected(self, row: int, passages: Sequence[Document] | None) -> list[Document] | None:
-        """Return the passages of the query at `row` with an injection; None without passages."""
-        return inject(passages or (), self.plan.ids[row], self.plan.config.seed)
-
-    def _among_distractors(self, row: int) -> list[Document] | None:
-        """Return the relevant documents of the query at `row` among distractors; None without any.
+    def _among_distractors(
+        self, row: int, retrieved: Outcome[Retrieved]
+    ) -> Outcome[list[Document]]:
+        """Return the relevant documents of the query at `row` among distractors, if it has any.
 
         Distractors are the best hits that are not relevant, then documents of the corpus at random.
-        A hit that is a chunk of a relevant document is no distractor. None without a corpus too.
+        A hit that is a chunk of a relevant document is no distractor. A query has no passages
+        without a corpus too.
         """
         plan, query = self.plan, self.plan.queries[row]
         gold, corpus, n = self._relevant(query), plan.collection.documents, self._n_distractors
         if gold is None or plan.qrels is None or not corpus:
-            return None
+            return Outcome(None, _NO_GOLD)
+        if retrieved.is_pending:
+            return Outcome(None)
         relevant = {d for d, grade in plan.qrels.by_query[query.id].items() if grade > 0}
-        retrieved = self._source.outcomes[row].value
-        hits = [] if retrieved is None else retrieved.documents
+        hits = [] if retrieved.value is None else retrieved.value.documents
         documents = (document_of(h, plan.corpus) for h in hits if h.document not in relevant)
         random = Random(f"{plan.config.seed} {query.id}")
         # drawn with replacement: a corpus of millions is not copied
         draws = (corpus[random.randrange(len(corpus))] for _ in range(20 * n))
         candidates = (d for d in chain(documents, draws) if d is not None and d.id not in relevant)
-        return add_distractors(gold, candidates, n, random)
+        return Outcome(add_distractors(gold, candidates, n, random))
 
     def _relevant(self, query: Query) -> list[Document] | None:
         """Return the most relevant documents, as many as passages; None without any.
@@ -454,101 +434,103 @@ class Generate(AnswerQueries):
         documents = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
         return documents[: plan.passages(self.generator)] or None
 
-    def slots(self) -> list[Slot | None]:
+    def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return the slots of all first answers, then of all second ones.
 
         None for a query without passages, which is not asked.
         """
-        return self._slots
+        key = self._resources.component_key("generator", self.generator, stage=self.version)
+        group, n = ItemGroup(self.generator, key), len(self.plan.queries)
+        first: list[Slot | None] = []
+        for row, contexts in enumerate(self._contexts(inputs)):
+            if contexts.value is not None:
+                first.append(Slot(group, passages_key(self.plan.queries[row], contexts.value), row))
+            else:
+                first.append(Slot(group, None, row) if contexts.is_pending else None)
+        slots = list(first)
+        for sample in range(1, self.samples):
+            slots += [None if s is None else _slot_of_sample(s, sample, n) for s in first]
+        return slots
 
-    @cached_property
-    def _slots(self) -> list[Slot | None]:
-        contexts, retrieved = self._contexts
-        key = self.workspace.component_key("generator", self.generator, stage=self.version)
-        file = self.items_of_key(self.generator, key)
-        keys = [
-            key_after(outcome) if documents is None else passages_key(query, documents)
-            for query, documents, outcome in zip(
-                self.plan.queries, contexts, retrieved, strict=True
-            )
-        ]
-        n = len(keys)
-        return [
-            # the first answer has the key of a single one: more samples keep what is stored
-            Slot(file, f"{key}-{sample}" if sample else key, row + sample * n) if key else None
-            for sample in range(self.samples)
-            for row, key in enumerate(keys)
-        ]
-
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Generate the answers of some slots in random order, on workers where there are some.
 
         Each is kept as soon as it is there.
         """
-        contexts, _ = self._contexts
+        contexts, n = self._contexts(inputs), len(self.plan.queries)
         # a run that is stopped has answered a random sample, the same for each system
-        order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
-        generator, executor = self.plan.generators[self.generator], self.workspace.executor
+        order = in_random_order(self.plan, todo)
+        generator, executor = self.plan.generators[self.generator], self._resources.executor
         # a live object has no entry to create it on a worker, and runs here
         component = self.plan.component("generator", self.generator)
-        calls = self.workspace.calls("generator", self.generator)
+        calls = self._resources.calls("generator", self.generator)
         workers = (executor, component) if executor and component and generator.computes else None
 
         def request(row: int) -> GeneratorRequest:
-            return GeneratorRequest(self.plan.queries[row % n], contexts[row % n] or [], row // n)
+            passages = contexts[row % n].value or []
+            return GeneratorRequest(self.plan.queries[row % n], passages, row // n)
 
         keep_all(generate(generator, Mapped(request, order), calls, workers), order, keep, advance)
 
-    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers, all first ones before the second ones.
-
-        A query without passages has the cause of its retrieval. Answers of queries that are not in
-        `rows`, and not stored, are pending.
-        """
-        n = len(self.plan.queries)
-        # rows of all samples of the chosen queries
-        chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}
-        outcomes = self.items(chosen, default=PENDING)
-        for row, slot in enumerate(self._slots):
-            if slot is None:
-                retrieval = self._contexts[1][row % n]
-                outcomes[row] = Outcome(None, retrieval.cause, retrieval.detail)
+    def output(self, inputs: Outputs, values: Sequence[Outcome[Prediction] | None]) -> Answers:
+        """Return the answers; a query without passages has the cause of its retrieval."""
+        contexts, outcomes = self._contexts(inputs), list[Outcome[Prediction]]()
+        for position, outcome in enumerate(values):
+            if outcome is None:
+                passages = contexts[position % len(contexts)]
+                outcome = Outcome(None, passages.cause, passages.detail)
+            outcomes.append(outcome)
         return Answers(self.system.name, outcomes, self.samples)
 
-    def forecast(self) -> Step:
+    def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers, and the cost of the others.
 
-        The passages of a control are known in a run only: the plan counts all its answers as not
-        stored, which is an upper limit. A generator whose prompts are unknown has no cost.
+        Both are upper limits for a control whose passages depend on hits that are not there yet. A
+        generator whose prompts are unknown has no cost.
         """
-        n = len(self.plan.queries)
-        is_pair = self.system.control is None
-        contexts = self._contexts[0] if is_pair else [None] * n
-        outcomes = self.answers.outcomes if is_pair else [PENDING] * n * self.samples
-        node = self.node(n * self.samples)
-        node.cost, node.at_most = self._cost(contexts, outcomes), not is_pair
-        return node
-
-    def _cost(
-        self, contexts: Sequence[list[Document] | None], outcomes: Sequence[Outcome[Prediction]]
-    ) -> Estimate | None:
-        """Estimate the cost of the pending answers; None for generators whose prompts are unknown.
-
-        `contexts` has the passages of each query, and `outcomes` are those of `Answers`. Passages
-        that are not retrieved yet are replaced by others of the corpus. 0 if none is pending.
-        """
+        node, contexts = self.node(work, 0), self._contexts(outputs)
+        is_control = self.system.control is not None
+        node.at_most = is_control and any(passages.is_pending for passages in contexts)
         generator, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(generator, ChatGenerator):
-            return None
+            return node
         requests = []
-        for row in (number % n for number, outcome in enumerate(outcomes) if outcome == PENDING):
-            passages: Sequence[Document] | None = contexts[row]
-            if passages is None:
-                passages = self.workspace.example_passages(row, self.passages)
-                if self.system.control == "injection":
-                    passages = self._injected(row, passages) or []
-            requests.append((self.plan.queries[row], passages))
-        return generator.estimate(requests)
+        for position, outcome in enumerate(outputs[self].outcomes):
+            if outcome.is_pending:
+                row = position % n
+                passages = contexts[row].value
+                expected = self._example_passages(row) if passages is None else passages
+                requests.append((self.plan.queries[row], expected))
+        node.cost = generator.estimate(requests)
+        return node
+
+    def _example_passages(self, row: int) -> Sequence[Document]:
+        """Return passages of the corpus for passages that are not retrieved yet."""
+        passages = example_passages(self.plan, row, self.passages)
+        if self.system.control != "injection":
+            return passages
+        return self._injected(row, Outcome(list(passages))).value or []
+
+
+# Cause of a query that gets the relevant documents, and has none.
+_NO_GOLD = Cause.NO_RELEVANT
+
+
+def _slot_of_sample(slot: Slot, sample: int, n: int) -> Slot:
+    """Return the slot of a further answer to one of n queries."""
+    # the first answer has the key of a single one: more samples keep what is stored
+    key = None if slot.key is None else f"{slot.key}-{sample}"
+    return replace(slot, key=key, row=slot.row + sample * n)
+
+
+def _or_cause(passages: list[Document] | None, cause: Cause) -> Outcome[list[Document]]:
+    """Return the outcome of passages; without any its cause."""
+    return Outcome(None, cause) if passages is None else Outcome(passages)
+
+
+def _of_another(passages: Outcome[list[Document]]) -> Outcome[list[Document]]:
+    """Return the passages of another query; if its retrieval failed, this one has no passages."""
+    return passages if passages.is_pending else _or_cause(passages.value, Cause.NO_CONTEXTS)
 
 
 class AskApp(AnswerQueries):
@@ -558,29 +540,29 @@ class AskApp(AnswerQueries):
     an app without `version` are stored for this run alone.
     """
 
-    def __init__(self, workspace: Workspace, system: System) -> None:
-        super().__init__(workspace, system, "answer")
+    def __init__(self, resources: Resources, system: System) -> None:
+        super().__init__(resources.plan, system, "answer")
+        self._resources = resources
         self.reasoning = self.plan.reasoning("app", system.name)
 
-    def slots(self) -> list[Slot | None]:
+    def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return a slot for each query, in order.
 
         Its key depends on the query and the app, and without a `version` of the app on the run.
         """
         name = self.system.name
-        key = self.workspace.component_key("app", name, stage=self.version)
-        file = self.items_of_key(name, key)
-        return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
+        group = ItemGroup(name, self._resources.component_key("app", name, stage=self.version))
+        return [Slot(group, query_key(query), row) for row, query in enumerate(self.plan.queries)]
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the app the queries of some slots in random order.
 
         A passage without a text gets that of the corpus, if its id is there.
         """
-        order, name = self.workspace.in_random_order(todo), self.system.name
+        order, name = in_random_order(self.plan, todo), self.system.name
         queries = [self.plan.queries[row] for row in order]
         app, corpus = self.plan.apps[name], self.plan.corpus
-        calls = self.workspace.calls("app", name)
+        calls = self._resources.calls("app", name)
 
         def ask(query: Query) -> Prediction:
             prediction = read_answer(app.answer(query.text))
@@ -593,50 +575,47 @@ class AskApp(AnswerQueries):
         answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
         keep_all(name_queries(queries, answers), order, keep, advance)
 
-    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers of the app; those that are not stored and not asked are pending."""
-        return Answers(self.system.name, self.items(rows, default=PENDING))
-
-    def forecast(self) -> Step:
+    def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers; the cost of an app is unknown."""
-        _ = self.answers  # looks the answers up, which `node` counts
-        return self.node(len(self.plan.queries))
+        return self.node(work, len(self.plan.queries))
 
 
 class Recorded(AnswerQueries):
     """Stage that reads answers from the records of the data set; nothing is asked or stored.
 
-    `answers` has one outcome per query; `recorded_answers` tells the causes of missing ones.
+    Its output has one outcome per query; `recorded_answers` tells the causes of missing ones.
     """
 
     is_recorded = True
 
-    def __init__(self, workspace: Workspace, system: System) -> None:
-        super().__init__(workspace, system, "recorded")
-        self._rows = workspace.plan.collection.given[system.name]
+    def __init__(self, plan: Plan, system: System) -> None:
+        super().__init__(plan, system, "recorded")
+        self._rows = plan.collection.given[system.name]
         # records with tool calls alone are answers of an agent, without a text
         retrieves = any(row.contexts is not None for row in self._rows)
         self.only_retrieves = retrieves and all(
             row.answer is None and row.tool_calls is None for row in self._rows
         )
 
-    def answers_to(self, rows: Sequence[int] | None = None) -> Answers:
-        """Return the answers of the records; `rows` has no effect, as nothing is paid for."""
+    def output(self, inputs: Outputs, values: Sequence[Any]) -> Answers:
+        """Return the answers of the records."""
         return recorded_answers(self.system.name, self.plan.queries, self._rows)
 
-    def retrieved(self) -> Sequence[Outcome[Retrieved]]:
+    def hits(self, answers: Answers) -> HitOutcomes:
         """Return the passages of the records as hits, one outcome per query in order.
 
         Records without an answer count too; a query without passages has a cause.
         """
         return Mapped(_read_retrieved, records_of(self.plan.queries, self._rows))
 
-    def slots(self) -> list[Slot | None]:
-        """Return []: the records hold the answers."""
-        return []
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Do nothing: there is no answer to ask for."""
+class AnswerHits(Stage[HitOutcomes | None]):
+    """Stage that takes the passages of answers as hits; its output is None if none has any."""
 
-    def forecast(self) -> None:
-        """Return None: a plan shows only the stages that read the records."""
+    def __init__(self, answer: AnswerQueries) -> None:
+        super().__init__(answer.plan, inputs=(answer,))
+        self._answer = answer
+
+    def output(self, inputs: Outputs, values: Sequence[Any]) -> HitOutcomes | None:
+        """Return the passages of each answer as hits, one outcome per query."""
+        return self._answer.hits(inputs[self._answer])

@@ -20,54 +20,44 @@ from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.records import System
+from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.stages.answers import hits_of_passages
-from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
-from ragbench.experiment.stages.model_judgements import JudgePassages
 from ragbench.types import Cause, Document, Prediction, ScoreColumn
 
 
-class FindCauses(Stage):
-    """Stage that finds the cause of each query, and the metric `right`; stores nothing.
+def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
+    """Set the causes and stored hits of the results, and add a column `right`.
 
-    It reads the results of all stages but the comparison. `collect` sets `results.causes` and
-    `results.hits`, and adds the column `right` to each system that answers.
+    Each system that answers gets the column. The results have those of all stages.
     """
-
-    def __init__(self, workspace: Workspace, judgements: JudgePassages) -> None:
-        super().__init__(workspace)
-        self._judgements = judgements
-
-    def collect(self, results: Results) -> None:
-        """Set the causes and stored hits, and add a column `right` to each system that answers."""
-        gold, causes = self._judgements.gold, dict[str, SystemCauses]()
-        for system in results.systems:
-            answers = _system_answers(gold, results, system)
-            if answers is None:
-                ranking = results.rankings.get(self.plan.system(system.name).ranking_of or "")
-                losses = [
-                    cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
-                    for row, facts in enumerate(gold.facts(ranking))
-                ]
-            else:
-                rules = AnswerRules(gold.rules, answers.scores)
-                verdicts = list(_answer_verdicts(answers, rules))
-                losses = [verdict.loss for verdict in verdicts]
-                # without gold answers and judges, nothing tells of any question
-                if self.plan.collection.answers or any(v.is_judged for v in verdicts):
-                    column = rules.column(verdicts, gold.references)
-                    results.add_first(system.name, column, "generation")
-            causes[system.name] = SystemCauses(losses)
-        results.causes = causes
-        for name, ranking in results.rankings.items():
-            depth = read_depth(self.plan, results.answers, name)
-            rows = stored_hits(gold, ranking, depth)
-            if rows is not None:
-                results.hits[name] = rows
+    causes = dict[str, SystemCauses]()
+    for system in results.systems:
+        answers = _system_answers(gold, results, system)
+        if answers is None:
+            ranking = results.rankings.get(plan.system(system.name).ranking_of or "")
+            losses = [
+                cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
+                for row, facts in enumerate(gold.facts(ranking))
+            ]
+        else:
+            rules = AnswerRules(gold.rules, answers.scores)
+            verdicts = list(_answer_verdicts(answers, rules))
+            losses = [verdict.loss for verdict in verdicts]
+            # without gold answers and judges, nothing tells of any question
+            if plan.collection.answers or any(v.is_judged for v in verdicts):
+                column = rules.column(verdicts, gold.references)
+                results.add_first(system.name, column, "generation")
+        causes[system.name] = SystemCauses(losses)
+    results.causes = causes
+    for name, ranking in results.rankings.items():
+        depth = read_depth(plan, results.answers, name)
+        rows = stored_hits(gold, ranking, depth)
+        if rows is not None:
+            results.hits[name] = rows
 
 
 def _system_answers(

@@ -23,7 +23,7 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.plan.systems import n_distractors, user_systems
 from ragbench.experiment.records import Results, mean_over_samples, sample_notes
-from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
+from ragbench.experiment.stages.base import Keep, Outputs, Slot, Stage
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.stored_items import code_in, write_column
 from ragbench.json_yaml import load_json
@@ -260,22 +260,22 @@ def unlike_warnings(systems: Sequence[SystemScores]) -> list[str]:
     ]
 
 
-class Compare(StoredStage):
+class Compare(Stage[comparison.Comparisons | None]):
     """Stage that compares the systems; its results are stored, as intervals and tests take time.
 
-    All comparisons are one item. `collect` reads the systems and answers of the results, and sets
-    `results.comparisons`.
+    All comparisons are one item.
     """
 
     kind, version = "compare", 2
     has_texts = False  # numbers, and names by which they are looked up
     unit = "comparisons"
 
-    def __init__(self, workspace: Workspace) -> None:
-        super().__init__(workspace, "compare")
-        self._systems: list[SystemScores] = []
+    def __init__(self, plan: Plan, systems: Sequence[SystemScores]) -> None:
+        """`systems` are the systems with their scores, without controls."""
+        super().__init__(plan, "compare")
+        self._systems = systems
 
-    def slots(self) -> list[Slot | None]:
+    def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return a list with a single slot.
 
         Its key depends on the scores, the method and the slices.
@@ -288,9 +288,9 @@ class Compare(StoredStage):
             columns = system.columns.items()
             scores = [f"{name} {_fingerprint(column)}" for name, column in columns]
             parts += [system.name, *scores]
-        return [Slot(self.items_of(plan.config.name, parts), "comparisons", 0)]
+        return [Slot(self.group(plan.config.name, parts), "comparisons", 0)]
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Compare the systems over all queries and over each slice."""
         plan, method, systems = self.plan, method_of(self.plan.config), self._systems
         comparisons = compare_systems(
@@ -305,20 +305,26 @@ class Compare(StoredStage):
         # through JSON text: comparisons that were just made hold tuples, where JSON has lists
         return from_json(comparison.Comparisons, load_json(json.dumps(stored)))
 
-    def collect(self, results: Results) -> None:
+    def output(
+        self, inputs: Outputs, values: Sequence[comparison.Comparisons | None]
+    ) -> comparison.Comparisons | None:
+        """Return the comparisons; None if they are not made."""
+        return values[0]
+
+    def add(self, outputs: Outputs, results: Results) -> None:
         """Add notes, and comparisons of systems, of controls, and of retrievers with a source.
 
         Sets `results.comparisons`; a measure that tells nothing adds a warning, and so do
         signatures that forbid a comparison.
         """
-        plan, method = self.plan, method_of(self.plan.config)
+        plan, method, stored = self.plan, method_of(self.plan.config), outputs[self]
+        if stored is None:
+            return
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         results.warnings += unlike_warnings(results.systems)
         results.notes += reasoning_notes(
             {name: answers.values() for name, answers in results.answers.items()}
         )
-        self._systems = [system for system in results.systems if system.role != "control"]
-        [stored] = self.items()
         over_sources = compare_over_sources(plan, self._systems, method)
         controls = compare_controls(plan, results, method)
         results.notes += [*source_notes(over_sources), *control_notes(controls, method.confidence)]

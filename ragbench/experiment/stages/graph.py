@@ -1,4 +1,4 @@
-"""List of the stages of a plan, and the run, the forecast and the budget that go through it."""
+"""Graph of the stages of a plan, and the run, the plan and the budget that go through it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
-from ragbench.experiment.stages.answers import AnswerQueries, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import Stage, Step, Workspace
-from ragbench.experiment.stages.causes import FindCauses
+from ragbench.experiment.stages.answers import AnswerHits, AnswerQueries, AskApp, Generate, Recorded
+from ragbench.experiment.stages.base import Outputs, Stage, Step, in_random_order
+from ragbench.experiment.stages.causes import find_causes
 from ragbench.experiment.stages.comparison import Compare
-from ragbench.experiment.stages.judging import CountAlike, JudgeAnswers
-from ragbench.experiment.stages.model_judgements import JudgePassages
+from ragbench.experiment.stages.engine import Engine
+from ragbench.experiment.stages.judging import JudgeAnswers, count_alike
+from ragbench.experiment.stages.model_judgements import (
+    Judgements,
+    JudgePassages,
+    PoolPassages,
+    TakeJudgements,
+)
 from ragbench.experiment.stages.preferences import JudgePairs
+from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.stages.retrieval import Rank, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, spending_of
@@ -34,73 +42,98 @@ _ROUNDS = 10
 TOKEN_FILE = ".unfinished.tmp"
 
 
-def stages_of(workspace: Workspace) -> list[Stage]:
-    """Return all stages of a plan, each after those that it reads.
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Stages of a plan, in the order in which they add to the results.
 
-    Rankings come first, since the judge of passages reads the hits of all retrievers; then the
-    stages of each system in the order of the tables.
+    Attributes:
+        stages: All stages. Rankings come first, since the judge of passages reads the hits of all
+            retrievers; then the stages of each system in the order of the tables.
+        judgements: Stage with the judgements that rankings are scored by.
     """
-    plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
+
+    stages: Sequence[Stage[Any]]
+    judgements: Stage[Judgements]
+
+
+def stages_of(resources: Resources) -> Graph:
+    """Return the graph of all stages of a plan."""
+    plan, top_k = resources.plan, resources.plan.config.metrics.retrieval.top_k
     by_depth = dict[tuple[str, int], Retrieve]()
     # cached: a scorer keeps its models loaded for the next system
-    scorer_of = cache(partial(TextScorer, executor=workspace.executor))
-    retrieve = {
-        name: by_depth.get((name, top_k)) or Retrieve(workspace, name, top_k, by_depth)
-        for name in plan.scored_retrievers
-    }
-    answers = {s.name: _answer(workspace, s, retrieve) for s in plan.answering_systems}
-    ranks = {
-        name: Rank(workspace, name, stage, stage.retrieved) for name, stage in retrieve.items()
-    }
-    ranks |= {
-        name: Rank(workspace, name, None, answer.retrieved)
-        for name, answer in answers.items()
-        if answer.system.ranking_of == name
-    }
-    judgements = JudgePassages(workspace, list(ranks.values()))
-    stages: list[Stage] = []
+    scorer_of = cache(partial(TextScorer, executor=resources.executor))
+    retrieve = {n: _retrieve(resources, n, top_k, by_depth) for n in plan.scored_retrievers}
+    answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
+    ranks = {name: Rank(plan, name, stage) for name, stage in retrieve.items()}
+    for name, answer in answers.items():
+        if answer.system.ranking_of == name:
+            ranks[name] = Rank(plan, name, AnswerHits(answer))
+    stages: list[Stage[Any]] = []
     for stage in retrieve.values():
         # a source that is not scored itself has place 0, and may serve several retrievers
         unscored = [source for source in stage.sources if source.place == 0]
         stages += [source for source in unscored if source not in stages]
         stages += [stage, ranks[stage.name]]
     stages += [rank for name, rank in ranks.items() if name not in retrieve]
+    judgements = _judgements(resources, list(ranks.values()))
     stages.append(judgements)
     for system in plan.systems:
         if system.name in ranks:
-            stages.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+            stages.append(ScoreRanking(plan, system, ranks[system.name], judgements))
         if system.name in answers:
             answer = answers[system.name]
             stages.append(answer)
             # recorded systems without answers have only a ranking to score
             if not answer.only_retrieves:
-                stages.append(ScoreAnswers(workspace, answer, scorer_of))
+                stages.append(ScoreAnswers(plan, answer, scorer_of))
                 judges = [name for name, judge in plan.judges.items() if judge.rubrics]
-                stages += [JudgeAnswers(workspace, answer, name) for name in judges]
-    stages += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
-    judging = [stage for stage in stages if isinstance(stage, JudgeAnswers)]
-    last = [CountAlike(workspace, judging), FindCauses(workspace, judgements)]
-    return [*stages, *last, Compare(workspace)]
+                stages += [JudgeAnswers(resources, answer, name) for name in judges]
+    judges = [name for name, judge in plan.judges.items() if judge.pairwise]
+    stages += [JudgePairs(resources, name, answers) for name in judges]
+    return Graph(stages, judgements)
 
 
-def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
+def _retrieve(
+    resources: Resources, name: str, top_k: int, stages: dict[tuple[str, int], Retrieve]
+) -> Retrieve:
+    """Return the stage of a retriever, and add it and those of its sources to `stages`.
+
+    Each retriever is asked once for each depth, whoever reads its hits.
+    """
+    if (name, top_k) not in stages:
+        retriever = resources.plan.retrievers[name]
+        depth = max(retriever.depth or top_k, top_k)
+        sources = [_retrieve(resources, source, depth, stages) for source in retriever.sources]
+        stages[name, top_k] = Retrieve(resources, name, top_k, sources)
+    return stages[name, top_k]
+
+
+def _answer(resources: Resources, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
     """Return the stage that answers by a system; `retrieve` has its retriever's stage by name.
 
     A control reads the baseline, or the first scored retriever if that is no retriever.
     """
-    plan = workspace.plan
+    plan = resources.plan
     if system.type == "app":
-        return AskApp(workspace, system)
+        return AskApp(resources, system)
     if system.type == "recorded":
-        return Recorded(workspace, system)
+        return Recorded(plan, system)
     # controls get other passages than the baseline retriever returned for the same queries
     scored = plan.scored_retrievers
     baseline = plan.baseline if plan.baseline in scored else scored[0]
     name = baseline if system.type == "control" else system.retriever
-    return Generate(workspace, system, retrieve[name or ""])
+    return Generate(resources, system, retrieve[name or ""])
 
 
-def run_stages(workspace: Workspace) -> Results:
+def _judgements(resources: Resources, ranks: Sequence[Rank]) -> Stage[Judgements]:
+    """Return the stage with the judgements: of people alone, or filled by a model."""
+    plan = resources.plan
+    if plan.fill is None:
+        return TakeJudgements(plan)
+    return JudgePassages(resources, plan.fill, PoolPassages(plan, plan.fill, ranks))
+
+
+def run_stages(resources: Resources, store: StageStore, progress: Progress) -> Results:
     """Make all items that are not stored, stage by stage, and return the results of the run.
 
     All items are stored as they are made, so that an interrupted run can go on. `results.spending`
@@ -109,31 +142,42 @@ def run_stages(workspace: Workspace) -> Results:
     Raises:
         RagbenchError: A component fails in a way that is no cause of a single query.
     """
-    plan, stages, results = workspace.plan, stages_of(workspace), Results(prompts=workspace.prompts)
-    if plan.config.budget != BudgetLimits():
-        # money may run out: all systems answer the same growing random sample of the queries, so
-        # that whatever is done can be compared
-        order = workspace.in_random_order(range(len(plan.queries)))
-        sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
-        # with fewer queries than rounds, some sizes are equal
-        for size in dict.fromkeys(sizes):
-            for stage in stages:
-                stage.pay_for(order[:size])
-    for stage in stages:
-        stage.collect(results)
-    results.work = workspace.work
-    results.kept_failures = workspace.count_kept_failures()
+    plan, graph, engine = resources.plan, stages_of(resources), Engine(resources, store, progress)
+    outputs, results = Outputs(), Results(prompts=resources.prompts.words)
+    for rows in _rounds(plan):
+        engine.run(graph.stages, outputs, rows)
+    engine.run(graph.stages, outputs)
+    for stage in graph.stages:
+        stage.add(outputs.of([*stage.inputs, stage]), results)
+    judging = [stage for stage in graph.stages if isinstance(stage, JudgeAnswers)]
+    count_alike(plan, judging, outputs, results)
+    find_causes(plan, outputs[graph.judgements].gold, results)
+    compare = Compare(plan, [s for s in results.systems if s.role != "control"])
+    compare.add(engine.run([compare], outputs), results)
+    results.work = engine.counters.work
+    results.kept_failures = engine.counters.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
-    results.spending = spending_of(plan, results, workspace.budget)
-    results.unreachable = workspace.unreachable()
+    results.spending = spending_of(plan, results, resources.budget)
+    results.unreachable = resources.unreachable()
     return results
 
 
-@dataclass(slots=True)
-class Forecast:
-    """Forecast of a run: its stages, their stored items, and the cost of the others.
+def _rounds(plan: Plan) -> Iterator[list[int]]:
+    """Yield the rows of the queries of each round of a budget; nothing without a budget."""
+    if plan.config.budget == BudgetLimits():
+        return
+    # money may run out: all systems answer the same growing random sample of the queries, so that
+    # whatever is done can be compared
+    order = in_random_order(plan, range(len(plan.queries)))
+    sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+    # with fewer queries than rounds, some sizes are equal
+    for size in dict.fromkeys(sizes):
+        yield order[:size]
 
-    `forecast` makes it.
+
+@dataclass(slots=True)
+class PlannedRun:
+    """Stages of a run with their stored items, and the cost of the others; `plan_run` makes it.
 
     Attributes:
         plan: Plan of the run.
@@ -157,18 +201,18 @@ class Forecast:
         return any(node.cost is not None for node in _all_nodes(self.nodes))
 
 
-def plan_record(name: str, not_made: Sequence[str], plan: Forecast | None) -> dict[str, object]:
+def plan_record(name: str, not_made: Sequence[str], plan: PlannedRun | None) -> dict[str, object]:
     """Return the record that `ragbench plan --json` prints.
 
     Keys are `schema`, `name`, `queries` (their number), `stages` (each as `Step.to_dict`), `cost`
     (as `Estimate.to_dict`: the lowest and highest number of calls, tokens and dollars),
-    `kept_failures`, `warnings` and `not_made`. Without a forecast, `queries` and `cost` are None,
-    and `stages` and `warnings` are empty. `kept_failures` is left out if there are none.
+    `kept_failures`, `warnings` and `not_made`. Without a planned run, `queries` and `cost` are
+    None, and `stages` and `warnings` are empty. `kept_failures` is left out if there are none.
 
     Args:
         name: Name of the experiment.
         not_made: Names of the components whose code is the user's and not called before a run.
-        plan: Forecast; None if the data set is loaded by such code, and queries are unknown.
+        plan: Planned run; None if the data set is loaded by such code, and queries are unknown.
     """
     return {
         "schema": "ragbench.plan/1",
@@ -200,7 +244,7 @@ def unfinished_token(folder: Path) -> str | None:
     return None
 
 
-def forecast(plan: Plan) -> Forecast:
+def plan_run(plan: Plan) -> PlannedRun:
     """Return the numbers of stored items and the cost of the others, without making or sending any.
 
     An item that depends on one that is not made cannot be looked up: it counts as missing, and its
@@ -210,16 +254,15 @@ def forecast(plan: Plan) -> Forecast:
     """
     config = plan.config
     with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
-        workspace = Workspace(
-            plan=plan,
-            store=store,
-            run_token=unfinished_token(Path(config.output) / config.name) or "none",
-            progress=Progress(quiet=True),
-            dry=True,
-        )
-        nodes: dict[Stage, Step] = {}
-        for stage in stages_of(workspace):
-            node = stage.forecast()
+        token = unfinished_token(Path(config.output) / config.name) or "none"
+        resources = Resources(plan=plan, run_token=token, prompts=PromptWords(plan, store))
+        stages = stages_of(resources).stages
+        engine = Engine(resources, store, Progress(quiet=True))
+        outputs = engine.run(stages, make=False)
+        nodes: dict[Stage[Any], Step] = {}
+        for stage in stages:
+            work = engine.counters.work.get(stage.title) if stage in outputs else None
+            node = stage.step(outputs.of([*stage.inputs, stage]), work)
             if node is not None:
                 nodes[stage] = node
                 if stage.under in nodes:
@@ -228,4 +271,4 @@ def forecast(plan: Plan) -> Forecast:
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
         steps = [nodes[stage] for stage in first]
-        return Forecast(plan, steps, workspace.count_kept_failures())
+        return PlannedRun(plan, steps, engine.counters.count_kept_failures())

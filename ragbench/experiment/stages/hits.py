@@ -41,8 +41,8 @@ def stored_hits(
             names = _gold_names(gold, query, document, span)
             if rank == facts[row].answer_rank:
                 names = (ANSWER,)
-            is_known = document != hit.id or document in gold.plan.corpus
-            hits.append(_stored_hit(rank, hit, document, is_known, span, names))
+            has_document = document != hit.id or document in gold.plan.corpus
+            hits.append(_stored_hit(rank, hit, document, has_document, span, names))
         rows.append(_hits_row(gold, query, facts[row], hits))
     return rows
 
@@ -85,7 +85,7 @@ def _stored_hit(
     rank: int,
     hit: ScoredDocument,
     document: str,
-    is_known: bool,
+    has_document: bool,
     span: Span | None,
     names: tuple[str, ...],
 ) -> StoredHit:
@@ -94,7 +94,7 @@ def _stored_hit(
     return StoredHit(
         rank=rank,
         id=hit.id,
-        document=document if is_known else None,
+        document=document if has_document else None,
         start=span.start if span is not None and is_placed else None,
         end=span.end if span is not None and is_placed else None,
         gold=names,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, takewhile
 from typing import Any
 
@@ -15,6 +16,7 @@ from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import (
     Answers,
     Results,
+    Work,
     judge_totals,
     judge_use,
     split_samples,
@@ -22,10 +24,20 @@ from ragbench.experiment.records import (
 )
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries
-from ragbench.experiment.stages.base import PENDING, Keep, Slot, Stage, Step, StoredStage, Workspace
+from ragbench.experiment.stages.base import (
+    ItemGroup,
+    Keep,
+    Output_co,
+    Outputs,
+    Slot,
+    Stage,
+    Step,
+    example_item,
+)
 from ragbench.experiment.stages.comparison import judge_warnings
+from ragbench.experiment.stages.resources import VERDICT_VERSION, VERDICTS, Resources
+from ragbench.llm import Totals
 from ragbench.records.codec import to_json
-from ragbench.records.manifest import form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.markers import marker_note
@@ -40,7 +52,6 @@ from ragbench.score.judge.verdicts import (
 )
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.store.items import StageItems
 from ragbench.types import Cause, Verdict
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
@@ -68,59 +79,79 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     return texts if any(texts) or not texts else None
 
 
-class Verdicts(StoredStage):
+class Verdicts(Stage[Output_co]):
     """Stage that judges items by each rubric of a judge; each rubric has stored items of its own.
 
-    `by_item` returns the verdicts, and `collected` their score columns; both make missing ones. A
-    judgement that fails is a verdict with a cause. It has a slot per item and rubric, item by item.
+    A judgement that fails is a verdict with a cause. It has a slot per item and rubric, item by
+    item.
 
     Attributes:
         name: Name of the judge.
         judge: Judge with its rubrics.
-        judged: Items to judge; those of an answer are read on access.
-        bare: The same items without the output of the system, as far as the data set has them.
     """
 
-    kind, version = "judge", 2
+    kind, version = VERDICTS, VERDICT_VERSION
     unit = "verdicts"
 
     def __init__(
         self,
-        workspace: Workspace,
+        resources: Resources,
         title: str,
         name: str,
         judge: PlannedJudge,
-        judged: Sequence[JudgedItem] = (),
-        under: Stage | None = None,
+        inputs: Sequence[Stage[Any]],
+        under: Stage[Any] | None = None,
     ) -> None:
-        super().__init__(workspace, title, under)
-        self.name, self.judge = name, judge
-        self.judged: Sequence[JudgedItem] = judged
-        # without answers, which are not read again to collect the verdicts
-        self.bare: Sequence[JudgedItem] = judged
+        super().__init__(resources.plan, title, inputs, under)
+        self._resources, self.name, self.judge = resources, name, judge
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
-    def by_item(self) -> Sequence[Mapping[str, Verdict]]:
-        """Return rubric -> verdict of each item, in their order; a missing verdict has no entry.
+    @abstractmethod
+    def judged_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
+        """Return the items to judge; those of an answer are read on access."""
 
-        Verdicts that are not stored are made; in a forecast they are missing.
+    def bare_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
+        """Return the same items without the output of the system, as far as the data set has them.
+
+        Answers are not read again for queries, samples and gold answers.
         """
-        verdicts, names = self.items(), list(self._rubrics)
+        return self.judged_items(inputs)
+
+    def is_pending(self, inputs: Outputs, row: int) -> bool:
+        """Return True if the item at `row` is not there yet; by default False."""
+        return False
+
+    def by_item(self, values: Sequence[Verdict | None]) -> Sequence[Mapping[str, Verdict]]:
+        """Return rubric -> verdict of each item, in their order; a pending one has no entry."""
+        names = list(self._rubrics)
 
         def of_item(start: int) -> dict[str, Verdict]:
-            part = zip(names, verdicts[start : start + len(names)], strict=True)
+            part = zip(names, values[start : start + len(names)], strict=True)
             return {name: verdict for name, verdict in part if verdict is not None}
 
-        return Mapped(of_item, range(0, len(verdicts), len(names)))
+        return Mapped(of_item, range(0, len(values), len(names)))
 
-    def collected(self) -> JudgeResults:
+    def results_of(
+        self,
+        items: Sequence[JudgedItem],
+        values: Sequence[Verdict | None],
+        by_level: Collection[str] = (),
+    ) -> JudgeResults:
         """Return the verdicts on all items as score columns, rows, usage and models.
 
-        Verdicts that are not stored are made.
+        Args:
+            items: Items, as `bare_items` returns them.
+            values: Verdicts in the order of the slots; none is pending.
+            by_level: Rubrics whose verdicts are counted by their levels alone.
         """
         judge = self.judge
         return collect_verdicts(
-            judge.judge, self.bare, judge.rubrics, self.by_item(), type_name=judge.type
+            judge.judge,
+            items,
+            judge.rubrics,
+            self.by_item(values),
+            type_name=judge.type,
+            by_level=by_level,
         )
 
     @property
@@ -128,24 +159,23 @@ class Verdicts(StoredStage):
         """Return False for a replay, which makes all verdicts from stored replies again."""
         return not self.plan.choices.judge_replay
 
-    def slots(self) -> list[Slot]:
+    def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return the slots of all rubrics, item by item."""
-        judge = self.judge
-        files = [
-            self.items_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
+        judge, slots = self.judge, list[Slot | None]()
+        groups = [
+            ItemGroup(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
             for name, rubric in self._rubrics.items()
         ]
-        # several samples of a judge measure its noise: equal answers must not share a verdict
-        keys = (
-            stored_items.item_key(item, item.sample if judge.samples > 1 else 0)
-            for item in self.judged
-        )
-        return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
+        for row, item in enumerate(self.judged_items(inputs)):
+            # several samples of a judge measure its noise: equal answers must not share a verdict
+            sample = item.sample if judge.samples > 1 else 0
+            key = None if self.is_pending(inputs, row) else stored_items.item_key(item, sample)
+            slots += [Slot(group, key, row) for group in groups]
+        return slots
 
-    @cached_property
-    def _prompt_items(self) -> StageItems:
-        """Stored words of prompts by id, which many verdicts share."""
-        return self.items_of("words of prompts", ["prompts"])
+    def totals(self) -> Totals:
+        """Return calls, tokens and cost of the judge so far."""
+        return judge_totals(self.judge)
 
     def read(self, stored: stored_items.Stored) -> Verdict:
         """Return a verdict with its prompts, without those whose words are no longer stored.
@@ -153,28 +183,18 @@ class Verdicts(StoredStage):
         Raises DataError, TypeError, ValueError or LookupError for another form.
         """
         fields = {**stored}
-        rows, known_prompts = fields.pop("prompts", ()), self.workspace.prompts
-        for form in {row[0] for row in rows} - known_prompts.keys():
-            if (words := self._prompt_items.get(form)) is not None:
-                known_prompts[form] = tuple(words)
-        prompts = tuple(
-            SentPrompt(*known_prompts[form], fence, tuple(texts), to)
-            for form, fence, texts, to in rows
-            if form in known_prompts
-        )
-        return replace(stored_items.read_verdict(fields), prompts=prompts)
+        prompts = list[SentPrompt]()
+        for prompt_id, fence, texts, to in fields.pop("prompts", ()):
+            words = self._resources.prompts.find(prompt_id)
+            if words is not None:
+                prompts.append(SentPrompt(*words, fence, tuple(texts), to))
+        return replace(stored_items.read_verdict(fields), prompts=tuple(prompts))
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Return a verdict as JSON, after the words of its prompts are stored."""
-        known_prompts = self.workspace.prompts
         rows = []
         for prompt in value.prompts:
-            system, user = map(self.workspace.clean, (prompt.system, prompt.user))
-            prompt_id = form_id(system, user)
-            if prompt_id not in known_prompts:
-                if self.stores and prompt_id not in self._prompt_items:
-                    self._prompt_items.put(prompt_id, [system, user])
-                known_prompts[prompt_id] = (system, user)
+            prompt_id = self._resources.prompts.add(prompt.system, prompt.user)
             rows.append([prompt_id, prompt.fence, list(prompt.texts), prompt.to])
         return {**to_json(value), "prompts": rows}
 
@@ -204,39 +224,39 @@ class Verdicts(StoredStage):
         method = self._rubrics[name].method
         return name if method in _OWN_REPLY_METHODS else method
 
-    def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
-        """Return the number of items, not of verdicts, and their unit: `queries` or `answers`.
-
-        Raises:
-            IndexError: There are no items.
-        """
-        unit = "answers" if self.bare[-1].sample else "queries"
+    def progress_total(self, inputs: Outputs, todo: Sequence[int]) -> tuple[int, str]:
+        """Return the number of items, not of verdicts, and their unit: `queries` or `answers`."""
+        unit = "answers" if self.bare_items(inputs)[-1].sample else "queries"
         return sum(map(len, self._groups(todo).values())), unit
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Judge items in random order, and keep the verdicts.
 
         Items without a verdict when the time is up get one with the cause `OVER_BUDGET`.
         """
         names, seed = list(self._rubrics), self.plan.config.seed
-        unjudged = set(todo)
+        items, bare, unjudged = self.judged_items(inputs), self.bare_items(inputs), set(todo)
         for rubric_names, rows in self._groups(todo).items():
-            order = sorted(rows, key=lambda row: order_key(seed, self.bare[row].query_id))
+            order = sorted(rows, key=lambda row: order_key(seed, bare[row].query_id))
             rubrics = [self._rubrics[name] for name in rubric_names]
-            for row, verdicts in self._judge(order, rubrics, advance):
+            for row, verdicts in self._judge(items, order, rubrics, advance):
                 for name, verdict in verdicts.items():
                     position = row * len(names) + names.index(name)
                     unjudged.discard(position)
                     keep(position, verdict)
         # no verdict came for these: the judge stopped when the time was up
-        minutes = self.workspace.budget.minutes or 0
+        minutes = self._resources.budget.minutes or 0
         reason = f"not judged: the budget's {minutes:g} minutes are over"
         cause = Cause.OVER_BUDGET.word
         for position in sorted(unjudged):
             keep(position, Verdict(None, reasoning=reason, status="failed", cause=cause))
 
     def _judge(
-        self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
+        self,
+        judged: Sequence[JudgedItem],
+        rows: Sequence[int],
+        rubrics: Sequence[Rubric],
+        advance: Advance,
     ) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
         """Yield the row of each judged item with its verdicts by rubric.
 
@@ -244,15 +264,15 @@ class Verdicts(StoredStage):
         come. Another judge computes blocks, here or on workers, until the time is up. Rows without
         a verdict when the time is up are not yielded.
         """
-        executor, judge, budget = self.workspace.executor, self.judge.judge, self.workspace.budget
+        executor, judge, budget = self._resources.executor, self.judge.judge, self._resources.budget
         if judge.asks:
-            items = (self.judged[row] for row in rows)
+            items = (judged[row] for row in rows)
             for number, verdicts in judge.judge_each(items, rubrics):
                 advance(1)
                 yield rows[number], verdicts
             return
         # read one by one, so that not all answers are in memory
-        items = (self.judged[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
+        items = (judged[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
         if executor is not None and judge.computes:
             options = self.judge.block.options
             blocks = judge_on(executor, items, rubrics, judge, self.judge.type, options)
@@ -264,29 +284,40 @@ class Verdicts(StoredStage):
             yield row, verdicts
 
 
-class JudgeAnswers(Verdicts):
-    """Stage that judges the answers of one system; no judge is asked about a failed answer.
-
-    `collect` adds columns, verdicts and usage to the results. A failed answer has a row too, with
-    its cause.
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """Verdicts of one judge on the answers of one system.
 
     Attributes:
-        system: System whose answers are judged.
-        weightings: Rubric -> whether its scored verdicts are weighted by token probabilities: True,
-            False, or both; empty before `collect`.
+        verdicts: Verdicts in the order of the slots; None where one is pending.
+        results: The same as score columns, rows, usage and models; None if one is pending.
     """
 
-    def __init__(self, workspace: Workspace, answer: AnswerQueries, name: str) -> None:
-        title, judge = f"judge {answer.system.name} ({name})", workspace.plan.judges[name]
-        under = None if answer.is_recorded else answer
-        super().__init__(workspace, title, name, judge, under=under)
-        self.system, self._answer = answer.system, answer
-        self.bare = Mapped(self._bare_at, range(len(self.plan.queries) * answer.samples))
-        self.weightings: Mapping[str, set[bool]] = {}
-        self._verdicts: Sequence[Mapping[str, Verdict]] = ()
+    verdicts: Sequence[Verdict | None]
+    results: JudgeResults | None
 
-    def _items(self, answers: Answers) -> Sequence[JudgedItem]:
+
+class JudgeAnswers(Verdicts[JudgedAnswers]):
+    """Stage that judges the answers of one system; no judge is asked about a failed answer.
+
+    A failed answer has a verdict too, with its cause.
+
+    Attributes:
+        answer: Stage that answers.
+        system: System whose answers are judged.
+    """
+
+    by_query = True
+
+    def __init__(self, resources: Resources, answer: AnswerQueries, name: str) -> None:
+        title, judge = f"judge {answer.system.name} ({name})", resources.plan.judges[name]
+        under = None if answer.is_recorded else answer
+        super().__init__(resources, title, name, judge, (answer,), under)
+        self.answer, self.system = answer, answer.system
+
+    def judged_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
         """Return the item of each answer, read on access; its `answer` is None where it failed."""
+        answers = inputs[self.answer]
 
         def item_at(row: int) -> JudgedItem:
             outcome = answers.outcomes[row]
@@ -302,8 +333,12 @@ class JudgeAnswers(Verdicts):
 
         return Mapped(item_at, range(len(answers.outcomes)))
 
+    def bare_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
+        """Return the items without answers: question, gold answers and nuggets."""
+        return Mapped(self._bare_at, range(len(self.plan.queries) * self.answer.samples))
+
     def _bare_at(self, row: int) -> JudgedItem:
-        """Return the item of an answer without the answer: question, gold answers and nuggets."""
+        """Return the item of an answer without the answer."""
         sample, number = divmod(row, len(self.plan.queries))
         query = self.plan.queries[number]
         return JudgedItem(
@@ -315,128 +350,108 @@ class JudgeAnswers(Verdicts):
             turns=query.turns,
         )
 
-    def pay_for(self, rows: Sequence[int]) -> None:
-        """Judge the stored answers to some queries, and store the verdicts.
+    def is_pending(self, inputs: Outputs, row: int) -> bool:
+        """Return True if the answer at `row` is not made yet."""
+        return inputs[self.answer].outcomes[row].is_pending
 
-        The answering stage must have paid for these queries: its `partial` is read. Queries without
-        an answer are skipped, and so are answers with a stored verdict. Once the budget is spent,
-        the other answers get no verdict, without an error.
+    def output(self, inputs: Outputs, values: Sequence[Verdict | None]) -> JudgedAnswers:
+        """Return the verdicts, and their results unless some are pending."""
+        if None in values:
+            return JudgedAnswers(values, None)
+        return JudgedAnswers(values, self.results_of(self.bare_items(inputs), values))
 
-        Args:
-            rows: Positions of the queries in the plan.
-
-        Raises:
-            RagbenchError: The user has to act, as for a missing key.
-        """
-        answers = self._answer.partial
-        self.judged = self._items(answers)
-        self.items(answers.rows(rows))
-
-    def collect(self, results: Results) -> None:
+    def add(self, outputs: Outputs, results: Results) -> None:
         """Add columns, verdicts, usage and warnings of the judge to the results.
 
         A row of each answer; failed answers have no score and their own cause.
         """
-        system, totals_before = self.system, judge_totals(self.judge)
-        self.judged = self._items(self._answer.answers)
-        self._verdicts = self.by_item()
-        judged = self._add_verdicts(results, by_level=())
-        self.weightings = judged.weightings
-        results.judge_uses.setdefault(system.name, {})[self.name] = judge_use(
-            self.judge, judged, totals_before
-        )
+        system, judged = self.system, outputs[self].results
+        if judged is None:
+            return
+        self._add_results(outputs[self.answer], judged, results)
+        use = judge_use(judged, outputs.paid(self))
+        results.judge_uses.setdefault(system.name, {})[self.name] = use
         results.warnings += judge_warnings(system.name, self.name, self.judge, judged)
         if any(rubric.reads_citations for rubric in self.judge.rubrics):
-            answers = (item.answer for item in self.judged if item.answer is not None)
+            items = self.judged_items(outputs)
+            answers = (item.answer for item in items if item.answer is not None)
             if note := marker_note(answers, self.judge.judge.citations):
                 results.notes.append(f"{system.name}: {note}")
 
-    def count_levels(self, results: Results, rubrics: Collection[str]) -> None:
+    def count_levels(self, outputs: Outputs, results: Results, rubrics: Collection[str]) -> None:
         """Replace weighted scores by some rubrics in the results by those of the levels alone.
 
-        `collect` added them before. Columns, rows and the spread of samples are replaced.
+        `add` added them before. Columns, rows and the spread of samples are replaced.
         """
-        judged = self._add_verdicts(results, by_level=rubrics)
+        verdicts = outputs[self].verdicts
+        judged = self.results_of(self.bare_items(outputs), verdicts, by_level=rubrics)
+        self._add_results(outputs[self.answer], judged, results)
         uses = results.judge_uses[self.system.name]
         uses[self.name] = replace(uses[self.name], spreads=judged.spreads)
 
-    def _add_verdicts(self, results: Results, by_level: Collection[str]) -> JudgeResults:
-        """Set the columns and rows of the results, by levels alone for some rubrics."""
-        judge, answers = self.judge, self._answer.answers
-        judged = collect_verdicts(
-            judge.judge,
-            self.bare,
-            judge.rubrics,
-            self._verdicts,
-            type_name=judge.type,
-            by_level=by_level,
-        )
+    def _add_results(self, answers: Answers, judged: JudgeResults, results: Results) -> None:
+        """Set the columns and rows of the judge in the results."""
         for rubric, column in judged.columns.items():
             name = self.plan.judge_score(rubric, self.name)
             column = replace(with_failures_of(answers, column), name=name)
             results.add_samples(self.system, name, split_samples(column, answers.samples), "judge")
         rows = Mapped(partial(replace, judge=self.name), judged.rows)
         results.judgements.setdefault(self.system.name, {})[self.name] = rows
-        return judged
 
-    def forecast(self) -> Step | None:
-        """Return a step with stored verdicts and the cost of the others; None for a control.
-
-        A pending answer is replaced by the gold answer and a number, to estimate the length of the
-        prompts.
-        """
+    def step(self, outputs: Outputs, work: Work | None) -> Step | None:
+        """Return a step with stored verdicts and the cost of the others; None for a control."""
         if self.system.role == "control":
             return None
-        answers = self._answer.answers
-        items = list(self._items(answers))
-        for row, outcome in enumerate(answers.outcomes):
-            if outcome == PENDING:
-                query = row % len(self.plan.queries)
-                example_item = self.workspace.example_item(query, self._answer.passages)
-                # numbered: a prompt on the gold answer or another sample would be counted once
-                answer = f"{example_item.answer} {items[row].sample}"
-                items[row] = replace(example_item, answer=answer)
-        self.judged, judge = items, self.judge.judge
-        verdicts = self.by_item()
-        node = self.node(len(items) * len(self.judge.rubrics))
-        if isinstance(judge, ModelJudge):
-            # an upper limit: of items with some verdicts, each rubric that any item lacks
-            todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
-            partly_judged = [item for item, stored in zip(items, verdicts, strict=True) if stored]
-            rubrics = [
-                rubric
-                for rubric in self.judge.rubrics
-                if any(stored and rubric.name not in stored for stored in verdicts)
-            ]
-            cost = rehearse(judge, todo, self.judge.rubrics)
-            node.cost = cost + rehearse(judge, partly_judged, rubrics)
+        node, judge = self.node(work, 0), self.judge.judge
+        if not isinstance(judge, ModelJudge):
+            return node
+        items, verdicts = self._expected_items(outputs), self.by_item(outputs[self].verdicts)
+        # an upper limit: of items with some verdicts, each rubric that any item lacks
+        todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
+        partly_judged = [item for item, stored in zip(items, verdicts, strict=True) if stored]
+        rubrics = [
+            rubric
+            for rubric in self.judge.rubrics
+            if any(stored and rubric.name not in stored for stored in verdicts)
+        ]
+        cost = rehearse(judge, todo, self.judge.rubrics)
+        node.cost = cost + rehearse(judge, partly_judged, rubrics)
         return node
 
+    def _expected_items(self, outputs: Outputs) -> list[JudgedItem]:
+        """Return the items to judge; a pending answer is replaced by the gold answer and a number.
 
-class CountAlike(Stage):
-    """Stage that counts verdicts by one rubric alike: weighted by token probabilities, or none.
+        So the length of the prompts can be estimated.
+        """
+        items = list(self.judged_items(outputs))
+        for row, outcome in enumerate(outputs[self.answer].outcomes):
+            if outcome.is_pending:
+                query = row % len(self.plan.queries)
+                example = example_item(self.plan, query, self.answer.passages)
+                # numbered: a prompt on the gold answer or another sample would be counted once
+                items[row] = replace(example, answer=f"{example.answer} {items[row].sample}")
+        return items
+
+
+def count_alike(
+    plan: Plan, stages: Sequence[JudgeAnswers], outputs: Outputs, results: Results
+) -> None:
+    """Count verdicts by one rubric alike: weighted by token probabilities, or none.
 
     A server may return probabilities for some replies alone, and a system would be better or worse
-    by that. `collect` then replaces the scores of all systems by those of the levels, with a note.
-    It stores nothing.
+    by that. The scores of all systems are then replaced by those of the levels, with a note.
     """
-
-    def __init__(self, workspace: Workspace, stages: Sequence[JudgeAnswers]) -> None:
-        super().__init__(workspace)
-        self._stages = stages
-
-    def collect(self, results: Results) -> None:
-        """Replace columns and rows of rubrics with and without weighted verdicts, and add notes."""
-        by_judge: dict[str, list[JudgeAnswers]] = {}
-        for stage in self._stages:
-            by_judge.setdefault(stage.name, []).append(stage)
-        for name, stages in by_judge.items():
-            rubrics = mixed_rubrics(stage.weightings for stage in stages)
-            for stage in stages if rubrics else ():
-                stage.count_levels(results, rubrics)
-            if rubrics:
-                scores = [self.plan.judge_score(rubric, name) for rubric in rubrics]
-                results.notes.append(levels_note(scores))
+    by_judge: dict[str, list[JudgeAnswers]] = {}
+    for stage in stages:
+        by_judge.setdefault(stage.name, []).append(stage)
+    for name, of_judge in by_judge.items():
+        judged = [outputs[stage].results for stage in of_judge]
+        rubrics = mixed_rubrics(r.weightings for r in judged if r is not None)
+        for stage in of_judge if rubrics else ():
+            stage.count_levels(outputs, results, rubrics)
+        if rubrics:
+            scores = [plan.judge_score(rubric, name) for rubric in rubrics]
+            results.notes.append(levels_note(scores))
 
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
@@ -456,7 +471,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     return fingerprint_json(
         [
             __version__,
-            Verdicts.version,
+            VERDICT_VERSION,
             judge.type,
             judge.judge.model,
             redact(repr(sorted(options.items())), secrets),

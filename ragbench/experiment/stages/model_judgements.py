@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.plan.records import PlannedFill
-from ragbench.experiment.records import Filled, Results, RetrieverRun, judge_totals, judge_use
-from ragbench.experiment.stages.base import Stage, Step, Workspace
+from ragbench.experiment.plan.records import Plan, PlannedFill
+from ragbench.experiment.records import Filled, Results, RetrieverRun, Work, judge_use
+from ragbench.experiment.stages.base import Outputs, Stage, Step, example_item
 from ragbench.experiment.stages.comparison import model_warnings
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.retrieval import Rank
+from ragbench.llm import Totals
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import FillCounts
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import JudgeResults, levels_note, mixed_rubrics
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels
+from ragbench.types import Document, Qrels, Verdict
 
 # Parts of a judge's signature that the fingerprint of the grades replaces.
 _REPLACED_PARTS = ("queries", "gold", "v")
@@ -126,89 +127,130 @@ def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) 
     return warnings
 
 
-class JudgePassages(Stage):
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """Judgements by which rankings are scored, with the gold that they tell.
+
+    Attributes:
+        qrels: Judgements of people and of a model; None without any.
+        gold: Gold of the queries by these judgements, and the ranks at which rankings meet it.
+        filled: The same judgements with the counts of a model's; None if no model judges.
+        ungraded: Pairs of query and passage whose verdict is pending.
+    """
+
+    qrels: Qrels | None
+    gold: GoldFacts
+    filled: Filled | None = None
+    ungraded: Sequence[JudgedItem] = ()
+
+    @property
+    def source(self) -> str | None:
+        """Origin of the judgements for signatures; None without a grade of a model."""
+        return None if self.filled is None else self.filled.source
+
+
+class TakeJudgements(Stage[Judgements]):
+    """Stage that takes the judgements of people, where no model judges passages."""
+
+    def output(self, inputs: Outputs, values: Sequence[object]) -> Judgements:
+        """Return the judgements of the data set."""
+        return Judgements(self.plan.qrels, GoldFacts(self.plan, self.plan.qrels))
+
+
+@dataclass(frozen=True, slots=True)
+class PassagePool:
+    """First hits of all rankings, for a model to grade.
+
+    Attributes:
+        pairs: Number of all pairs of query and passage.
+        unjudged: Number of pairs that people have not judged.
+        items: Passage id and item of the unjudged pairs whose passage has a text.
+    """
+
+    pairs: int
+    unjudged: int
+    items: Sequence[tuple[str, JudgedItem]]
+
+
+class PoolPassages(Stage[PassagePool]):
+    """Stage that collects the first hits of all rankings that people have not judged.
+
+    Attributes:
+        fill: Judge that grades them.
+    """
+
+    def __init__(self, plan: Plan, fill: PlannedFill, ranks: Sequence[Rank]) -> None:
+        super().__init__(plan, inputs=ranks)
+        self.fill, self._ranks = fill, ranks
+
+    def output(self, inputs: Outputs, values: Sequence[object]) -> PassagePool:
+        """Return the pool; each pair is in it once, however many retrievers returned it."""
+        plan, people = self.plan, _grades_of_people(self.plan)
+        rankings = [r for rank in self._ranks if (r := inputs[rank]) is not None]
+        rules, depth = plan.config.metrics.retrieval, self.fill.rules.depth
+        pool = list(_pool(rankings, depth, plan.corpus, rules))
+        unjudged = [(d, item) for d, item in pool if d not in people.get(item.query_id, {})]
+        with_text = [(d, item) for d, item in unjudged if "".join(item.contexts or ()).strip()]
+        return PassagePool(len(pool), len(unjudged), with_text)
+
+
+class JudgePassages(Verdicts[Judgements]):
     """Stage that fills the qrels by a judge, which grades hits of all rankings.
 
-    `filled` has all judgements with the counts, and `qrels` those alone; the first access of either
-    asks the judge. Without `metrics.retrieval.fill` it does nothing: `qrels` are those of people.
+    Each pair of query and passage is graded once. A pair whose judgement fails stays unjudged, and
+    is counted. Without any grade the qrels are empty, not None.
+
+    Attributes:
+        fill: Judge that grades.
 
     References:
         Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.
     """
 
     place = 1
+    unit = "passages"
 
-    def __init__(self, workspace: Workspace, ranks: Sequence[Rank]) -> None:
-        fill = workspace.plan.fill
-        super().__init__(workspace, "" if fill is None else f"judge passages ({fill.name})")
-        self._ranks = ranks
+    def __init__(self, resources: Resources, fill: PlannedFill, pool: Stage[PassagePool]) -> None:
+        judge = replace(fill.judge, rubrics=[fill.rubric])
+        title = f"judge passages ({fill.name})"
+        super().__init__(resources, title, fill.name, judge, (pool,))
+        self.fill, self._pool = fill, pool
 
-    @property
-    def qrels(self) -> Qrels | None:
-        """Judgements of people and of the model, as `filled` makes them.
+    def judged_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
+        """Return the pairs of query and passage to grade."""
+        return [item for _, item in inputs[self._pool].items]
 
-        Without a fill those of people, None without any.
-        """
-        return self.plan.qrels if self.filled is None else self.filled.qrels
-
-    @cached_property
-    def gold(self) -> GoldFacts:
-        """Gold of the queries by these judgements, and the ranks at which rankings meet it."""
-        return GoldFacts(self.plan, self.qrels)
-
-    @property
-    def source(self) -> str | None:
-        """Origin of the judgements for signatures; None without a grade of the model.
-
-        The first access judges, as that of `filled`.
-        """
-        return None if self.filled is None else self.filled.source
-
-    @cached_property
-    def filled(self) -> Filled | None:
-        """Judgements of people, and of the model on hits without any; None without a fill.
-
-        The first access sends the requests. Each pair of query and passage is graded once, however
-        many retrievers returned it. A pair whose judgement fails stays unjudged, and is counted.
-        Without any grade the qrels are empty, not None.
-        """
-        plan, fill = self.plan, self.plan.fill
-        if fill is None:
-            return None
-        people = {} if plan.qrels is None else plan.qrels.by_query
-        rankings = [rank.ranking for rank in self._ranks if rank.ranking is not None]
-        pool = list(_pool(rankings, fill.rules.depth, plan.corpus, plan.config.metrics.retrieval))
-        unjudged = [
-            (name, item) for name, item in pool if name not in people.get(item.query_id, {})
-        ]
-        pairs = [(name, item) for name, item in unjudged if "".join(item.contexts or ()).strip()]
-        items = [item for _, item in pairs]
-        totals, grading = judge_totals(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
-        judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
-        rows = [_grade(name, row, fill) for (name, _), row in zip(pairs, judged.rows, strict=True)]
-        grades: dict[str, dict[str, int]] = {}
-        for row in rows:
-            if row.grade is not None and row.document_id is not None:
-                grades.setdefault(row.query_id, {})[row.document_id] = row.grade
+    def output(self, inputs: Outputs, values: Sequence[Verdict | None]) -> Judgements:
+        """Return the judgements of people, and of the model on hits without any."""
+        plan, fill, pool = self.plan, self.fill, inputs[self._pool]
+        items = self.judged_items(inputs)
+        if None in values:
+            ungraded = [item for item, value in zip(items, values, strict=True) if value is None]
+            return Judgements(plan.qrels, GoldFacts(plan, plan.qrels), ungraded=ungraded)
+        judged = self.results_of(items, values)
+        people = _grades_of_people(plan)
+        pairs = zip(pool.items, judged.rows, strict=True)
+        rows = [_grade(document, row, fill) for (document, _), row in pairs]
+        grades = _grades_of_rows(rows)
         # grades of people replace those of the model
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
-        use = judge_use(fill.judge, judged, totals)
+        use = judge_use(judged, Totals())
         counts = FillCounts(
             judge=fill.name,
             model_name="+".join(judged.models),
             rubric=fill.rubric.name,
             depth=fill.rules.depth,
-            pairs=len(pool),
-            people=len(pool) - len(unjudged),
+            pairs=pool.pairs,
+            people=pool.pairs - pool.unjudged,
             model=sum(map(len, grades.values())),
             failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
-            without_text=len(unjudged) - len(pairs),
+            without_text=pool.unjudged - len(pool.items),
             judging=use.summary(),
         )
         warnings = model_warnings("fill", fill.name, fill.judge, judged)
         if rubrics := mixed_rubrics([judged.weightings]):
             warnings.append(f"fill: {levels_note(rubrics)}")
-        return Filled(
+        filled = Filled(
             qrels=Qrels.from_dict(merged),
             source=_qrels_source(fill, judged, plan.qrels, grades),
             counts=counts,
@@ -216,28 +258,45 @@ class JudgePassages(Stage):
             use=use,
             warnings=[*_fill_warnings(fill, counts, plan.qrels), *warnings],
         )
+        return Judgements(filled.qrels, GoldFacts(plan, filled.qrels), filled)
 
-    def collect(self, results: Results) -> None:
-        """Judge the pairs without a stored verdict, and add judgements and warnings to the results.
+    def add(self, outputs: Outputs, results: Results) -> None:
+        """Add judgements and warnings to the results, also if no pair got a grade."""
+        filled = outputs[self].filled
+        if filled is not None:
+            use = replace(filled.use, paid=outputs.paid(self))
+            results.filled = replace(filled, use=use)
+            results.warnings += filled.warnings
 
-        Sets `results.filled`, also if no pair got a grade. Without a fill, `results` is unchanged.
+    def step(self, outputs: Outputs, work: Work | None) -> Step:
+        """Return a step with the missing verdicts and their cost.
+
+        Before all hits are there, it is an upper limit: first hits of every retriever, none shared.
         """
-        if self.filled is not None:
-            results.filled = self.filled
-            results.warnings += self.filled.warnings
-
-    def forecast(self) -> Step | None:
-        """Return a step with an upper limit: first hits of every retriever, none shared.
-
-        None without a fill.
-        """
-        fill = self.plan.fill
-        if fill is None:
-            return None
-        items = [self.workspace.example_item(row, 1) for row in range(len(self.plan.queries))]
-        count = len(items) * fill.rules.depth * max(len(self.plan.scored_retrievers), 1)
+        fill, plan, model = self.fill, self.plan, self.fill.judge.judge
+        if self in outputs:
+            node = self.node(work, 0)
+            if isinstance(model, ModelJudge):
+                node.cost = rehearse(model, outputs[self].ungraded, [fill.rubric])
+            return node
+        items = [example_item(plan, row, 1) for row in range(len(plan.queries))]
+        count = len(items) * fill.rules.depth * max(len(plan.scored_retrievers), 1)
         node = Step(self.title, count, 0, "passages", at_most=True)
-        if isinstance(fill.judge.judge, ModelJudge):
-            cost = rehearse(fill.judge.judge, items, [fill.rubric])
+        if isinstance(model, ModelJudge):
+            cost = rehearse(model, items, [fill.rubric])
             node.cost = cost.times(count / max(len(items), 1))
         return node
+
+
+def _grades_of_people(plan: Plan) -> Mapping[str, Mapping[str, int]]:
+    """Return query -> document -> grade of people; empty without any."""
+    return {} if plan.qrels is None else plan.qrels.by_query
+
+
+def _grades_of_rows(rows: Sequence[VerdictRow]) -> dict[str, dict[str, int]]:
+    """Return query -> document -> grade of a model, without failed verdicts."""
+    grades: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row.grade is not None and row.document_id is not None:
+            grades.setdefault(row.query_id, {})[row.document_id] = row.grade
+    return grades

@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import accumulate, chain, combinations
+from typing import TypeAlias
 
 import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.experiment import records
-from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.stages.base import Stage, Step, Workspace
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.stages.answers import AnswerQueries
+from ragbench.experiment.stages.base import (
+    ItemGroup,
+    Keep,
+    Outputs,
+    Slot,
+    Stage,
+    Step,
+    example_item,
+)
 from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.judging import passage_texts
+from ragbench.experiment.stages.resources import Resources
+from ragbench.llm import Totals
+from ragbench.records.comparison import Preference
 from ragbench.records.manifest import VerdictRow
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import JudgeResults, judge_pairs, same_answers
-from ragbench.types import ScoreColumn
+from ragbench.score.judge.verdicts import (
+    JudgeResults,
+    collect_pairs,
+    compare_answers,
+    same_answers,
+)
+from ragbench.types import ScoreColumn, Verdict
+from ragbench.types.rows import Mapped
 
 # Number of systems up to which all pairs are judged by default; more are judged with the baseline,
 # as the number of pairs grows with the square.
 MOST_IN_ALL_PAIRS = 4
 
 
-class JudgePairs(Stage):
+# Verdicts on one pair of answers, by rubric.
+PairVerdicts: TypeAlias = Mapping[str, Verdict]
+
+
+class JudgePairs(Stage[JudgeResults | None]):
     """Stage that compares the answering systems by the pairwise rubrics of a judge.
 
     Up to four systems are judged in all pairs, more of them each with the baseline, unless `pairs:`
     of the judge says otherwise; controls are left out. Verdicts are made again in each run, from
-    stored replies where the judge asks a model. `collect` adds them to `results.preferences`.
+    stored replies where the judge asks a model. Its output is None below two systems.
 
     Attributes:
         name: Name of the judge.
@@ -40,84 +63,120 @@ class JudgePairs(Stage):
     """
 
     place = 2
+    unit = "pairs"
+    has_texts = False  # nothing is stored
 
-    def __init__(self, workspace: Workspace, name: str) -> None:
-        super().__init__(workspace, f"judge pairs ({name})")
-        self.name, self.judge = name, self.plan.judges[name]
+    def __init__(
+        self, resources: Resources, name: str, answers: Mapping[str, AnswerQueries]
+    ) -> None:
+        """`answers` has the stages that answer, by system."""
+        plan = resources.plan
+        # without controls, in the order of the tables
+        self._rivals = [system for system in plan.answering_systems if system.type != "control"]
+        stages = [answers[system.name] for system in self._rivals]
+        super().__init__(plan, f"judge pairs ({name})", stages)
+        self._resources, self.name, self.judge = resources, name, plan.judges[name]
+        self._answers = {stage.system.name: stage for stage in stages}
 
-    def collect(self, results: records.Results) -> None:
-        """Judge all pairs, and add preferences and warnings; only a warning below two systems."""
-        plan, judge, name = self.plan, self.judge, self.name
-        answers = results.answers
-        if len(self._rivals) < 2:
+    def items(self, inputs: Outputs) -> list[Slot | None]:
+        """Return a slot for each pair of answers, pair by pair of systems; nothing is stored."""
+        pairs = self._pair_answers(inputs)
+        n = sum(len(_sample_pairs(one, other)) for one, other in pairs) * len(self.plan.queries)
+        return [Slot(ItemGroup(self.name, ""), str(row), row) for row in range(n)]
+
+    def _pair_answers(self, inputs: Outputs) -> list[tuple[records.Answers, records.Answers]]:
+        """Return the answers of both systems of each pair."""
+        answers = self._answers
+        return [(inputs[answers[one]], inputs[answers[other]]) for one, other in self._pairs()]
+
+    def _all_items(self, inputs: Outputs) -> list[JudgedItem]:
+        """Return the items of all pairs of systems, one after the other."""
+        pairs = self._pair_answers(inputs)
+        return list(chain.from_iterable(_items(self.plan, one, other) for one, other in pairs))
+
+    def totals(self) -> Totals:
+        """Return calls, tokens and cost of the judge so far."""
+        return records.judge_totals(self.judge)
+
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+        """Judge all pairs of answers."""
+        items = Mapped(self._all_items(inputs).__getitem__, todo)
+        verdicts = compare_answers(self.judge.judge, items, self.judge.pairwise, advance)
+        for position, by_rubric in zip(todo, verdicts, strict=True):
+            keep(position, by_rubric)
+
+    def output(self, inputs: Outputs, values: Sequence[PairVerdicts | None]) -> JudgeResults | None:
+        """Return the verdicts as columns, rows and usage; None without any, or in a plan."""
+        verdicts = [value for value in values if value is not None]
+        if not verdicts:
+            return None
+        judge, items = self.judge, self._all_items(inputs)
+        return collect_pairs(judge.judge, items, judge.pairwise, verdicts, type_name=judge.type)
+
+    def add(self, outputs: Outputs, results: records.Results) -> None:
+        """Add preferences and warnings; only a warning below two systems."""
+        plan, judge, name, judged = self.plan, self.judge, self.name, outputs[self]
+        if judged is None:
             rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
             systems = "1 system" if self._rivals else "no system"
             results.warnings.append(
                 f"judge {name}: {rubrics} compares two systems; there is {systems} that answers"
             )
             return
-        pairs = [(answers[first], answers[other]) for first, other in self._pairs]
+        pairs = self._pair_answers(outputs)
         items = [_items(plan, first, other) for first, other in pairs]
-        all_items, totals_before = [*chain(*items)], records.judge_totals(judge)
-        with self.workspace.timed(self.title, len(all_items), "pairs") as stage:
-            judged = judge_pairs(
-                judge.judge,
-                all_items,
-                judge.pairwise,
-                type_name=judge.type,
-                advance=stage.advance,
-            )
-        starts = accumulate(map(len, items), initial=0)
-        places = [
-            np.arange(start, start + len(part)) for start, part in zip(starts, items, strict=False)
-        ]
-        compared = {
-            rubric: [
-                _compared_pair(first, other, part, column.take(rows))
-                for (first, other), part, rows in zip(pairs, items, places, strict=True)
-            ]
-            for rubric, column in judged.columns.items()
-        }
         names = [
             (first.name, other.name)
             for (first, other), part in zip(pairs, items, strict=True)
             for _ in part
         ]
-        baseline = self._baseline if self._is_against_baseline else None
-        statistics = plan.config.statistics
+        self._resources.prompts.update(judged.words)
+        rows = _rows(name, names * len(judge.pairwise), judged)
+        use = records.judge_use(judged, outputs.paid(self))
+        entries = self._entries(pairs, items, judged)
+        results.preferences.append(records.Preferences(name, entries, rows, use))
+        results.warnings += judge_warnings("pairs", name, judge, judged)
+
+    def _entries(
+        self,
+        pairs: Sequence[tuple[records.Answers, records.Answers]],
+        items: Sequence[Sequence[JudgedItem]],
+        judged: JudgeResults,
+    ) -> list[Preference]:
+        """Return the preferences by each rubric; `items` has those of each pair of systems."""
+        starts = accumulate(map(len, items), initial=0)
+        places = [
+            np.arange(start, start + len(part)) for start, part in zip(starts, items, strict=False)
+        ]
+        plan, statistics = self.plan, self.plan.config.statistics
         confidence, resamples = statistics.confidence, statistics.resamples
         method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
-        entries = [
-            replace(
-                compare_preferences(outcomes, method),
-                name=plan.judge_score(rubric, name),
+        baseline = self._baseline() if self._is_against_baseline() else None
+        entries = []
+        for rubric, column in judged.columns.items():
+            compared = [
+                _compared_pair(first, other, part, column.take(rows))
+                for (first, other), part, rows in zip(pairs, items, places, strict=True)
+            ]
+            entry = replace(
+                compare_preferences(compared, method),
+                name=plan.judge_score(rubric, self.name),
                 rubric=rubric,
-                judge=name,
+                judge=self.name,
                 model="+".join(judged.models),
                 pairs="all" if baseline is None else "baseline",
                 baseline=baseline,
             )
-            for rubric, outcomes in compared.items()
-        ]
-        self.workspace.prompts.update(judged.words)
-        use = records.judge_use(judge, judged, totals_before)
-        rows = _rows(name, names * len(judge.pairwise), judged)
-        results.preferences.append(records.Preferences(name, entries, rows, use))
-        results.warnings += judge_warnings("pairs", name, judge, judged)
+            entries.append(entry)
+        return entries
 
-    @cached_property
-    def _rivals(self) -> list[System]:
-        """Systems that answer, without controls, in the order of the tables."""
-        return [system for system in self.plan.answering_systems if system.type != "control"]
-
-    @property
     def _is_against_baseline(self) -> bool:
+        """Return True if each system is compared with the baseline alone."""
         pairs = self.judge.block.pairs
         return len(self._rivals) > MOST_IN_ALL_PAIRS if pairs is None else pairs == "baseline"
 
-    @property
     def _baseline(self) -> str:
-        """Name of the first system of the baseline; else of the first that answers.
+        """Return the name of the first system of the baseline; else of the first that answers.
 
         One for all generators, so that every two systems are linked by comparisons.
         """
@@ -125,24 +184,23 @@ class JudgePairs(Stage):
         names = [s.name for s in self._rivals if baseline in (s.retriever, s.name)]
         return [*names, self._rivals[0].name][0]
 
-    @property
     def _pairs(self) -> list[tuple[str, str]]:
-        """Names of all pairs of systems, or of each system with the baseline as the second."""
+        """Return the names of all pairs of systems, or of each system with the baseline."""
         names = [system.name for system in self._rivals]
-        if self._is_against_baseline:
-            return [(name, self._baseline) for name in names if name != self._baseline]
+        if len(names) > 1 and self._is_against_baseline():
+            return [(name, self._baseline()) for name in names if name != self._baseline()]
         return list(combinations(names, 2))
 
-    def forecast(self) -> Step | None:
+    def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
         """Return a step with an upper limit of verdicts and cost; None below two systems."""
         plan, judge = self.plan, self.judge
         if len(self._rivals) < 2:
             return None
         samples = max(plan.samples(system.generator) for system in self._rivals)
-        count = len(self._pairs) * len(plan.queries) * samples
+        count = len(self._pairs()) * len(plan.queries) * samples
         node = Step(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
         if isinstance(judge.judge, ModelJudge):
-            items = [self.workspace.example_item(row, 0) for row in range(len(plan.queries))]
+            items = [example_item(plan, row, 0) for row in range(len(plan.queries))]
             items = [replace(item, other=f"{item.answer} or not") for item in items]
             cost = rehearse(judge.judge, items, judge.pairwise)
             node.cost = cost.times(count / max(len(items), 1))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import partial
 from typing import Any, cast
 
 from ragbench.errors import AdapterError, RagbenchError
@@ -21,6 +20,7 @@ from ragbench.experiment.calls import (
     name_queries,
     without_value,
 )
+from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages import base, stored_items
 from ragbench.experiment.stages.matching import (
@@ -30,15 +30,14 @@ from ragbench.experiment.stages.matching import (
     meet_gold,
     rank_outcomes,
 )
+from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
-from ragbench.records.codec import Record, from_json, to_json
 from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import first_documents, read_hits
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.store.items import StageItems
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.records import EXCLUDED_NOTE
 from ragbench.types.rows import Mapped
@@ -184,132 +183,166 @@ def _search_block(
     return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
 
 
-# Key of the item that holds the retriever's notes; the keys of the others are hashes.
-_NOTES = "notes by items"
-# Digits of the key of an item beside a note.
-_NOTE_DIGITS = 12
-
-
-class _StoredNotes(Record):
-    """Notes of a retriever on some of its items.
-
-    Attributes:
-        notes: The notes, in the order of the retriever.
-        items: First digits of the keys of the items that were made when it wrote the notes.
-    """
-
-    notes: tuple[str, ...]
-    items: tuple[str, ...]
-
-
 # Hits of each query.
 Hits = Sequence[list[ScoredDocument]]
+# Outcome of each query, in their order.
+HitOutcomes = Sequence[Outcome[Retrieved]]
 
 
-def make_ready(workspace: base.Workspace, name: str) -> Retriever:
+def make_ready(resources: Resources, name: str, timed: base.Timed) -> Retriever:
     """Load and index a retriever on its first use, with the retrievers that it borrows; return it.
 
     Raises:
         AdapterError: Indexing fails in code of the user.
         RagbenchError: A model or an index cannot be loaded, such as MissingExtra.
     """
-    plan = workspace.plan
+    plan = resources.plan
     retriever, corpus = plan.retrievers[name], plan.collection.documents
-    if name in workspace.ready:
+    if name in resources.ready:
         return retriever
     # before `load`, which may read the cache
     retriever.cache_folder = cache_folder(plan.config.cache)
     retriever.cache_also = plan.config.cache_also
-    retriever.executor = workspace.executor
+    retriever.executor = resources.executor
     retriever.load()
     if retriever.indexes and corpus is not None:
-        with workspace.timed(f"index {name}", len(corpus), "documents") as stage:
-            _index(name, retriever, corpus, stage.advance)
+        with timed(f"index {name}", len(corpus), "documents") as progress:
+            _index(name, retriever, corpus, progress.advance)
     if retriever.borrows:
-        retriever.borrow([make_ready(workspace, source) for source in retriever.sources])
-    workspace.ready.add(name)
+        retriever.borrow([make_ready(resources, source, timed) for source in retriever.sources])
+    resources.ready.add(name)
     return retriever
 
 
-def retriever_key(workspace: base.Workspace, name: str, top_k: int) -> str:
+def retriever_key(resources: Resources, name: str, top_k: int) -> str:
     """Return the key of a retriever's hits: a hash of its entry, `top_k`, and what it reads.
 
     That is the corpus if it indexes one, its depth in other retrievers' hits, and the keys of
     retrievers that it borrows. The entry of a live object is its name and the run. The queries, and
     the hits of sources, are in the keys of the items. It has 32 hexadecimal digits.
     """
-    retriever = workspace.plan.retrievers[name]
+    retriever = resources.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
     if retriever.indexes:
-        inputs["corpus"] = workspace.plan.collection.fingerprint("corpus")
+        inputs["corpus"] = resources.plan.collection.fingerprint("corpus")
     if retriever.sources:
         # notes count over all hits of one depth, so that no depth uses items of another
         inputs["depth"] = retriever.depth
     if retriever.borrows:
         # top_k 0: a borrowed retriever is searched at any depth
-        inputs["borrows"] = [retriever_key(workspace, source, 0) for source in retriever.sources]
-    return workspace.component_key("retriever", name, **inputs)
+        inputs["borrows"] = [retriever_key(resources, source, 0) for source in retriever.sources]
+    return resources.component_key("retriever", name, **inputs)
 
 
-class Retrieve(base.StoredStage):
+class Retrieve(base.Stage[HitOutcomes]):
     """Stage that retrieves the hits of every query, from the corpus or from other retrievers' hits.
 
-    `outcomes` has the hits of each query, or the cause of its failure. Creating a stage enters it
-    and those of its sources in `stages`, by retriever and depth.
+    Its output has the hits of each query, at most `top_k`, or the cause of its failure. Hits of a
+    run file are read from the file, and not stored a second time.
 
     Attributes:
         name: Name of the retriever.
         top_k: Largest number of hits of a query.
         retriever: Retriever.
-        sources: List of the stages whose hits it combines; empty for a retriever over the corpus.
+        sources: Stages whose hits it combines; empty for a retriever over the corpus.
     """
 
     kind, version = "retrieve", 1
+    by_query = is_free = has_notes = True
 
     def __init__(
-        self,
-        workspace: base.Workspace,
-        name: str,
-        top_k: int,
-        stages: dict[tuple[str, int], Retrieve],
+        self, resources: Resources, name: str, top_k: int, sources: Sequence[Retrieve]
     ) -> None:
-        """Add this stage, and those of its sources, to `stages`, by retriever and depth.
-
-        Each retriever is asked once for each depth, whoever reads its hits.
-        """
-        super().__init__(workspace, f"retrieve {name}")
-        stages[name, top_k] = self
-        self.name, self.top_k = name, top_k
+        super().__init__(resources.plan, f"retrieve {name}", sources)
+        self._resources, self.name, self.top_k = resources, name, top_k
         self.retriever = self.plan.retrievers[name]
+        self.sources = tuple(sources)
         self._depth = self.retriever.depth or top_k
-        source_depth = max(self._depth, top_k)
-        self.sources = [
-            stages.get((source, source_depth)) or Retrieve(workspace, source, source_depth, stages)
-            for source in self.retriever.sources
-        ]
-        self._made = set[int]()
         # a source that is not scored stands in a plan before the scored retrievers
         self.place = 1 if name in self.plan.scored_retrievers else 0
 
-    @cached_property
-    def outcomes(self) -> Sequence[Outcome[Retrieved]]:
-        """Outcome of each query, with at most `top_k` hits; retrieved where it is not stored.
+    def n_recorded(self) -> int:
+        """Return the number of queries for a run file, else 0."""
+        return 0 if self.retriever.recorded() is None else len(self.plan.queries)
 
-        Hits of a run file are read from the file, and not stored a second time. A query that failed
-        in a source has its cause; in a forecast, missing ones are `PENDING`.
-        """
+    def items(self, inputs: base.Outputs) -> list[base.Slot | None]:
+        """Return a slot for each query; None for a query that failed in a source."""
         if self.retriever.recorded() is not None:
-            n = len(self.plan.queries)
-            self.workspace.work.setdefault(self.title, Work(n, n))
+            return []
+        failed, rankings = self._source_hits(inputs)
+        key = retriever_key(self._resources, self.name, self.top_k)
+        group, slots = base.ItemGroup(self.name, key), list[base.Slot | None]()
+        for row, query in enumerate(self.plan.queries):
+            if row not in failed:
+                hits = [source[row] for source in rankings]
+                item = hits_key(query, hits) if self.sources else query_key(query)
+                slots.append(base.Slot(group, item, row))
+            else:
+                slots.append(base.Slot(group, None, row) if failed[row].is_pending else None)
+        return slots
+
+    def _source_hits(
+        self, inputs: base.Outputs
+    ) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
+        """Return the outcomes by row of queries without hits of a source; and the hits of each.
+
+        The outcome has the cause of the failure, or is pending. Hits are cut at `depth`, and have
+        the text of the corpus where they have none.
+        """
+        failed = dict[int, Outcome[Retrieved]]()
+        for source in self.sources:
+            for row, outcome in without_value(inputs[source]):
+                failed[row] = Outcome(None, outcome.cause, outcome.detail)
+
+        def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
+            hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
+            return [stored_items.with_text(hit, self.plan.corpus) for hit in hits]
+
+        return failed, [Mapped(hits_in, inputs[source]) for source in self.sources]
+
+    def prepare(self, timed: base.Timed) -> None:
+        """Load the retriever and index the corpus, once per run; raise as `make_ready` does."""
+        make_ready(self._resources, self.name, timed)
+
+    def make(
+        self, inputs: base.Outputs, todo: Sequence[int], keep: base.Keep, advance: Advance
+    ) -> None:
+        """Retrieve hits for the queries of some slots, in their order."""
+        _, rankings = self._source_hits(inputs)
+        queries = [self.plan.queries[row] for row in todo]
+        calls = self._resources.calls("retriever", self.name)
+        hits = [Mapped(source.__getitem__, todo) for source in rankings]
+        executor = self._resources.executor
+        answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
+        outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
+        base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
+
+    def notes(self) -> Sequence[str]:
+        """Return the notes of the retriever on all hits that it returned so far."""
+        return self.retriever.notes
+
+    read = staticmethod(stored_items.read_retrieved)
+
+    def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
+        """Return an outcome as JSON, without the texts that the corpus has as well."""
+        if value.value is not None:
+            hits = [
+                stored_items.without_text(hit, self.plan.corpus) for hit in value.value.documents
+            ]
+            value = replace(value, value=Retrieved(hits, value.value.queries))
+        return stored_items.write_retrieved(value)
+
+    def output(
+        self, inputs: base.Outputs, values: Sequence[Outcome[Retrieved] | None]
+    ) -> HitOutcomes:
+        """Return the outcome of each query; a query that failed in a source has its cause."""
+        if self.retriever.recorded() is not None:
             read = cast("Callable[[], Run]", self.retriever.recorded)
             return FileRankings(self.plan.ids, read, self.top_k)
-        failed, _ = self._inputs
-        outcomes = self.items(default=base.PENDING)
-        for row, outcome in failed.items():
-            if outcome != base.PENDING:
-                outcomes[row] = outcome
+        failed, _ = self._source_hits(inputs)
+        outcomes = [value or failed.get(row, Outcome(None)) for row, value in enumerate(values)]
         if self.retriever.keeps_tail:
-            pairs = zip(outcomes, self.sources[0].outcomes, strict=True)
+            pairs = zip(outcomes, inputs[self.sources[0]], strict=True)
             outcomes = [self._with_tail(*pair) for pair in pairs]
         return outcomes
 
@@ -327,168 +360,36 @@ class Retrieve(base.StoredStage):
         retrieved = replace(outcome.value, documents=first_documents(hits, self.top_k))
         return replace(outcome, value=retrieved)
 
-    def longest(self) -> int:
-        """Return the number of hits of the query that has most; 0 without any."""
-        if isinstance(self.outcomes, FileRankings):
-            return self.outcomes.longest()
-        values = (outcome.value for outcome in self.outcomes)
-        return max((len(value.documents) for value in values if value is not None), default=0)
-
-    def retrieved(self) -> Sequence[Outcome[Retrieved]]:
-        """Return the outcomes, for `Rank`."""
-        return self.outcomes
-
-    @property
-    def notes(self) -> list[str]:
-        """Stored notes of the retriever about the hits of this run; for a run file, its own.
-
-        The same cache may have notes on other hits, such as those of another source. A note is on
-        hits of this run if at least half of its items are items of the run, or the other way round.
-        """
-        if isinstance(self.outcomes, FileRankings):
-            return list(self.retriever.notes)
-        if not (stored := self._stored_notes()):
-            return []
-        items = self._note_items(range(len(self.plan.queries)))
-        notes = [
-            entry.notes
-            for entry in stored
-            if 2 * len(items.intersection(entry.items)) >= min(len(items), len(entry.items))
-        ]
-        return list(dict.fromkeys(chain.from_iterable(notes)))
-
-    def _stored_notes(self) -> list[_StoredNotes]:
-        """Return the stored notes of the retriever, with the items that they are about."""
-        stored = self._stored_items.get(_NOTES) or []
-        return [from_json(_StoredNotes, entry) for entry in stored]
-
-    def _store_notes(self, rows: Sequence[int]) -> None:
-        """Store the notes of the retriever after it made the items of the queries at `rows`.
-
-        It counts over all calls so far: its notes replace those on a part of the same items.
-        """
-        self._made.update(rows)
-        if notes := [*map(self.workspace.clean, self.retriever.notes)]:
-            items = self._note_items(self._made)
-            entries = [entry for entry in self._stored_notes() if not items >= {*entry.items}]
-            entries.append(_StoredNotes(notes=tuple(notes), items=tuple(sorted(items))))
-            self._stored_items.put(_NOTES, [*map(to_json, entries)])
-
-    def _note_items(self, rows: Iterable[int]) -> set[str]:
-        """Return the first digits of the keys of the items of some queries."""
-        slots = self.slots()
-        return {slot.key[:_NOTE_DIGITS] for row in rows if (slot := slots[row]) is not None}
-
-    @cached_property
-    def _stored_items(self) -> StageItems:
-        return self.items_of_key(self.name, retriever_key(self.workspace, self.name, self.top_k))
-
-    @cached_property
-    def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
-        """Outcomes by row of queries without hits of a source; and the hits of each source.
-
-        The outcome has the cause of the failure, or is pending. Hits are cut at `depth`, and have
-        the text of the corpus where they have none.
-        """
-        failed = dict[int, Outcome[Retrieved]]()
-        for source in self.sources:
-            for row, outcome in without_value(source.outcomes):
-                failed[row] = Outcome(None, outcome.cause, outcome.detail)
-
-        def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
-            hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [stored_items.with_text(hit, self.plan.corpus) for hit in hits]
-
-        return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
-
-    def slots(self) -> list[base.Slot | None]:
-        """Return a slot for each query; None for a query that failed in a source.
-
-        The key of a query whose source is pending is `UNKNOWN`.
-        """
-        failed, rankings = self._inputs
-        slots: list[base.Slot | None] = []
-        for row, query in enumerate(self.plan.queries):
-            if row in failed:
-                key = key_after(failed[row])
-            else:
-                hits = [source[row] for source in rankings]
-                key = hits_key(query, hits) if self.sources else query_key(query)
-            slots.append(None if key is None else base.Slot(self._stored_items, key, row))
-        return slots
-
-    def prepare(self) -> None:
-        """Load the retriever and index the corpus, once per run; raise as `make_ready` does."""
-        make_ready(self.workspace, self.name)
-
-    def pay_for(self, rows: Sequence[int]) -> None:
-        """Retrieve for all queries: `rows` has no effect, as retrieval costs no money."""
-        _ = self.outcomes
-
-    def make(self, todo: Sequence[int], keep: base.Keep, advance: Advance) -> None:
-        """Retrieve hits for the queries of some slots, in their order, and store the notes."""
-        _, rankings = self._inputs
-        queries = [self.plan.queries[row] for row in todo]
-        calls = self.workspace.calls("retriever", self.name)
-        hits = [Mapped(source.__getitem__, todo) for source in rankings]
-        executor = self.workspace.executor
-        answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
-        outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
-        base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
-        self._store_notes(todo)
-
-    read = staticmethod(stored_items.read_retrieved)
-
-    def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
-        """Return an outcome as JSON, without the texts that the corpus has as well."""
-        if value.value is not None:
-            hits = [
-                stored_items.without_text(hit, self.plan.corpus) for hit in value.value.documents
-            ]
-            value = replace(value, value=Retrieved(hits, value.value.queries))
-        return stored_items.write_retrieved(value)
-
-    def collect(self, results: Results) -> None:
-        """Retrieve what is not stored; `Rank` adds it to the results."""
-        _ = self.outcomes
-
-    def forecast(self) -> base.Step:
+    def step(self, outputs: base.Outputs, work: Work | None) -> base.Step:
         """Return a step with the number of queries, and of those whose hits are stored."""
-        _ = self.outcomes  # looks them up, which `node` counts
-        return self.node(len(self.plan.queries))
+        return self.node(work, len(self.plan.queries))
 
 
-class Rank(base.Stage):
+class Rank(base.Stage[RetrieverRun | None]):
     """Stage that turns the hits of a retriever or an app into the ranking that is scored.
 
-    It stores nothing. `retrieved` returns the outcomes of `source` or of an app, None for an app
-    without passages. `ranking` is made on first access, and `collect` adds it to the results.
+    Its output is the ranking with notes and warnings; None for an app without passages.
 
     Attributes:
         name: Name of the retriever or app.
-        source: Stage that retrieves; None for an app or a recorded system.
+        hits: Stage with the hits of each query.
+        retrieve: The same stage, if it retrieves; None for an app or a recorded system.
     """
 
-    def __init__(
-        self,
-        workspace: base.Workspace,
-        name: str,
-        source: Retrieve | None,
-        retrieved: Callable[[], Sequence[Outcome[Retrieved]] | None],
-    ) -> None:
-        """`retrieved` returns the outcome of each query, or None if an app returns no passages."""
-        super().__init__(workspace, under=source)
-        self.name, self.source, self._retrieved = name, source, retrieved
+    def __init__(self, plan: Plan, name: str, hits: base.Stage[HitOutcomes | None]) -> None:
+        self.retrieve = hits if isinstance(hits, Retrieve) else None
+        sources = () if self.retrieve is None else self.retrieve.sources
+        super().__init__(plan, inputs=(hits, *sources), under=self.retrieve)
+        self.name, self.hits = name, hits
 
-    @cached_property
-    def ranking(self) -> RetrieverRun | None:
-        """Ranking as it is scored, with notes and warnings; None for an app without passages.
+    def output(self, inputs: base.Outputs, values: Sequence[Any]) -> RetrieverRun | None:
+        """Return the ranking as it is scored; None for an app without passages.
 
         Raises:
             DataError: Hits cannot be matched, as in `match_hits`, or have unknown ids, as in
                 `check_ids`.
         """
-        outcomes, plan = self._retrieved(), self.plan
+        outcomes, plan = inputs[self.hits], self.plan
         if outcomes is None:
             return None
         outcomes, n_excluded = drop_excluded(outcomes, plan)
@@ -496,66 +397,66 @@ class Rank(base.Stage):
         # hits that are matched by their text need not have ids of the corpus
         corpus = None if rules.match.level == "text" else plan.collection.documents
         # an app declares nothing: the defaults of a retriever hold
-        retriever = Retriever() if self.source is None else self.source.retriever
-        notes = [] if self.source is None else [*self.source.notes, *self._cut_notes(outcomes)]
-        top_k = None if n_excluded else self._expected_hits(retriever)
+        retriever = Retriever() if self.retrieve is None else self.retrieve.retriever
+        top_k, notes = self._expected_hits(inputs), self._notes(inputs)
         if n_excluded:
+            top_k = None
             notes.append(EXCLUDED_NOTE.format(n_excluded))
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
         ranking = meet_gold(match_hits(ranking, plan), plan)
-        return check_ids(ranking, plan, is_app=self.source is None)
+        return check_ids(ranking, plan, is_app=self.retrieve is None)
 
-    def _expected_hits(self, retriever: Retriever) -> int | None:
+    def _expected_hits(self, inputs: base.Outputs) -> int | None:
         """Return the number of hits of which a ranking that has fewer gets a warning; None: none.
 
         An app returns as many as it likes, and matching of terms finds fewer in some queries. A
         retriever over others is expected to keep as many hits as its longest source has.
         """
         top_k = self.plan.config.metrics.retrieval.top_k
-        if self.source is None or (retriever.ranks_by_score and not retriever.sources):
+        if self.retrieve is None:
+            return None
+        retriever, sources = self.retrieve.retriever, self.retrieve.sources
+        if retriever.ranks_by_score and not retriever.sources:
             return None
         if not retriever.sources:
             return top_k
-        return min(top_k, max(source.longest() for source in self.source.sources))
+        return min(top_k, max(_longest(inputs[source]) for source in sources))
 
-    def _cut_notes(self, outcomes: Sequence[Outcome[Retrieved]]) -> list[str]:
-        """Return a note if a run file is deeper than measures without a cut-off read; else []."""
-        measures = parse_measures(self.plan.measures)
-        if not isinstance(outcomes, FileRankings) or all(measure.k for measure in measures):
-            return []
-        longest = outcomes.longest()
-        if longest <= outcomes.top_k:
-            return []
-        return [
-            f"top_k cuts rankings of up to {longest} hits at {outcomes.top_k}: measures without a "
-            "cut-off read no more, and have other means than over the whole file"
-        ]
+    def _notes(self, inputs: base.Outputs) -> list[str]:
+        """Return the notes of the retriever, and one on a run file that `top_k` cuts.
 
-    @property
-    def is_known(self) -> bool:
-        """Return True if no query is pending: its hits are stored, or its retrieval failed.
-
-        False for an app and for recorded systems.
+        That is a file which is deeper than measures without a cut-off read. An app has no notes.
         """
-        outcomes = () if self.source is None else self.source.outcomes
-        return self.source is not None and (
-            isinstance(outcomes, FileRankings) or base.PENDING not in outcomes
-        )
+        if self.retrieve is None:
+            return []
+        outcomes, measures = inputs[self.retrieve], parse_measures(self.plan.measures)
+        if not isinstance(outcomes, FileRankings):
+            return [*inputs.notes(self.retrieve)]
+        notes, longest = list(self.retrieve.retriever.notes), 0
+        if not all(measure.k for measure in measures):
+            longest = outcomes.longest()
+        if longest > outcomes.top_k:
+            notes.append(
+                f"top_k cuts rankings of up to {longest} hits at {outcomes.top_k}: measures "
+                "without a cut-off read no more, and have other means than over the whole file"
+            )
+        return notes
 
-    def collect(self, results: Results) -> None:
-        """Add the ranking with its notes and warnings to the results; nothing without a ranking.
-
-        Raises a DataError as `ranking` does.
-        """
-        if self.ranking is not None:
-            results.rankings[self.name] = self.ranking
-            results.notes += self.ranking.notes
-            results.warnings += self.ranking.warnings
+    def add(self, outputs: base.Outputs, results: Results) -> None:
+        """Add the ranking with its notes and warnings to the results; nothing without a ranking."""
+        ranking = outputs[self]
+        if ranking is not None:
+            results.rankings[self.name] = ranking
+            results.notes += ranking.notes
+            results.warnings += ranking.warnings
 
 
-def key_after(outcome: Outcome[Any]) -> str | None:
-    """Return the key of an item whose source is pending or failed: `UNKNOWN`, or None if failed."""
-    return base.UNKNOWN if outcome == base.PENDING else None
+def _longest(outcomes: HitOutcomes) -> int:
+    """Return the number of hits of the query that has most; 0 without any."""
+    if isinstance(outcomes, FileRankings):
+        return outcomes.longest()
+    values = (outcome.value for outcome in outcomes)
+    return max((len(value.documents) for value in values if value is not None), default=0)
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -15,14 +14,14 @@ from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
-from ragbench.experiment.plan.records import System
+from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
-from ragbench.experiment.stages.base import Keep, Slot, Step, StoredStage, Workspace
+from ragbench.experiment.stages.base import ItemGroup, Keep, Outputs, Slot, Stage, Step
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_passages
-from ragbench.experiment.stages.model_judgements import JudgePassages
+from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.records.score import RunCounts
@@ -35,7 +34,6 @@ from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.store.items import StageItems
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
@@ -59,43 +57,56 @@ class _StoredColumn(Record):
     warnings: tuple[str, ...]
 
 
-class ScoreRanking(StoredStage):
+# Column of a measure, and the item that it was read from.
+RankingItem = tuple[ScoreColumn, _StoredColumn]
+
+
+@dataclass(frozen=True, slots=True)
+class RankingScores:
+    """Scores of a ranking.
+
+    Attributes:
+        columns: Measure -> its column.
+        counts: Numbers of queries and hits of the ranking; None without qrels.
+        warnings: Warnings about passages without text, or without a place in a document.
+    """
+
+    columns: Mapping[str, ScoreColumn] = field(default_factory=dict)
+    counts: RunCounts | None = None
+    warnings: Sequence[str] = ()
+
+
+class ScoreRanking(Stage[RankingScores | None]):
     """Stage that scores a ranking by every measure of the plan.
 
-    It has a slot per measure, in the order of the plan. `collect` adds a column per measure to the
-    results, and nothing without a ranking, where `make` and `slots` raise a ValueError. It raises
-    an AdapterError if a measure of the user fails, and a DataError if a measure lacks its data.
+    It has a slot per measure, in the order of the plan. Its output is None without a ranking.
     """
 
     kind, version = "score", 3
     unit = "measures"
 
     def __init__(
-        self, workspace: Workspace, system: System, rank: Rank, judgements: JudgePassages
+        self, plan: Plan, system: System, rank: Rank, judgements: Stage[Judgements]
     ) -> None:
-        super().__init__(workspace, f"score {system.name}", rank.under)
+        super().__init__(plan, f"score {system.name}", (rank, judgements), rank.under)
         self.system, self._rank, self._judgements = system, rank, judgements
 
-    @property
-    def _ranking(self) -> records.RetrieverRun:
-        if self._rank.ranking is None:
-            raise ValueError(f"{self.system.name} has no ranking")
-        return self._rank.ranking
-
-    def slots(self) -> list[Slot | None]:
-        """Return a slot for each measure, in order; a ValueError without a ranking."""
-        items = self.items_of(self._ranking.name, self._key_parts())
+    def items(self, inputs: Outputs) -> list[Slot | None]:
+        """Return a slot for each measure, in order; none without a ranking."""
+        ranking = inputs[self._rank]
+        if ranking is None or not self.plan.measures:
+            return []
+        group = self.group(ranking.name, self._key_parts(ranking, inputs[self._judgements]))
         return [
-            Slot(items, name + stored_items.own_code(name), row)
+            Slot(group, name + stored_items.own_code(name), row)
             for row, name in enumerate(self.plan.measures)
         ]
 
-    def _key_parts(self) -> list[str]:
+    def _key_parts(self, ranking: records.RetrieverRun, judgements: Judgements) -> list[str]:
         """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus.
 
         The measures are the keys of the items, those of the user with a hash of their code.
         """
-        ranking, judgements = self._ranking, self._judgements
         rules, causes = self.plan.config.metrics.retrieval, self.plan.config.causes
         fingerprint_of = self.plan.collection.fingerprint
         return [
@@ -118,7 +129,7 @@ class ScoreRanking(StoredStage):
             fingerprint_of("queries") or "none",
         ]
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score the ranking by the measures of some slots.
 
         A query whose retrieval failed has its cause, without a value.
@@ -127,22 +138,13 @@ class ScoreRanking(StoredStage):
             AdapterError: A measure of the user fails.
             DataError: The qrels lack subtopics, or no passage has a text, and a measure reads them.
         """
+        ranking = inputs[self._rank]
+        if ranking is None:
+            return
+        scorer = _RankingScorer(self.plan, ranking, inputs[self._judgements])
         measures = parse_measures([self.plan.measures[position] for position in todo])
-        by_id = [measure for measure in measures if measure.spec.reads_ids]
-        by_text = [measure for measure in measures if measure.spec.reads == "passages"]
-        by_place = [measure for measure in measures if measure.spec.reads == "spans"]
-        by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
-        columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
-        if by_id and self._judgements.qrels is not None:
-            columns, counts = self._score_ids(self._judgements.qrels, by_id)
-        if by_text:
-            text_columns, warnings = self._score_texts(by_text)
-            columns |= text_columns
-        if by_place:
-            span_columns, unplaced = self._score_spans(by_place)
-            columns, warnings = columns | span_columns, (*warnings, *unplaced)
-        columns |= {column.name: column for column in self._score_gold(by_gold)}
-        failed = dict(without_value(self._ranking.outcomes))
+        columns, counts, warnings = scorer.score(measures)
+        failed = dict(without_value(ranking.outcomes))
         for position, measure in zip(todo, measures, strict=True):
             column = columns[measure.label]
             # without a cut-off, the depth of the ranking is part of the signature
@@ -152,6 +154,86 @@ class ScoreRanking(StoredStage):
             stored = stored_items.write_column(records.with_failures(column, failed))
             keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
         advance(len(todo))
+
+    def read(self, stored: object) -> RankingItem:
+        """Return (column of a stored item, the item).
+
+        Raises a DataError, ValueError, KeyError or TypeError for another form.
+        """
+        item = from_json(_StoredColumn, stored)
+        return stored_items.read_column(item.column), item
+
+    def output(self, inputs: Outputs, values: Sequence[RankingItem | None]) -> RankingScores | None:
+        """Return the columns that are made, with their counts and warnings.
+
+        Where no hit has a known id, measures of ids have the cause `UNKNOWN_IDS` for all queries.
+        """
+        ranking = inputs[self._rank]
+        if ranking is None:
+            return None
+        columns, items = dict[str, ScoreColumn](), list[_StoredColumn]()
+        for name, value in zip(self.plan.measures, values, strict=False):
+            if value is not None:
+                columns[name] = value[0]
+                items.append(value[1])
+        for measure in parse_measures(self.plan.measures) if ranking.has_unknown_ids else ():
+            if measure.spec.reads_ids and measure.label in columns:
+                column = columns[measure.label]
+                columns[measure.label] = column.without_scores(True, Cause.UNKNOWN_IDS)
+        counts = _joined_counts([item.counts for item in items if item.counts])
+        warnings = dict.fromkeys(warning for item in items for warning in item.warnings)
+        return RankingScores(columns, counts, [*warnings])
+
+    def add(self, outputs: Outputs, results: records.Results) -> None:
+        """Add the columns, counts and warnings to the results; nothing without a ranking."""
+        scores = outputs[self]
+        if scores is not None:
+            results.add_scores(self.system, scores.columns, "retrieval", scores.counts)
+            results.warnings += scores.warnings
+
+    def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
+        """Return a step with the number of stored columns; None for apps and recorded systems.
+
+        Whether those have a ranking is known in a run only. None too without measures.
+        """
+        if self._rank.retrieve is None or not self.plan.measures:
+            return None
+        return self.node(work, len(self.plan.measures))
+
+
+@dataclass(frozen=True, slots=True)
+class _RankingScorer:
+    """Scores of one ranking by the measures of each kind.
+
+    Attributes:
+        plan: Plan of the run.
+        ranking: Ranking.
+        judgements: Judgements with the gold of the queries.
+    """
+
+    plan: Plan
+    ranking: records.RetrieverRun
+    judgements: Judgements
+
+    def score(
+        self, measures: Sequence[Measure]
+    ) -> tuple[dict[str, ScoreColumn], RunCounts | None, tuple[str, ...]]:
+        """Return (label -> column of each measure, counts of the run, warnings)."""
+        by_id = [measure for measure in measures if measure.spec.reads_ids]
+        by_text = [measure for measure in measures if measure.spec.reads == "passages"]
+        by_place = [measure for measure in measures if measure.spec.reads == "spans"]
+        by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
+        columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
+        if by_id and self.judgements.qrels is not None:
+            columns, counts = self._score_ids(self.judgements.qrels, by_id)
+        if by_text:
+            text_columns, warnings = self._score_texts(by_text)
+            columns |= text_columns
+        if by_place:
+            span_columns, unplaced = self._score_spans(by_place)
+            columns, warnings = columns | span_columns, (*warnings, *unplaced)
+        columns |= {column.name: column for column in self._score_gold(by_gold)}
+        return columns, counts, warnings
 
     def _score_ids(
         self, qrels: Qrels, measures: Sequence[Measure]
@@ -166,16 +248,16 @@ class ScoreRanking(StoredStage):
             DataError: The qrels lack the subtopics that a measure needs.
         """
         match, columns = self.plan.config.metrics.retrieval.match, dict[str, ScoreColumn]()
-        scored = score_run(self._ranking.run, qrels, measures, **asdict(self._rules))
+        scored = score_run(self.ranking.run, qrels, measures, **asdict(self._rules()))
         if scored.ranked is not None:
-            self._ranking.note_ranks(qrels, scored.ranked)
+            self.ranking.note_ranks(qrels, scored.ranked)
         row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
         # -1, a query without judgements, reads the NaN that is appended to the values
         rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)
         for column in scored.columns:
             signature = column.signature.with_parts(match=match.rule)
-            if self._judgements.source is not None:
-                signature = signature.replacing(qrels=self._judgements.source)
+            if self.judgements.source is not None:
+                signature = signature.replacing(qrels=self.judgements.source)
             columns[column.name] = self._with_ambiguous(
                 replace(
                     column,
@@ -197,8 +279,8 @@ class ScoreRanking(StoredStage):
         Raises:
             DataError: There are passages that a measure reads, and none of them has a text.
         """
-        plan, ranking, warnings = self.plan, self._ranking, tuple[str, ...]()
-        order, rules, passages = self._order, plan.config.metrics.retrieval, []
+        plan, ranking, warnings = self.plan, self.ranking, tuple[str, ...]()
+        order, rules, passages = passage_order(ranking, plan), plan.config.metrics.retrieval, []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
             hits = ranked_passages(outcome, order.get(name, ()), plan.corpus)
             passages.append([None if hit is None else hit.full_text for hit in hits])
@@ -214,7 +296,7 @@ class ScoreRanking(StoredStage):
             [[text or "" for text in texts] for texts in passages],
             [plan.collection.answers.get(name, ()) for name in plan.ids],
         )
-        columns = score_passages(retrieved, measures, self._rules, missing=self._missing)
+        columns = score_passages(retrieved, measures, self._rules(), missing=self._missing())
         return {column.name: column for column in columns}, warnings
 
     def _score_spans(
@@ -225,23 +307,23 @@ class ScoreRanking(StoredStage):
         Passages are those that were retrieved, before they are folded or matched. One warning
         counts those that cannot be placed.
         """
-        plan, ranking, rules = self.plan, self._ranking, self.plan.config.metrics.retrieval
+        plan, ranking, rules = self.plan, self.ranking, self.plan.config.metrics.retrieval
         deepest = max(measure.k or rules.top_k for measure in measures)
-        placed = self._judgements.gold.placed(ranking).first(deepest)
+        placed = self.judgements.gold.placed(ranking).first(deepest)
         warnings = unplaced_warning(ranking.name, plan.ids, placed)
-        columns = score_passages(placed.spans, measures, self._rules, missing=self._missing)
+        columns = score_passages(placed.spans, measures, self._rules(), missing=self._missing())
         return {c.name: self._with_ambiguous(c) for c in columns}, tuple(warnings)
 
     def _score_gold(self, measures: Sequence[Measure]) -> list[ScoreColumn]:
         """Return the columns of measures that read the ranks at which the gold is met."""
         if not measures:
             return []
-        gold, parts = self._judgements.gold, self._judgements.gold.signature_parts
+        gold, parts = self.judgements.gold, self.judgements.gold.signature_parts
         parts["match"] = self.plan.config.metrics.retrieval.match.rule
-        if self._judgements.source is not None:
-            parts["qrels"] = self._judgements.source
-        ranks = gold.gold_ranks(self._ranking)
-        return score_gold(ranks, measures, self._rules, missing=self._missing, **parts)
+        if self.judgements.source is not None:
+            parts["qrels"] = self.judgements.source
+        ranks = gold.gold_ranks(self.ranking)
+        return score_gold(ranks, measures, self._rules(), missing=self._missing(), **parts)
 
     def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
         """Return a column in which queries with an ambiguous gold passage have that cause."""
@@ -253,72 +335,22 @@ class ScoreRanking(StoredStage):
         causes = np.where(rows, np.uint8(Cause.AMBIGUOUS_QUOTE), column.causes)
         return replace(column, values=values, causes=causes)
 
-    @cached_property
-    def _order(self) -> Mapping[str, Sequence[str]]:
-        """Query -> ids of the passages as they were retrieved, in the order that is scored.
-
-        A query that failed, or that the ranking lacks, has no entry.
-        """
-        return passage_order(self._ranking, self.plan)
-
-    @property
     def _missing(self) -> list[int]:
-        """Rows of the queries that the ranking lacks, failed ones included, ascending."""
-        ranking = self._ranking
+        """Return the rows of the queries that the ranking lacks, also failed ones, ascending."""
+        ranking = self.ranking
         run = ranking.run if ranking.unmatched is None else ranking.unmatched
         return [row for row, name in enumerate(self.plan.ids) if name not in run.query_index]
 
-    @property
     def _rules(self) -> Rules:
+        """Return the rules of scoring."""
         return Rules.from_options(self.plan.config.metrics.retrieval)
 
-    def read(self, stored: object) -> tuple[ScoreColumn, _StoredColumn]:
-        """Return (column of a stored item, the item).
 
-        Raises a DataError, ValueError, KeyError or TypeError for another form.
-        """
-        item = from_json(_StoredColumn, stored)
-        return stored_items.read_column(item.column), item
-
-    def collect(self, results: records.Results) -> None:
-        """Add the columns, counts and warnings to the results; nothing without a ranking.
-
-        Where no hit has a known id, measures of ids have the cause `UNKNOWN_IDS` for all queries.
-        Raises as `make` does.
-        """
-        if self._rank.ranking is None:
-            return
-        pairs = self.items() if self.plan.measures else []
-        columns = {name: pair[0] for name, pair in zip(self.plan.measures, pairs, strict=True)}
-        if self._ranking.has_unknown_ids:
-            columns |= {
-                measure.label: columns[measure.label].without_scores(True, Cause.UNKNOWN_IDS)
-                for measure in parse_measures(self.plan.measures)
-                if measure.spec.reads_ids
-            }
-        counts = _joined_counts([item.counts for _, item in pairs if item.counts])
-        results.add_scores(self.system, columns, "retrieval", counts)
-        results.warnings += dict.fromkeys(warning for _, item in pairs for warning in item.warnings)
-
-    def forecast(self) -> Step | None:
-        """Return a step with the number of stored columns; None for apps and recorded systems.
-
-        Whether those have a ranking is known in a run only. None too without measures.
-        """
-        if self._rank.source is None or not self.plan.measures:
-            return None
-        # where a model judges passages, the judgements are not known yet
-        if self._rank.is_known and self.plan.fill is None:
-            self.items()
-        return self.node(len(self.plan.measures))
-
-
-class ScoreAnswers(StoredStage):
+class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
     """Stage that scores the answers of a system by every metric, each sample by itself.
 
-    It has a slot per sample and metric, sample by sample; an item is a column of scores. `collect`
-    adds the columns to the results, with a cause for a failed answer. `scorer_of` returns the
-    scorer of some metrics.
+    It has a slot per sample and metric, sample by sample; an item is a column of scores, and the
+    output is the list of columns. `scorer_of` returns the scorer of some metrics.
     """
 
     kind, version = ScoreRanking.kind, ScoreRanking.version
@@ -326,60 +358,60 @@ class ScoreAnswers(StoredStage):
 
     def __init__(
         self,
-        workspace: Workspace,
+        plan: Plan,
         answer: AnswerQueries,
         scorer_of: Callable[[tuple[Metric, ...]], TextScorer],
     ) -> None:
         # the ranking of an app is scored as well
         title = f"score {answer.system.name}{' (answers)' if isinstance(answer, AskApp) else ''}"
-        super().__init__(workspace, title, None if answer.is_recorded else answer)
+        super().__init__(plan, title, (answer,), None if answer.is_recorded else answer)
         self._answer, self._scorer_of = answer, scorer_of
 
-    @cached_property
-    def _samples(self) -> list[records.Answers]:
-        return self._answer.answers.by_sample()
-
-    @property
     def _gold(self) -> Sequence[Sequence[str]]:
-        """Gold answers of each query, read on access; empty for a query without any."""
+        """Return the gold answers of each query, read on access; empty for a query without any."""
         answers = self.plan.collection.answers
         return Mapped(lambda name: answers.get(name, ()), self.plan.ids)
 
-    def slots(self) -> list[Slot | None]:
-        """Return a slot for each sample and metric, sample by sample; none is None.
+    def items(self, inputs: Outputs) -> list[Slot | None]:
+        """Return a slot for each sample and metric, sample by sample.
 
         The key depends on what the metric reads, answers and gold answers or tool calls, so that
         equal ones of two systems are scored once.
         """
         slots, metrics = list[Slot | None](), self.plan.metrics
-        for sample in self._samples:
-            kinds = {metric.declaration.reads for metric in metrics}
-            items = {reads: self._items_read(sample, reads) for reads in kinds}
+        answerable, kinds = self._answerable(), {metric.declaration.reads for metric in metrics}
+        for sample in inputs[self._answer].by_sample():
+            groups = {reads: self._group_of(sample, reads, answerable) for reads in kinds}
             for metric in metrics:
-                slots.append(Slot(items[metric.declaration.reads], _metric_key(metric), len(slots)))
+                group = groups[metric.declaration.reads]
+                slots.append(Slot(group, _metric_key(metric), len(slots)))
         return slots
 
-    def _items_read(self, sample: records.Answers, reads: str) -> StageItems:
-        """Return the stored columns of the metrics that read one kind of data of a sample.
+    def _group_of(
+        self, sample: records.Answers, reads: str, answerable: list[bool | None] | None
+    ) -> ItemGroup:
+        """Return the group of the metrics that read one kind of data of a sample.
 
-        `reads` is that of a declaration: `texts`, `tool_calls`, `answerable` or `questions`.
+        Args:
+            sample: Answers of the sample.
+            reads: Kind of a declaration: `texts`, `tool_calls`, `answerable` or `questions`.
+            answerable: Whether each question has an answer, as `_answerable` returns it.
         """
         if reads == "tool_calls":
             parts = [_calls_key(self._calls(sample))]
         elif reads == "texts":
-            parts = [_texts_key(_texts_of(sample), self._gold)]
+            parts = [_texts_key(_texts_of(sample), self._gold())]
         elif reads == "questions":
             questions = [query.text for query in self.plan.queries]
-            parts = [_texts_key(_texts_of(sample), self._gold), fingerprint_json(questions)]
-            parts.append(fingerprint_json(self._answerable))
+            parts = [_texts_key(_texts_of(sample), self._gold()), fingerprint_json(questions)]
+            parts.append(fingerprint_json(answerable))
         else:
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
-            parts = [texts, fingerprint_json(self._answerable)]
-        return self.items_of(sample.name, parts)
+            parts = [texts, fingerprint_json(answerable)]
+        return self.group(sample.name, parts)
 
-    @cached_property
     def _answerable(self) -> list[bool | None] | None:
-        """True for a question with an answer, False without one, None if nothing tells.
+        """Return True for a question with an answer, False without one, None if nothing tells.
 
         Judgements of people count, those of a model do not. None as a whole if no metric reads it.
         """
@@ -407,62 +439,65 @@ class ScoreAnswers(StoredStage):
             numbers = [position % len(metrics) for position in positions]
             yield sample, numbers, self._scorer_of(tuple(metrics[number] for number in numbers))
 
-    def progress_total(self, todo: Sequence[int]) -> tuple[int, str]:
+    def progress_total(self, inputs: Outputs, todo: Sequence[int]) -> tuple[int, str]:
         """Return the number of steps of the scorers, which may load a model, and "scores"."""
         n = len(self.plan.queries)
         return sum(scorer.steps(n) for _, _, scorer in self._groups(todo)), "scores"
 
-    def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
+    def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score each sample by the metrics of its slots, and keep each column.
 
         AdapterError if a metric of the user fails; errors of making a scorer, such as a
         MissingExtra, pass through.
         """
+        samples, answerable = inputs[self._answer].by_sample(), self._answerable()
+        questions = [query.text for query in self.plan.queries]
         for sample, numbers, scorer in self._groups(todo):
-            answers = self._samples[sample]
-            texts = [*_texts_of(answers)]
-            calls = self._calls(answers)
-            questions = [query.text for query in self.plan.queries]
+            answers = samples[sample]
+            texts, calls = [*_texts_of(answers)], self._calls(answers)
             columns = scorer.score(
-                texts, self._gold, advance, calls, self._answerable, questions=questions
+                texts, self._gold(), advance, calls, answerable, questions=questions
             )
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, stored_items.write_column(column))
 
     read = staticmethod(stored_items.read_column)
 
-    def collect(self, results: records.Results) -> None:
+    def output(
+        self, inputs: Outputs, values: Sequence[ScoreColumn | None]
+    ) -> Sequence[ScoreColumn | None]:
+        """Return the columns in the order of the slots."""
+        return values
+
+    def add(self, outputs: Outputs, results: records.Results) -> None:
         """Add the columns to the results, with causes where answers failed, and notes.
 
-        The control `injection` gets the column `canary` too. Raises as `make` does.
+        The control `injection` gets the column `canary` too.
         """
-        metrics, answers = self.plan.metrics, self._answer.answers
-        stored = self.items() if metrics else []
+        metrics, answers = self.plan.metrics, outputs[self._answer]
+        samples, stored = answers.by_sample(), [c for c in outputs[self] if c is not None]
         for number, metric in enumerate(metrics):
+            pairs = zip(samples, stored[number :: len(metrics)], strict=True)
             columns = [
                 records.with_failures_of(sample, replace(column, name=metric.name))
-                for sample, column in zip(
-                    self._samples, stored[number :: len(metrics)], strict=True
-                )
+                for sample, column in pairs
             ]
             results.add_samples(self._answer.system, metric.name, columns, "generation")
         if self._answer.system.control == "injection":
             canaries = canary_columns(answers, self.plan.ids, self.plan.config.seed)
             results.add_samples(self._answer.system, CANARY, canaries, "generation")
         # notes on words that a metric cannot see, such as those of a script without spaces
-        notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
+        notes, n = text_notes(_texts_of(answers), self._gold(), metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
 
-    def forecast(self) -> Step | None:
+    def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
         """Return a step with the number of stored columns; None without metrics.
 
         None too for a control.
         """
         if not self.plan.metrics or self._answer.system.role == "control":
             return None
-        if self._answer.is_known:
-            self.items()
-        return self.node(len(self.plan.metrics) * self._answer.samples)
+        return self.node(work, len(self.plan.metrics) * self._answer.samples)
 
 
 def _joined_counts(counts: Sequence[RunCounts]) -> RunCounts | None:

@@ -256,12 +256,19 @@ def judge_pairs(
     Raises:
         RagbenchError: The user has to act, as for a missing key.
     """
+    verdicts = compare_answers(judge, items, rubrics, advance or (lambda n: None))
+    return collect_pairs(judge, items, rubrics, verdicts, type_name=type_name)
+
+
+def compare_answers(
+    judge: RubricJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric], advance: Advance
+) -> list[dict[str, Verdict]]:
+    """Return rubric -> verdict of each item, as `judge_pairs` compares its two answers."""
     by_name = {rubric.name: rubric for rubric in rubrics}
     differing = [row for row, item in enumerate(items) if not same_answers(item)]
     compared = [items[row] for row in differing]
-    if advance is not None:
-        # equal answers count as completed without the judge
-        advance(len(items) - len(compared))
+    # equal answers count as completed without the judge
+    advance(len(items) - len(compared))
     if judge.asks:
         outcomes = judge_all(judge, compared, rubrics, advance)
     else:
@@ -280,6 +287,18 @@ def judge_pairs(
     verdicts = [_missing_or_ties(item, rubrics, ties) for item in items]
     for row, by_rubric in zip(differing, outcomes, strict=True):
         verdicts[row] = by_rubric
+    return verdicts
+
+
+def collect_pairs(
+    judge: RubricJudge,
+    items: Sequence[JudgedItem],
+    rubrics: Sequence[Rubric],
+    verdicts: Sequence[Mapping[str, Verdict]],
+    *,
+    type_name: str,
+) -> JudgeResults:
+    """Return the results of `judge_pairs` from the verdicts of `compare_answers`."""
     judged = collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)
     columns = {
         rubric.name: _win_column(judged.columns[rubric.name], rubric.direction == "lower")

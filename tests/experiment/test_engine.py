@@ -1,0 +1,309 @@
+"""The engine: stages keep no state, a plan touches nothing, and interrupted rounds end the same."""
+
+import json
+from contextlib import closing, suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.config.load import load_config
+from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.plan.records import LiveComponents
+from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.stages.base import ItemGroup, Outputs, Slot, Stage
+from ragbench.experiment.stages.engine import Engine
+from ragbench.experiment.stages.graph import plan_run, stages_of
+from ragbench.experiment.stages.resources import PromptWords, Resources
+from ragbench.files import cache_folder
+from ragbench.records.manifest import Choices
+from ragbench.report.progress import Progress
+from ragbench.store.items import StageItems, StageStore
+from tests.chat_server import ChatServer
+from tests.experiment.moons import FEW_SCORES, QUERIES, moons_place
+from tests.score.judge.scripted import Script
+
+
+def plan_of(config):
+    checked = load_config(config)
+    return make_plan(checked, load_collection(checked), Choices(), LiveComponents())
+
+
+def engine_of(plan, store):
+    resources = Resources(plan=plan, run_token="token", prompts=PromptWords(plan, store))
+    return resources, Engine(resources, store, Progress(quiet=True))
+
+
+class ReadOnlyItems(StageItems):
+    """Stored items that refuse every write."""
+
+    def put(self, item, value):
+        raise AssertionError(f"{self.stage} {item} was written")
+
+    def refuse(self, item):
+        raise AssertionError(f"{self.stage} {item} was removed")
+
+
+class ReadOnlyStore(StageStore):
+    """A store that refuses every write."""
+
+    def items(self, stage, label, key):
+        return ReadOnlyItems(self._store, stage, key, label)
+
+
+CALLS = []
+
+
+def search(question, top_k):
+    CALLS.append(question)
+    return ["d1", "d2"]
+
+
+def answer(question):
+    CALLS.append(question)
+    return {"answer": "Io", "contexts": ["d1"]}
+
+
+def with_all_stages(config, url):
+    """The config with a stage of every class."""
+    model = {"type": "openai", "model": "m", "base_url": url}
+    place = f"python:{__name__}"
+    return {
+        **config,
+        "retrievers": {
+            **config["retrievers"],
+            "both": {"type": "fusion", "retrievers": ["bm25", "exact"]},
+            "own": {"type": f"{place}:search", "version": "1"},
+        },
+        "generators": {**config["generators"], "gpt": {**model, "samples": 2, "temperature": 1}},
+        "apps": {"app": {"type": f"{place}:answer", "version": "1"}},
+        "controls": ["gold_context", "no_context", "shuffled_context", "injection"],
+        "metrics": {
+            "retrieval": {"measures": ["ndcg@10"], "fill": {"judge": "j", "depth": 2}},
+            "generation": ["rouge1"],
+            "judge": {"j": {**model, "rubrics": ["faithfulness", "pairwise"]}},
+        },
+        "statistics": {"resamples": 100},
+    }
+
+
+def read_attributes(thing, depth=2):
+    """Read all attributes of an object, and those of what they hold."""
+    for name in dir(thing):
+        if not name.startswith("__"):
+            value = getattr(thing, name)
+            if depth and type(value).__module__.startswith("ragbench."):
+                read_attributes(value, depth - 1)
+
+
+@pytest.fixture
+def chat(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setattr(f"{__name__}.CALLS", [])
+    judge = Script()
+
+    def reply(body, times_asked):
+        return judge(body, times_asked) if "response_format" in body else "Io"
+
+    with ChatServer(reply) as server:
+        yield server
+
+
+def flat(nodes):
+    """All steps, each before those below it."""
+    return [step for node in nodes for step in (node, *flat(node.after))]
+
+
+@pytest.mark.costly
+def test_the_plan_of_a_run_counts_what_it_makes(config, chat):
+    """Upper limits are those of items that depend on hits or answers which are not there yet."""
+    config = with_all_stages(config, chat.url)
+    before = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
+
+    run = run_experiment(config)
+
+    work = json.loads((run.path / "manifest.json").read_text())["work"]
+    after = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
+    assert before.keys() == after.keys() <= work.keys()
+    for name, step in before.items():
+        items = work[name]["items"]
+        assert step.stored == 0
+        assert items <= step.items if step.at_most else items == step.items
+    open_steps = {name for name, step in after.items() if step.stored < step.items}
+    # pairs of answers are judged again in each run, from the stored replies
+    assert open_steps == {"judge pairs (j)"}
+    assert {name for name, step in after.items() if step.at_most} == open_steps
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_attributes_of_a_planned_run_write_and_call_nothing(config, chat, is_stored):
+    config = with_all_stages(config, chat.url)
+    if is_stored:
+        run_experiment(config)
+        assert chat.received
+        assert CALLS
+    chat.received.clear()
+    CALLS.clear()
+    plan = plan_of(config)
+
+    with closing(ReadOnlyStore(cache_folder())) as store:
+        resources, engine = engine_of(plan, store)
+        stages = stages_of(resources).stages
+        outputs = engine.run(stages, make=False)
+        for stage in stages:
+            read_attributes(stage)
+            if stage in outputs:
+                read_attributes(outputs[stage])
+                work = engine.counters.work.get(stage.title)
+                stage.step(outputs.of([*stage.inputs, stage]), work)
+
+    # pairs of answers are judged again in each run, from the stored replies
+    pending = {type(stage).__name__ for stage in stages if not outputs.is_complete(stage)}
+    names = {type(stage).__name__ for stage in stages}
+    assert pending == ({"JudgePairs"} if is_stored else names)
+    assert not chat.received
+    assert CALLS == []
+
+
+def test_a_stage_reads_its_inputs_alone(config):
+    class Read(Stage):
+        def __init__(self, plan, others, inputs):
+            super().__init__(plan, inputs=inputs)
+            self.others = others
+
+        def output(self, inputs, values):
+            return [1, *(inputs[stage] for stage in self.others)]
+
+    plan = plan_of(config)
+    first = Read(plan, (), ())
+    with closing(StageStore(cache_folder())) as store:
+        _, engine = engine_of(plan, store)
+        second = Read(plan, (first,), (first,))
+        assert engine.run([second])[second] == [1, [1]]
+        with pytest.raises(KeyError):
+            engine.run([first, Read(plan, (first,), ())])
+
+
+def test_a_run_leaves_every_stage_as_it_was(config):
+    config["controls"] = ["gold_context", "shuffled_context"]
+    plan = plan_of(config)
+    with closing(StageStore(cache_folder())) as store:
+        resources, engine = engine_of(plan, store)
+        stages = stages_of(resources).stages
+        attributes = [dict(vars(stage)) for stage in stages]
+
+        outputs = engine.run(stages)
+
+        assert all(outputs.is_complete(stage) for stage in stages)
+        for stage, before in zip(stages, attributes, strict=True):
+            assert vars(stage).keys() == before.keys()
+            assert all(value is before[name] for name, value in vars(stage).items())
+
+
+class Interrupted(Exception):
+    """A kill in the middle of a stage."""
+
+
+class Count(Stage):
+    """Numbers by query: the sum of those of its inputs, plus 1; `log` has those that were made."""
+
+    kind, version = "count", 1
+    by_query = True
+
+    def __init__(self, plan, name, inputs, log, lives):
+        super().__init__(plan, f"count {name}", inputs)
+        self.name, self.log, self.lives = name, log, lives
+
+    def sums(self, inputs):
+        columns = [inputs[stage] for stage in self.inputs]
+        rows = zip(*columns, strict=True) if columns else [()] * len(self.plan.queries)
+        return [None if None in row else sum(row) for row in rows]
+
+    def items(self, inputs):
+        group = ItemGroup(self.name, self.name)
+        return [
+            Slot(group, None if value is None else f"{row} {value}", row)
+            for row, value in enumerate(self.sums(inputs))
+        ]
+
+    def make(self, inputs, todo, keep, advance):
+        sums = self.sums(inputs)
+        for row in todo:
+            if self.lives and next(self.lives, None) is None:
+                raise Interrupted
+            self.log.append((self.name, row))
+            keep(row, {"number": sums[row] + 1})
+
+    def read(self, stored):
+        return stored["number"]
+
+    def output(self, inputs, values):
+        return list(values)
+
+
+N = len(QUERIES)
+# for each stage, the numbers of its inputs among the stages before it
+GRAPHS = st.integers(1, 5).flatmap(
+    lambda n: st.tuples(
+        *(st.sets(st.integers(0, number - 1)) if number else st.just(set()) for number in range(n))
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def moons_plan(tmp_path_factory):
+    with moons_place(tmp_path_factory.mktemp("moons")) as config:
+        yield plan_of(config)
+
+
+def numbers_by_hand(graph):
+    """The number of each stage: 1 more than the sum of its inputs."""
+    numbers = []
+    for inputs in graph:
+        numbers.append(1 + sum(numbers[number] for number in inputs))
+    return numbers
+
+
+@given(
+    graph=GRAPHS,
+    rounds=st.lists(st.sets(st.integers(0, N - 1)), max_size=3),
+    kills=st.lists(st.integers(0, 12), max_size=3),
+)
+def test_interrupted_rounds_make_each_item_once(moons_plan, tmp_path_factory, graph, rounds, kills):
+    folder, log = tmp_path_factory.mktemp("store"), []
+
+    def go(lives):
+        with closing(StageStore(folder)) as store:
+            stages = []
+            for name, inputs in enumerate(graph):
+                sources = [stages[number] for number in sorted(inputs)]
+                stages.append(Count(moons_plan, str(name), sources, log, lives))
+            outputs, (_, engine) = Outputs(), engine_of(moons_plan, store)
+            for rows in rounds:
+                engine.run(stages, outputs, rows)
+                for stage in stages:
+                    assert {row for row, v in enumerate(outputs[stage]) if v is not None} >= rows
+            engine.run(stages, outputs)
+            assert all(outputs.is_complete(stage) for stage in stages)
+            return [outputs[stage] for stage in stages]
+
+    for n_items in kills:
+        with suppress(Interrupted):
+            go(iter(range(n_items)))
+    values = go(None)
+
+    assert values == [[number] * N for number in numbers_by_hand(graph)]
+    assert len(log) == len(set(log)) == N * len(graph)
+
+
+@pytest.mark.costly
+def test_a_budget_counts_what_all_its_rounds_paid(config, chat):
+    judge = {"type": "openai", "model": "m", "base_url": chat.url, "rubrics": ["correctness"]}
+    config["metrics"] = {**FEW_SCORES, "judge": judge}
+
+    run = run_experiment({**config, "budget": {"tokens": 10**6}})
+
+    paid = json.loads((run.path / "manifest.json").read_text())["judging"]
+    calls = [use["calls"] for of_system in paid.values() for use in of_system.values()]
+    assert sum(calls) == len(chat.received) > 0
