@@ -5,6 +5,7 @@
     |-- DataError                    a data file or object, with file, line and record
     |   |-- FolderLocked             another run is at work in the folder; exit code 5
     |   |-- UnknownIds               a retriever whose hits are in no judgement and no corpus
+    |   |-- TextTooLong              a text beyond the limit of a metric
     |   `-- DiskFull                 no space left for a file; exit code 6
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed

@@ -13,7 +13,7 @@ _ALLOWED = (
     "{measure: NAME, min: NUMBER}, or a condition: NAME >= NUMBER, NAME <= NUMBER, "
     "NAME drop <= NUMBER, NAME drop > NUMBER, NAME not worse"
 )
-_LIMIT = re.compile(r"(?P<left>[^<>]*)(?P<sign>[<>]=)(?P<right>.*)", re.DOTALL)
+_LIMIT = re.compile(r"(?P<subject>[^<>]*)(?P<sign>[<>]=)(?P<right>.*)", re.DOTALL)
 # Keys of a gate.
 _Keys = dict[str, Any]
 # Options in brackets at the end of a text -> the keys that they are.
@@ -41,9 +41,9 @@ def read_condition(text: str) -> dict[str, Any]:
     words, limit = text.split(), _LIMIT.fullmatch(text)
     keys: _Keys | None = None
     if limit is not None and limit["sign"] == ">=":
-        keys = _read_least(limit["left"].split(), limit["right"])
+        keys = _read_least(limit["subject"].split(), limit["right"])
     elif limit is not None:
-        keys = _read_most(limit["left"].split(), limit["right"])
+        keys = _read_most(limit["subject"].split(), limit["right"])
     # `drop >` fails where the text of a gate passes
     elif "drop" in words and ">" in text:
         drop = FailIf.parse(text).gate
@@ -55,41 +55,42 @@ def read_condition(text: str) -> dict[str, Any]:
     return keys
 
 
-def _read_least(left: Sequence[str], right: str) -> _Keys | None:
+def _read_least(subject: Sequence[str], right: str) -> _Keys | None:
     """Return the keys of `NAME >= NUMBER` or `kappa of RUBRIC >= NUMBER in FILE`; None for none."""
     number, words, options = _read_number(right)
-    if number is None or not left:
+    if number is None or not subject:
         return None
-    if [*left[:2]] == ["kappa", "of"] and len(left) > 2 and words[:1] == ["in"] and len(words) > 1:
+    is_kappa = [*subject[:2]] == ["kappa", "of"] and words[:1] == ["in"]
+    if is_kappa and len(subject) > 2 and len(words) > 1:
         certificate = " ".join(words[1:])
-        keys = {"rubric": " ".join(left[2:]), "min_kappa": number, "certificate": certificate}
+        keys = {"rubric": " ".join(subject[2:]), "min_kappa": number, "certificate": certificate}
         return keys | options
-    return None if words else {"measure": " ".join(left), "min": number} | options
+    return None if words else {"measure": " ".join(subject), "min": number} | options
 
 
-def _read_most(left: Sequence[str], right: str) -> _Keys | None:
+def _read_most(subject: Sequence[str], right: str) -> _Keys | None:
     """Return the keys of a condition with `<=`; None for none."""
     number, words, options = _read_number(right)
     against = _read_against(words)
-    if number is None or not left:
+    if number is None or not subject:
         return None
-    if left[0] == "failed" and len(left) > 1:
-        return None if words else {"failed": " ".join(left[1:]), "max": number}
-    if left[-1] == "drop" and len(left) > 1:
-        keys: _Keys = {"measure": " ".join(left[:-1]), "max_drop": number}
+    if subject[0] == "failed" and len(subject) > 1:
+        return None if words else {"failed": " ".join(subject[1:]), "max": number}
+    if subject[-1] == "drop" and len(subject) > 1:
+        keys: _Keys = {"measure": " ".join(subject[:-1]), "max_drop": number}
         return None if against is None else keys | against | options
-    if left[-1] == "on" and "worse" in left[1:] and words[:1] == ["queries"]:
-        return _read_queries(left, number, _read_against(words[1:]))
-    return None if words else {"measure": " ".join(left), "max": number} | options
+    if subject[-1] == "on" and "worse" in subject[1:] and words[:1] == ["queries"]:
+        return _read_queries(subject, number, _read_against(words[1:]))
+    return None if words else {"measure": " ".join(subject), "max": number} | options
 
 
-def _read_queries(left: Sequence[str], number: float, against: _Keys | None) -> _Keys | None:
+def _read_queries(subject: Sequence[str], number: float, against: _Keys | None) -> _Keys | None:
     """Return the keys of `NAME worse by NUMBER on <= N queries`; None for none."""
-    place = len(left) - 1 - [*reversed(left)].index("worse")
-    margin = left[place + 1 : -1]
+    place = len(subject) - 1 - [*reversed(subject)].index("worse")
+    margin = subject[place + 1 : -1]
     if against is None or not number.is_integer():
         return None
-    keys: _Keys = {"measure": " ".join(left[:place])}
+    keys: _Keys = {"measure": " ".join(subject[:place])}
     if margin:
         by = _number(margin[-1])
         if margin[0] != "by" or len(margin) != 2 or by is None:
@@ -104,8 +105,8 @@ def _read_words(words: Sequence[str]) -> _Keys | None:
         margin, measure = _number(words[2]), words[6:]
         if margin is None or (measure and (measure[0] != "by" or len(measure) < 2)):
             return None
-        named = {"measure": " ".join(measure[1:])} if measure else {}
-        return {"cheapest_within": margin} | named
+        by_measure = {"measure": " ".join(measure[1:])} if measure else {}
+        return {"cheapest_within": margin} | by_measure
     for place in range(1, len(words) - 1):
         if [*words[place : place + 2]] == ["not", "worse"]:
             against = _read_against(words[place + 2 :])
