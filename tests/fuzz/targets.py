@@ -140,6 +140,8 @@ def stage(path: Path) -> None:
 def cells(data: bytes) -> None:
     """Read a ranking and its gold from two cells, which a NUL parts, at three doors alike."""
     retrieved, _, relevant = data.decode("utf-8", "replace").partition("\0")
+    # no CSV file holds a NUL
+    relevant = relevant.replace("\0", "")
     row = {"question": "Where?", "retrieved": retrieved, "relevant": relevant or retrieved}
     (workplace() / "cells.json").write_text(json.dumps([row]), encoding="utf-8")
     with open(workplace() / "cells.csv", "w", encoding="utf-8", newline="") as file:

@@ -356,7 +356,8 @@ class GoldIds:
             raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
         by_comma = [piece.strip() for piece in COMMAS.split(text) if piece.strip()]
         if len(by_comma) > 1 and ((top and self.is_of_ids) or any(map(self._is_name, by_comma))):
-            return [(self._whole(entry, column, piece), None) for piece in by_comma]
+            ids = [p for p in by_comma if self._is_name(p) or p.casefold() not in _NO_VALUES]
+            return [(self._whole(entry, column, piece), None) for piece in ids]
         if not top:
             return [(self._whole(entry, column, text), None)]
         try:
