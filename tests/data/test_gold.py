@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.data.files.gold import DocumentNames, QuotedPassages
 from ragbench.data.loaders.records import Records
 from ragbench.types import Document
@@ -354,3 +355,12 @@ def test_absolute_paths_are_known_by_their_end(written, expected):
     documents = [Document(name, "text") for name in (VENERA, RADAR, FAR, IO)]
 
     assert DocumentNames(documents, "docs").resolve(written) == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize("key", ["is_relevant", "relevant", "label"])
+@pytest.mark.parametrize("values", [(False, True), (0, 1)])
+def test_flags_of_gold_objects_are_grades(key, values):
+    relevant = [{"id": name, key: value} for name, value in zip("ab", values, strict=True)]
+    rows = [{"question": "Which?", "retrieved": ["a", "b"], "relevant": relevant}]
+
+    assert rb.evaluate(rows, ["mrr"]).mean["mrr"] == 0.5

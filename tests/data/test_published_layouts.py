@@ -740,6 +740,40 @@ def test_a_form_that_another_row_lacks_is_named(tmp_path, problem):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("MuSiQue", {"paragraphs": [{"paragraph_text": "t", "title": "a", "is_supporting": "?"}]},
+         "'?' is neither true nor false"),
+        ("HotpotQA", {"supporting_facts": ["Tab"]}, "'Tab' is no list of a title and a number"),
+        ("BRIGHT", {"gold_ids": 7}, "7 is no list"),
+    ],
+)  # fmt: skip
+def test_values_of_another_type_are_named(tmp_path, problem, name, changes, message):
+    rows = {
+        "MuSiQue": {"question": Q1, "answer": A1, "paragraphs": []},
+        "HotpotQA": {"question": Q1, "answer": A1, "context": [["a", ["t"]]]},
+        "BRIGHT": {"query": Q1, "gold_ids": ["a"], "excluded_ids": []},
+    }
+    path = lines(tmp_path / "a.jsonl", [{**rows[name], **changes}])
+
+    assert message in problem(lambda: Records(path=path).load())
+
+
+def test_a_text_in_place_of_a_list_is_one_item(tmp_path):
+    row = {"question": Q1, "answer": "x", "answer_aliases": "yes"}
+    passages = [
+        {"paragraph_text": text, "title": "", "is_supporting": flag}
+        for text, flag in ((T1, "True"), (T2, "False"))
+    ]
+    path = lines(tmp_path / "a.jsonl", [{**row, "paragraphs": passages}])
+
+    collection = Records(path=path).load()
+
+    assert [*collection.answers.values()] == [["x", "yes"]]
+    assert [len(judged) for judged in collection.qrels.to_dict().values()] == [1]
+
+
 def test_columns_that_the_user_names_stay_as_they_are(tmp_path):
     """A form would make a gold passage of `context`; here a system retrieved it."""
     path = lines(

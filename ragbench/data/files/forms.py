@@ -23,6 +23,7 @@ Values = Mapping[str, Any]
 Content = tuple[list[Values], list[Values]]
 _NO_ANSWER = "No Answer Present."  # MS MARCO
 _NOT_AVAILABLE = "N/A"  # BRIGHT
+_FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,33 @@ def _parsed(value: Any) -> Any:
         return value
 
 
+def _is_true(value: Any) -> bool:
+    """Return True or False for a flag: a truth value, 0 or 1, or one of these as a text.
+
+    Raises:
+        ValueError: Another value.
+    """
+    flag = _FLAGS.get(str(value).strip().casefold())
+    if flag is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return flag
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the items of a list; a text is one item, and null has none.
+
+    Raises:
+        ValueError: Another value.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{value!r} is no list")
+    return [*value]
+
+
 def _unique(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
 
@@ -131,13 +159,23 @@ def _with_facts(values: Values) -> Content:
     context, facts = _parsed(values["context"]), _parsed(values["supporting_facts"])
     if isinstance(context, Mapping):
         context = zip(context["title"], context["sentences"], strict=True)
-    titles = facts["title"] if isinstance(facts, Mapping) else [title for title, *_ in facts]
+    if isinstance(facts, Mapping):
+        titles = _listed(facts["title"])
+    else:
+        titles = [_title_of(fact) for fact in facts]
     documents = [
         {"id": title, "title": title, "text": " ".join(text.strip() for text in sentences)}
         for title, sentences in context
     ]
     row = {**_without(values, "context", "supporting_facts"), "relevant": _unique(titles)}
     return [row], [*documents]
+
+
+def _title_of(fact: Any) -> str:
+    """Return the title of a fact of HotpotQA, a list with the number of a sentence behind it."""
+    if not isinstance(fact, (list, tuple)):
+        raise ValueError(f"{fact!r} is no list of a title and a number")
+    return str(fact[0])
 
 
 def _with_support(values: Values) -> Content:
@@ -147,9 +185,9 @@ def _with_support(values: Values) -> Content:
     relevant = [
         document["id"]
         for document, paragraph in zip(documents, paragraphs, strict=True)
-        if paragraph["is_supporting"]
+        if _is_true(paragraph["is_supporting"])
     ]
-    gold = {"reference": [values["answer"], *values.get("answer_aliases", ())]}
+    gold = {"reference": [values["answer"], *_listed(values.get("answer_aliases"))]}
     row = _without(values, "paragraphs", "answer", "answer_aliases")
     return [{**row, **gold, "relevant": relevant}], documents
 
@@ -161,9 +199,9 @@ def _with_selection(values: Values) -> Content:
     relevant = [
         document["id"]
         for document, is_selected in zip(documents, passages["is_selected"], strict=True)
-        if is_selected
+        if _is_true(is_selected)
     ]
-    answers = [text for text in values.get("answers", ()) if text != _NO_ANSWER]
+    answers = [text for text in _listed(values.get("answers")) if text != _NO_ANSWER]
     row = _without(values, "passages", "answers", "wellFormedAnswers")
     return [{**row, "reference": answers, "relevant": relevant}], documents
 
@@ -195,7 +233,7 @@ def _with_relevant_sentences(values: Values) -> Content:
 def _live_rag(values: Values) -> Content:
     """Return a row of LiveRAG with its passages under the first of their ids."""
     passages = [
-        {"id": next(iter(passage.get("doc_IDs") or ()), None), "text": passage["passage"]}
+        {"id": next(iter(_listed(passage.get("doc_IDs"))), None), "text": passage["passage"]}
         for passage in values["passages"]
     ]
     return [{**_without(values, "passages"), "contexts": passages}], []
@@ -204,7 +242,7 @@ def _live_rag(values: Values) -> Content:
 def _bright(values: Values) -> Content:
     """Return a row of BRIGHT without the value N/A."""
     lists = {
-        key: [name for name in values.get(key) or () if name != _NOT_AVAILABLE]
+        key: [name for name in _listed(values.get(key)) if name != _NOT_AVAILABLE]
         for key in ("gold_ids", "gold_ids_long", "excluded_ids")
     }
     answer = values.get("gold_answer")
@@ -217,7 +255,7 @@ def _crag(values: Values) -> Content:
         {"id": page["page_url"], "title": page["page_name"], "text": page["page_snippet"]}
         for page in values["search_results"]
     ]
-    answers = [values["answer"], *(values.get("alt_ans") or ())]
+    answers = [values["answer"], *_listed(values.get("alt_ans"))]
     row = _without(values, "search_results", "answer", "alt_ans")
     return [{**row, "reference": answers}], [*pages]
 
@@ -226,7 +264,7 @@ def _with_aliases(values: Values) -> Content:
     """Return a row of TriviaQA with all spellings of its answer."""
     row = {key[:1].lower() + key[1:]: value for key, value in values.items()}
     answer = {key.lower(): value for key, value in row["answer"].items()}
-    gold = _unique([answer["value"], *answer["aliases"]])
+    gold = _unique([answer["value"], *_listed(answer["aliases"])])
     return [{**_without(row, "answer"), "reference": gold}], []
 
 

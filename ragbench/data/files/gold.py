@@ -35,6 +35,8 @@ from ragbench.types.spellings import normal_texts
 
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
 _GRADE_KEYS = ("grade", "score", "relevance")
+# keys of a grade that may be true or false; another value of them is no grade
+_FLAG_KEYS = ("is_relevant", "relevant", "label")
 # types of items that are no ids
 _NO_ITEMS = (bool, list, tuple, set, frozenset, type(None))
 # texts that stand for a missing value
@@ -391,7 +393,7 @@ class GoldIds:
         """
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
-            grade = next((value[key] for key in _GRADE_KEYS if key in value), None)
+            grade = next((value[key] for key in _GRADE_KEYS if key in value), _flag_of(value))
             # an empty id, which `resolve` refuses
             ids = self._items(entry, column, value[key], top=False) or [("", None)]
             if len(ids) > 1:
@@ -542,6 +544,12 @@ def _as_grade(item: Any) -> Any:
     is_grade = isinstance(grade, (int, float)) and not isinstance(grade, bool)
     # two numbers may be two ids
     return {name: grade} if isinstance(name, str) and is_grade else item
+
+
+def _flag_of(value: Mapping[str, Any]) -> int | None:
+    """Return the grade that a flag of a gold document is, such as `is_relevant`; None without."""
+    flags = (value[key] for key in _FLAG_KEYS if isinstance(value.get(key), int))
+    return next(map(int, flags), None)
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:
