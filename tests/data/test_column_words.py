@@ -246,3 +246,12 @@ def test_more_ids_than_passages():
     assert read == [["Io is hot.", "Europa has ice."]]
     with pytest.raises(rb.DataError, match="1 ids of 2 passages"):
         rb.evaluate([{**row, "retrieved_ids": ["a"]}])
+
+
+@pytest.mark.parametrize("place", ["https://w.org/1", "doc_1.pdf"])
+def test_a_reference_that_is_a_source_is_no_gold_answer(place):
+    row = {"question": "q", "response": "Paris", "ground_truth": "Paris", "reference": place}
+
+    with pytest.raises(rb.DataError, match="'reference' and 'ground_truth' could both be the"):
+        columns_of([row])
+    assert columns_of([{**row, "reference": "It is Paris."}])["reference"] == "reference"

@@ -23,6 +23,7 @@ _SAMPLED_ROWS = 200
 # ids of several documents in a text cell
 _PIECES = re.compile(r"[;|,、；\n]")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
+_PLACE = re.compile(r"https?://\S+|\S+\.[A-Za-z]\w{0,4}")
 _SENTENCE_END = re.compile(r"""[.!?。！？][")”’»」]*$""")
 _FEW_WORDS, _LONGEST_ID, _LONGEST_WORD = 5, 255, 60
 _WIDEST = 40
@@ -59,6 +60,11 @@ class ColumnContents:
         items = self._items(column)
         are_texts = bool(items) and all(_is_sentence(item) for item in items)
         return are_texts and not self._are_known(column)
+
+    def are_places(self, column: str) -> bool:
+        """Return True if every item of a column is an address or the name of a file."""
+        items = self._items(column)
+        return bool(items) and all(isinstance(i, str) and _PLACE.fullmatch(i) for i in items)
 
     def has_objects_with_ids(self, column: str) -> bool:
         """Return True if an item of a column is an object with an id."""

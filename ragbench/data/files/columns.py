@@ -148,7 +148,7 @@ class ColumnFinder:
             if columns := self._documents.candidates(part, free):
                 return columns
         elif columns := columns_named(free, PARTS[part].sure):
-            return columns
+            return [*columns, *self._rivals(part, columns, free)]
         free = [column for column in free if not self._documents.part_of(column)]
         columns = columns_named(free, PARTS[part].likely)
         if part == "relevant":
@@ -161,6 +161,16 @@ class ColumnFinder:
         if part == "answer" and not columns and any(map(names_reference, free)):
             return [column for column in free if names_output(column)]
         return columns
+
+    def _rivals(self, part: str, columns: Sequence[str], free: Sequence[str]) -> list[str]:
+        """Return other columns of gold answers where those of a sure name hold addresses or files.
+
+        `reference` is the source of an answer in some tables. [] for another part.
+        """
+        if part != "reference" or not all(map(self._contents.are_places, columns)):
+            return []
+        others = columns_named(free, PARTS[part].likely)
+        return [column for column in others if not self._contents.are_places(column)]
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
