@@ -169,8 +169,8 @@ class ColumnFinder:
         """
         if part != "reference" or not all(map(self._contents.are_places, columns)):
             return []
-        others = columns_named(free, PARTS[part].likely)
-        return [column for column in others if not self._contents.are_places(column)]
+        rival_columns = columns_named(free, PARTS[part].likely)
+        return [column for column in rival_columns if not self._contents.are_places(column)]
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
