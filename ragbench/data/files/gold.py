@@ -498,8 +498,8 @@ class RankedIds(GoldIds):
 def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
     """Return the ids of columns that stand in lists, or between other separators than commas.
 
-    Whole numbers count also alone, and objects by their ids. Cells that cannot be read are left
-    out: the reader of their row names them, unless they are one id.
+    Whole numbers count also alone and between commas, and objects by their ids. Cells that cannot
+    be read are left out: the reader of their row names them, unless they are one id.
     """
     listed, columns = set[str](), [*columns]
     for entry in entries:
@@ -521,7 +521,7 @@ def _list_of(text: str) -> Any:
             return None
     pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
     if len(pieces) < 2:
-        return [text] if text.isdecimal() else None
+        return [piece.strip() for piece in COMMAS.split(text) if piece.strip().isdecimal()]
     # doubtful pieces are no evidence for themselves
     return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
 
