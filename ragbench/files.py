@@ -253,7 +253,7 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
         OSError: The folder cannot be written.
     """
     if path.exists():
-        raise FileExistsError(path)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     with temporary_beside(path) as temporary:
         temporary.mkdir()
         yield temporary

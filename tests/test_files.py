@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -79,7 +80,10 @@ def test_a_folder_appears_at_the_end_or_never(tmp_path):
 
 
 def test_an_existing_folder_is_refused(tmp_path):
-    with pytest.raises(FileExistsError), folder_written_atomically(tmp_path):
+    with (
+        pytest.raises(FileExistsError, match="File exists.*" + re.escape(str(tmp_path))),
+        folder_written_atomically(tmp_path),
+    ):
         pass
 
 

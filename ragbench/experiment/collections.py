@@ -143,8 +143,8 @@ def run_collections(
             progress=progress,
         )
     # the summary comes last: a stopped command leaves finished runs, and no partial macro mean
-    record = _summarize(config, experiments, new_run_id(started))
     home = Path(config.output) / config.name
+    record = _summarize(config, experiments, new_run_id(started, home))
     contents = {COLLECTIONS: to_json(to_mapping(record))}
 
     # the pages are written before the folder gets its name, so that it never lacks them

@@ -84,7 +84,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=(*_relevance_notes(results), *results.notes, *sweep_notes(plan.config)),
         timing=records.Timing(
-            run_id=new_run_id(started),
+            run_id=new_run_id(started, Path(plan.config.output) / plan.config.name),
             systems={system.name: _timing(plan, results, system.name) for system in systems},
             cheapest=tuple(_cheapest_systems(plan, results)),
         ),
@@ -98,14 +98,16 @@ def _relevance_notes(results: Results) -> list[str]:
     )
 
 
-def new_run_id(started: float) -> str:
-    """Return a name for the folder of a run: its start in UTC, and four random hex digits.
+def new_run_id(started: float, home: Path) -> str:
+    """Return a free name for the folder of a run in `home`: its start in UTC, four hex digits.
 
-    `started` is in seconds since 1970; each call gives another name.
+    `started` is in seconds since 1970.
     """
-    # two runs may start in the same second: the random end keeps their names apart
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started))
-    return f"{stamp}-{secrets.token_hex(2)}"
+    # Of 100 runs that start in one second, two draw the same digits in 7 of 100 cases.
+    while (home / (name := f"{stamp}-{secrets.token_hex(2)}")).exists():
+        pass
+    return name
 
 
 def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:

@@ -385,3 +385,16 @@ def test_right_is_compared_after_a_new_question_where_a_judge_decides_some():
 
     assert compared.record.queries == 6
     assert dict(compared.record.left_out) == {str(new.path): 2}
+
+
+def test_runs_of_one_second_that_draw_the_same_digits_have_folders_of_their_own(monkeypatch):
+    digits = iter(["07e2", "07e2", "c5b1"])
+    monkeypatch.setattr("secrets.token_hex", lambda n: next(digits))
+    monkeypatch.setattr("time.strftime", lambda form, moment=None: "20260721-084205")
+    ranking = ["d1", "d2"]
+    table = [Row(n, f"On {n}?", "Io", ["d1"], ("Io", "Io"), (ranking, ranking)) for n in "123"]
+    rows = [row.as_mapping(0) for row in table]
+
+    folders = [rb.run_experiment(CONFIG, dataset=rows).path.name for _ in range(2)]
+
+    assert folders == ["20260721-084205-07e2", "20260721-084205-c5b1"]
