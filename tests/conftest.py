@@ -29,6 +29,7 @@ from hypothesis.internal.charmap import charmap
 from hypothesis.internal.conjecture import providers
 
 import tests.quick_disk
+from tests.messages import golden_file, mask, read_messages, render, write_message
 
 if TYPE_CHECKING:
     from tests.warm import Warm
@@ -432,6 +433,34 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             return
         assert path.exists(), f"{path} is missing: run pytest --update-golden and review the file"
         assert text == path.read_text(encoding="utf-8")
+
+    return compare
+
+
+@pytest.fixture
+def assert_message(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., None]:
+    """Compare an error or a text with the golden messages of the module (`tests/messages.py`).
+
+    The n-th call of a test compares with its n-th section; `--update-golden` rewrites it instead.
+    `place` is the beginning of the message, such as `qrels/test.tsv:2`, and stays in the test.
+    """
+    path = golden_file(request.node.path)
+    calls = itertools.count(1)
+
+    def compare(message: object, place: str = "") -> None:
+        text = mask(render(message), tmp_path_factory.getbasetemp())
+        assert re.match(rf"{re.escape(place)}(?!\w)" if place else "", text), text
+        number = next(calls)
+        name = request.node.nodeid.split("::", 1)[1].replace("::", ".")
+        name = name if number == 1 else f"{name} {number}"
+        if request.config.getoption("--update-golden"):
+            write_message(path, name, text, request.node.path.read_text(encoding="utf-8"))
+            return
+        messages = read_messages(path)
+        assert name in messages, f"{path.name} lacks '{name}': see `make golden`"
+        assert text == messages[name]
 
     return compare
 

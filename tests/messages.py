@@ -1,0 +1,76 @@
+"""Texts of messages in golden files: `tests/golden/messages/<folder>/<module>.txt`.
+
+A test asserts the type, the place and the code of a message; its words stand in one file, so that a
+better sentence changes no test. Each section begins with the name of a test, and its indented lines
+are the message:
+
+    ## test_refuses_a_bad_grade[a word]
+      qrels/test.tsv:2: grade 'x'; allowed: an integer
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+MESSAGES = Path(__file__).resolve().parent / "golden" / "messages"
+REPOSITORY = MESSAGES.parents[2]
+# Six names or more after "allowed: ": a list that grows with each component of a contributor.
+_NAMES = re.compile(r"(?<=allowed: )(?:[\w.@:/-]+, ){5,}(?:\.\.\. \(\d+ more\)|[\w.@:/-]+)")
+
+
+def golden_file(module: Path) -> Path:
+    """Return the file with the messages of a test module."""
+    return MESSAGES / module.relative_to(REPOSITORY / "tests").with_suffix(".txt")
+
+
+def render(message: object) -> str:
+    """Return the text of an error, a text, or several of them as lines."""
+    if isinstance(message, Iterable) and not isinstance(message, str):
+        return "\n".join(map(render, message))
+    return str(message)
+
+
+def mask(text: str, temporary: Path) -> str:
+    """Replace temporary folders by TMP, the repository by REPOSITORY, and long lists by NAMES."""
+    text = re.sub(rf"{re.escape(str(temporary))}/[^/\s'\":;,]+", "TMP", text)
+    return _NAMES.sub("NAMES", text.replace(str(REPOSITORY), "REPOSITORY"))
+
+
+@lru_cache(maxsize=8)
+def read_messages(path: Path) -> Mapping[str, str]:
+    """Return the message of each section; empty if there is no such file."""
+    sections: dict[str, list[str]] = {}
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    name = ""
+    for line in text.split("\n"):
+        if line.startswith("## "):
+            name = line.removeprefix("## ")
+            sections[name] = []
+        elif name:
+            sections[name].append(line.removeprefix("  "))
+    # the last line of a section is the blank one before the next section, or the end of the file
+    return {name: "\n".join(lines[:-1]) for name, lines in sections.items()}
+
+
+def write_message(path: Path, name: str, text: str, tests: str) -> None:
+    """Write a section, and drop those of functions that the source `tests` no longer has."""
+    from ragbench.files import locked_beside
+
+    with locked_beside(path):  # each worker of xdist writes the sections of its own tests
+        read_messages.cache_clear()
+        messages = {**read_messages(path), name: text}
+        lines = []
+        for section, message in sorted(messages.items()):
+            if f"def {function_of(section)}(" in tests:
+                indented = [f"  {line}" if line else "" for line in message.split("\n")]
+                lines += [f"## {section}", *indented, ""]
+        path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+        read_messages.cache_clear()
+
+
+def function_of(section: str) -> str:
+    """Return the name of the function whose message a section has."""
+    return re.split(r"[\[ ]", section, maxsplit=1)[0].rpartition(".")[2]
