@@ -108,11 +108,7 @@ def probe_report(
 
 
 def _facts(score: JudgedScore) -> dict[str, Any]:
-    """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature.
-
-    The keys are `rubric`, `rubric_fingerprint`, `judge`, `model` and `signature`. The fingerprint
-    is empty for a table of ratings.
-    """
+    """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature."""
     return {
         "rubric": score.rubric.name,
         # a table of ratings gives the name of its rubric, not the text
@@ -126,14 +122,7 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> certificate.CertifiedRubric:
-    """Return agreement, correlations and corrected means of one score.
-
-    Raises:
-        DataError: No labelled answer has a verdict, or a sheet drawn where the judge is unsure
-            lacks labels or rows, has other probabilities, or comes from another run.
-        OptionError: `good` is not on the scale, or confidence is outside (0, 1).
-        ValueError: There is no scale for a table of ratings.
-    """
+    """Return agreement, correlations and corrected means of one score."""
     scale = calibration.scale or LabelScale.of_rubric(score.rubric)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
@@ -190,12 +179,7 @@ def _certify_score(
 
 
 def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | None:
-    """Return the draw of a sheet that was drawn where the judge is unsure; None for other labels.
-
-    Raises:
-        DataError: The draw cannot be repeated on this run, other sheets are mixed in, a row or a
-            label is missing, or a probability was edited.
-    """
+    """Return the draw of a sheet of answers on which the judge is unsure; None for other labels."""
     signatures = set(labels.rows.values())
     if not any(map(is_unsure_draw, signatures)):
         return None
@@ -231,13 +215,7 @@ def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | N
 def _sampling(
     run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: bool
 ) -> tuple[bool, str]:
-    """Return (True, reason) if the labelled answers are a random draw, else (False, reason).
-
-    The draw is repeated from its signature and compared with the labelled rows, unless the user
-    vouches for it. Labels may end early, but no row before the last labelled one may lack a label.
-    Rows without the signature of a sheet, or of several sheets, are no random draw. At least one
-    answer must have a label.
-    """
+    """Return (True, reason) if the labelled answers are a random draw, else (False, reason)."""
     if vouched:
         return True, "the user vouches for it (--random)"
     signatures = set(labels.rows.values())
@@ -254,32 +232,16 @@ def _sampling(
 
 @dataclass(frozen=True, slots=True)
 class _Corrector:
-    """Corrector of a judge's means by labels of people (prediction-powered inference).
+    """Corrector of a judge's means by labels of people (prediction-powered inference)."""
 
-    `estimate` returns the `Correction` of a system or of a difference, `order` those of all pairs.
-    Where no correction is possible, its status is `not available`, with the reason.
-
-    Attributes:
-        scores: Score of the judge for each answer, 0 to 1.
-        labels: Mean label of each labelled answer, 0 to 1.
-        facts: Facts about the labels, such as whether they are a random draw.
-        confidence: Confidence of the intervals.
-        design: Draw with unequal probabilities; None if all answers had the same.
-    """
-
-    scores: Mapping[Key, float]
-    labels: Mapping[Key, float]
-    facts: certificate.LabelsRead
-    confidence: float
-    design: Draw | None
+    scores: Mapping[Key, float]  # score of the judge for each answer, 0 to 1
+    labels: Mapping[Key, float]  # mean label of each labelled answer, 0 to 1
+    facts: certificate.LabelsRead  # facts about the labels, such as whether they are a random draw
+    confidence: float  # confidence of the intervals
+    design: Draw | None  # draw with unequal probabilities; None if all answers had the same
 
     def estimate(self, system: str, against: str = "") -> certificate.Correction:
-        """Return the corrected mean of a system, or its mean paired difference from `against`.
-
-        It is `not available`, with the reason, below 20 labelled or two unlabelled answers (for a
-        difference: queries), if the labels are no random draw, if a query has a label for one of
-        the systems only, and for a system of which no answer could be drawn.
-        """
+        """Return the corrected mean of a system, or its mean paired difference from `against`."""
         names = (system, against) if against else (system,)
         result = self._designed(*names) if self.design is not None else self._plain(*names)
         against_other = against or None
@@ -291,10 +253,7 @@ class _Corrector:
         return from_json(certificate.Correction, values)
 
     def _plain(self, *names: str) -> CorrectedMean | str:
-        """Return the estimate from a draw with equal probabilities, or the reason for none.
-
-        `names` is a system, or a system and the one that it is compared with.
-        """
+        """Return the estimate from a draw with equal probabilities, or the reason for none."""
         # sorted: the order of summation decides the last digits
         queries = sorted(query for name, query in self.scores if name == names[0])
         units = [tuple((name, query) for name in names) for query in queries]
@@ -328,11 +287,7 @@ class _Corrector:
     def order(
         self, corrected: Mapping[str, certificate.Correction]
     ) -> tuple[certificate.Correction, ...]:
-        """Return the corrected differences of all pairs of corrected systems, best system first.
-
-        The confidence is that of all pairs together. Pairs without a correction are left out.
-        `differs` is True if the interval is above 0. `corrected` has the means by system.
-        """
+        """Return the corrected differences of all pairs of corrected systems, best system first."""
         means = {name: of.mean for name, of in corrected.items() if of.mean is not None}
         names = sorted(means, key=lambda name: (-means[name], name))
         pairs = list(itertools.combinations(names, 2))
@@ -345,11 +300,7 @@ class _Corrector:
         )
 
     def _designed(self, *names: str) -> CorrectedMean | str:
-        """Return the estimate from a draw with unequal probabilities, or the reason for none.
-
-        It is that of the answers that could be drawn. `names` is a system, or a system and the one
-        that it is compared with.
-        """
+        """Return the estimate from a draw with unequal probabilities, or the reason for none."""
         strata = self.design.strata if self.design is not None else {}
         queries = sorted(query for name, query in strata if name == names[0])
         keys = [[(name, query) for query in queries] for name in names]
@@ -367,19 +318,12 @@ class _Corrector:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Row of the table of agreement: a statistic and its properties.
+    """Row of the table of agreement: a statistic and its properties."""
 
-    Attributes:
-        statistic: Function of a table with two or more raters.
-        level: Level of measurement.
-        on_levels: True: scores are rounded to levels first; False: they are taken unchanged.
-        low: Smallest possible value; the largest is 1.
-    """
-
-    statistic: Statistic
-    level: agreement.Level
-    on_levels: bool
-    low: float = -1.0
+    statistic: Statistic  # function of a table with two or more raters
+    level: agreement.Level  # level of measurement
+    on_levels: bool  # true: scores are rounded to levels first; False: they are taken unchanged
+    low: float = -1.0  # smallest possible value; the largest is 1
 
 
 # Name -> statistic of each pair of raters, of the judge and people alike.
@@ -502,12 +446,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 def _mean(
     ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float, **options: Any
 ) -> certificate.AgreementFound:
-    """Return the mean of a statistic over tables of raters.
-
-    It has no value, but a reason, if the statistic needs levels and the scale has none. The queries
-    are the groups of the interval; further `options` are those of `mean_agreement`. IndexError
-    without tables.
-    """
+    """Return the mean of a statistic over tables of raters."""
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
         why = f"the scale {ratings.scale} has no levels"

@@ -158,21 +158,13 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
-    """Yield (entry, record) for the lines of a file, without further samples of a query.
-
-    People label one answer per query, and the first sample is as random as any other. In the order
-    of the file. DataError if there is no file, a line does not fit the record, or all lines are
-    blank.
-    """
+    """Yield (entry, record) for the lines of a file, without further samples of a query."""
     rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
-    """Yield key and answer of each query of a system; nothing without a file of predictions.
-
-    A query without answer, passages and queries is left out. DataError for a wrong line.
-    """
+    """Yield key and answer of each query of a system; nothing without a file of predictions."""
     file = _file(folder, "predictions", system)
     for _, row in _first_rows(file, PredictionRow) if file.is_file() else ():
         texts = [" ".join(filter(None, (p.title, p.text))) for p in row.contexts or ()]
@@ -233,10 +225,7 @@ def _joined(signatures: Sequence[Signature]) -> Signature:
 
 
 def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
-    """Return judged system -> baseline of its judge scores, if the baseline is judged too.
-
-    In the order of the summary.
-    """
+    """Return judged system -> baseline of its judge scores, if the baseline is judged too."""
     baselines = {}
     for system in summary.systems:
         score = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
@@ -268,14 +257,7 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
 
 
 def _rubrics_in(folder: Path) -> list[Rubric]:
-    """Return the rubrics in the config of a run: mappings, and files that still exist.
-
-    Mappings come first; empty without rubrics of its own.
-
-    Raises:
-        DataError: The config cannot be read, or a mapping or file is no rubric.
-        OptionError: A mapping has a wrong option.
-    """
+    """Return the rubrics in the config of a run: mappings, and files that still exist."""
     judge = _entry(_entry(read_config(folder), "metrics"), "judge")
     # one judge is a block, several are a mapping of blocks
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []

@@ -134,20 +134,11 @@ def _probability(entry: Entry) -> float:
 
 @dataclass(frozen=True)
 class _LabelReader:
-    """Finder of the rubrics, answers and label columns of the rows of a file.
+    """Finder of the rubrics, answers and label columns of the rows of a file."""
 
-    `answers_of` yields the (rubric, answer) pairs of a row, `label_columns` returns the names of
-    its columns with labels; DataError if the row has none or names an unknown answer.
-
-    Attributes:
-        run: Run with the judged answers.
-        scores: Rubric -> its score.
-        columns: Rubric -> names of its columns.
-    """
-
-    run: JudgedRun
-    scores: Mapping[str, JudgedScore]
-    columns: Mapping[str, Sequence[str]]
+    run: JudgedRun  # run with the judged answers
+    scores: Mapping[str, JudgedScore]  # rubric -> its score
+    columns: Mapping[str, Sequence[str]]  # rubric -> names of its columns
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
@@ -159,15 +150,7 @@ class _LabelReader:
         }
 
     def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
-        """Yield (rubric, answer) for a row, which may have labels by several rubrics.
-
-        Nothing is yielded for a row of a sheet with an empty `item`, or of a rubric that `scores`
-        lacks. An answer is (system, query id).
-
-        Raises:
-            DataError: The run has no such answer, or the row names no query, no system of several,
-                or no rubric of several.
-        """
+        """Yield (rubric, answer) for a row, which may have labels by several rubrics."""
         if "item" not in entry.values:
             yield from self._answers_to_query(entry)
         elif entry.values["item"] not in (None, ""):
@@ -212,14 +195,7 @@ class _LabelReader:
         )
 
     def label_columns(self, entry: Entry, rubric: str) -> list[str]:
-        """Return the names of the columns with labels by a rubric, one per rater.
-
-        In the order of `columns`, else of the file; a column with the rubric's name comes before
-        those that start with `label`.
-
-        Raises:
-            DataError: The row has no such column.
-        """
+        """Return the names of the columns with labels by a rubric, one per rater."""
         columns = self.columns.get(rubric) or [name for name in [rubric] if name in entry.values]
         for column in columns:
             entry.field(column)  # raises if the row has no such column
@@ -398,16 +374,7 @@ def read_ratings(
 def _judged_scores(
     scores: Mapping[str, dict[Key, float]], answers: Sequence[Key], rubric: str | None, model: str
 ) -> dict[str, JudgedScore]:
-    """Return name -> scores of each judge of a table; answers without a rating are unscored.
-
-    The name is the rubric, or `rubric(judge=column)` for several judges by one rubric.
-
-    Args:
-        scores: Column of a judge -> answer -> score.
-        answers: Keys of all answers.
-        rubric: Name of the rubric; None: each judge has a rubric with the name of its column.
-        model: Model of the judges.
-    """
+    """Return name -> scores of each judge of a table; answers without a rating are unscored."""
     judged: dict[str, JudgedScore] = {}
     for judge, ratings in scores.items():
         word = rubric or judge
@@ -426,11 +393,7 @@ def _judged_scores(
 
 
 def _name(entry: Entry, column: str) -> str:
-    """Return the name or integer in a cell as text, since names only group rows.
-
-    Raises:
-        DataError: There is no such column, or the cell is empty or holds another value.
-    """
+    """Return the name or integer in a cell as text, since names only group rows."""
     value = entry.field(column)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise entry.error(f"{column}: {value!r}", allowed="a name or a number")
@@ -438,15 +401,7 @@ def _name(entry: Entry, column: str) -> str:
 
 
 def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return part -> names of its columns in a table, `chosen` by the user or recognised.
-
-    All parts are keys; `system` and `answer` have an empty list without a column. `first` is the
-    first row of the table.
-
-    Raises:
-        OptionError: An unknown part, several columns for one part, or a column for two parts.
-        DataError: The table lacks a chosen column, or has no column of a required part.
-    """
+    """Return part -> names of its columns in a table, `chosen` by the user or recognised."""
     check_allowed("--column", "part", chosen, PARTS)
     for part, names in chosen.items():
         if len(names) > 1 and part not in _SEVERAL:

@@ -124,12 +124,7 @@ def _compare(
     scale: LabelScale | None,
     confidence: float,
 ) -> ProbeFound:
-    """Return the shift and the flips of one rubric's verdicts between the two orders.
-
-    `verdicts` has those in order and reversed for each answer. Answers without a score in one of
-    the orders are counted by cause; the result is `not available` if none is left. A positive shift
-    means higher scores with the passages reversed; the flip rate is a share from 0 to 1.
-    """
+    """Return the shift and the flips of one rubric's verdicts between the two orders."""
     pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
     failed = [[v.cause for v in pair if v.score is None] for pair in pairs.values()]
     unscored = dict(sorted(Counter(causes[0] for causes in failed if causes).items()))

@@ -243,11 +243,7 @@ def _signature(
     population: Iterable[tuple[int, Key]],
     **settings: int | str,
 ) -> str:
-    """Return the signature of a draw from a population of strata and keys.
-
-    It is a text such as `draw|n:50|seed:13|...|systems:0.2|population:...|v:1`: the settings, the
-    places of the systems in the run, and a fingerprint of the population in its order.
-    """
+    """Return the signature of a draw from a population of strata and keys."""
     places = ".".join(str(run.systems.index(name)) for name in systems)
     pieces = (piece for code, key in population for piece in (str(code), *key))
     settings |= {"systems": places, "population": fingerprint(pieces), "v": VERSION}
@@ -262,12 +258,7 @@ def _random_stream(score: JudgedScore, seed: int) -> np.random.Generator:
 def _draw_unsure(
     run: JudgedRun, score: JudgedScore, n: int, *, seed: int, systems: Sequence[str]
 ) -> Draw:
-    """Draw answers more often where the judge is unsure: see `draw`.
-
-    Raises:
-        OptionError: There are fewer than 20 answers a system, or more than there are.
-        ValueError: The seed is negative.
-    """
+    """Draw answers more often where the judge is unsure: see `draw`."""
     queries = [keys[0][1] for _, keys in _units(score, systems, "query")]
     least, most = FEWEST_LABELS * len(systems), len(queries) * len(systems)
     if not least <= n <= most:
@@ -304,12 +295,7 @@ def _draw_unsure(
 def _allocation(
     scores: FloatArray, codes: Strata, n: int
 ) -> tuple[float, list[tuple[NDArray[np.intp], int]]]:
-    """Return (variance of the mean of n labels, strata), a stratum as (places, number of labels).
-
-    `codes` has the stratum of each score; the places of its scores are ascending. The variance is
-    that which the scores imply if each is the probability of the label 1. OptionError if n is below
-    two labels for each stratum, or above the number of scores.
-    """
+    """Return the variance of the mean of n labels, and the (places, number of labels) of strata."""
     parts = [np.flatnonzero(codes == level) for level in np.unique(codes)]
     sizes = np.array([len(part) for part in parts])
     variances = np.array([(scores[part] * (1 - scores[part])).mean() for part in parts])
@@ -319,10 +305,7 @@ def _allocation(
 
 
 def _sureness(scores: FloatArray) -> Strata:
-    """Return the stratum of each score: 0 for a sure 0, 1 for unsure, 2 for a sure 1.
-
-    A stratum with less than a tenth of the scores joins its neighbour.
-    """
+    """Return the stratum of each score: 0 for a sure 0, 1 for unsure, 2 for a sure 1."""
     codes = np.where(scores <= _SURE + 1e-9, 0, np.where(scores >= 1 - _SURE - 1e-9, 2, 1))
     for sure in (0, 2):
         if np.mean(codes == sure) < _LEAST_STRATUM:
@@ -371,11 +354,7 @@ def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
 def _units(
     score: JudgedScore, systems: Sequence[str], unit: Unit
 ) -> list[tuple[int, tuple[Key, ...]]]:
-    """Return stratum and keys of each unit of the draw, sorted by key.
-
-    A query is a unit only if all systems have a score for it. Strata count from 0; no scores give
-    an empty list.
-    """
+    """Return stratum and keys of each unit of the draw, sorted by key."""
     place = {name: number for number, name in enumerate(systems)}
     scores = {key: value for key, value in score.scores.items() if key[0] in place}
     if unit == "answer":
@@ -391,10 +370,7 @@ def _units(
 
 
 def _band(score: float) -> int:
-    """Return the number from 0 to 4 of the band of a score from 0 to 1.
-
-    A score of 1 is in band 4.
-    """
+    """Return the number from 0 to 4 of the band of a score from 0 to 1."""
     # a rounding error must not move a score to the band below; 1 belongs to the last band
     return min(int(score * _BANDS + 1e-9), _BANDS - 1)
 

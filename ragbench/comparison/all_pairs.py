@@ -210,11 +210,9 @@ class AllPairs:
     def _pair(
         self, measure: str, systems: Mapping[str, SystemScores], system: str, other: str
     ) -> PairedScores:
-        """Return the paired scores of two systems.
-
-        The interval of a pair depends on which of them is the baseline: callers keep the order of
-        the systems.
-        """
+        """Return the paired scores of two systems."""
+        # The interval of a pair depends on which of them is the baseline: callers keep the order of
+        # the systems.
         return pair_columns(
             measure, systems[system], systems[other], self._clusters, self._tolerated
         )

@@ -168,10 +168,7 @@ class AnswerRules:
         )
 
     def _signature(self, answers: Sequence[Sequence[str]]) -> Signature:
-        """Return the signature of `right`: the rule, the gold answers, and judges that decide.
-
-        Where words alone decide, it is that of the metric of this name.
-        """
+        """Return the signature of `right`: the rule, the gold answers, and judges that decide."""
         rules, scores = self.rules.right, self.scores
         if scores.correctness is None:
             metric = parse_metric(f"{RIGHT}(words={rules.words:g})")
@@ -215,10 +212,7 @@ class AnswerRules:
     def _unscored(
         self, row: int, answer: AnswerFacts, words: GoldWords | None, answerable: bool | None
     ) -> tuple[Cause, str]:
-        """Return (cause why the score that decides has no value, message of its failure).
-
-        `SCORED` where a score or the words have decided, and where no score applies.
-        """
+        """Return (cause why the score that decides has no value, message of its failure)."""
         scores = self.scores
         if answerable is False:
             deciding = [scores.refusal]
@@ -234,10 +228,7 @@ class AnswerRules:
         return (Cause.SCORED if first is None else Cause(int(first.causes[row]))), ""
 
     def _has_unsupported(self, row: int) -> bool:
-        """Return True if a judge found a claim of an answer without support in its passages.
-
-        A score that is a share of claims has one below 1; another score, below its threshold.
-        """
+        """Return True if a judge found a claim of an answer without support in its passages."""
         column, least = self.scores.faithfulness, self.rules.supported.min
         if column is not None and column.name.partition("(")[0] in self.scores.claim_rubrics:
             least = 1.0
@@ -245,12 +236,7 @@ class AnswerRules:
         return is_supported is False
 
     def _is_right(self, row: int, replies: QuestionReplies) -> Decision:
-        """Return (whether the answer to a question is right, reason such as "f1 0.7 >= 0.5").
-
-        By the score of the config or the judge; else by the share of gold words in the replies, of
-        several samples in at least half of them. None where neither has a value, and where a named
-        measure or a judgement has none.
-        """
+        """Return (whether the answer to a question is right, reason such as "f1 0.7 >= 0.5")."""
         rules, column = self.rules.right, self.scores.correctness
         decision, how = _reaches(column, row, rules.min)
         if decision is not None or rules.measure is not None or _has_failed(column, row):
@@ -266,11 +252,7 @@ class AnswerRules:
         return decision, f"the answer {example.says}"
 
     def _holds_answer(self, row: int, replies: QuestionReplies, ranking: RankingFacts) -> Decision:
-        """Return (whether the passages of a question hold its gold answer, reason).
-
-        By the judge's context recall, else by the share of gold words in the passages. None for a
-        judged question, where ranks decide, and where neither has a value.
-        """
+        """Return (whether the passages of a question hold its gold answer, reason)."""
         if ranking.gold is not None:
             return None, ""
         decision, how = _reaches(self.scores.context_recall, row, 0.5)
@@ -297,17 +279,7 @@ def _has_failed(column: ScoreColumn | None, row: int) -> bool:
 def _reaches(
     column: ScoreColumn | None, row: int, threshold: float, *, oriented: bool = True
 ) -> Decision:
-    """Return (whether a score reaches a threshold, the comparison as text).
-
-    None and an empty text where the question has no value.
-
-    Args:
-        column: Column of the score; None where the system lacks it.
-        row: Row of the question.
-        threshold: Smallest value that reaches it.
-        oriented: True turns scores where lower is better around: the value must be at most
-            `1 - threshold`.
-    """
+    """Return (whether a score reaches a threshold, the comparison as text)."""
     value = math.nan if column is None else float(column.values[row])
     if column is None or math.isnan(value):
         return None, ""

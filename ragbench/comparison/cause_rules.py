@@ -312,11 +312,9 @@ def right_value(
 
 
 def _is_wrong_by_support(loss: Loss, answer: AnswerFacts, answerable: bool | None) -> bool:
-    """Return True if an answer without a gold answer is wrong: not supported, declining, or lost.
-
-    A reply that declines is wrong if the question has an answer, by its gold documents, or if a
-    judge looked at it. A supported answer is wrong if its passages lack the gold.
-    """
+    """Return True if an answer without a gold answer is unsupported, declines, or is lost."""
+    # A reply that declines is wrong if the question has an answer, by its gold documents, or if a
+    # judge looked at it. A supported answer is wrong if its passages lack the gold.
     if answer.refuses and answerable is True:
         return True
     if answer.is_supported is None:
@@ -325,16 +323,7 @@ def _is_wrong_by_support(loss: Loss, answer: AnswerFacts, answerable: bool | Non
 
 
 def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:
-    """Return the cause of an answer that is wrong, or that was compared with no gold answer.
-
-    The result is the loss, `unsupported`, `not_used`, `right` (supported, without a gold answer) or
-    `unknown`, in this order.
-
-    Args:
-        loss: Loss before the answer; None if its passages have what it needs, or if nothing tells.
-        evidence: Words that tell what its passages have; empty if nothing tells.
-        answer: Properties of the answer, which is not a refusal.
-    """
+    """Return the cause of an answer that is wrong, or that was compared with no gold answer."""
     if loss is not None:
         return Loss(loss.cause, _join(loss.why, answer.right_how))
     if answer.is_supported is False:
@@ -356,11 +345,7 @@ def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -
 def _loss_or_evidence(
     ranking: RankingFacts | None, answer: AnswerFacts, rules: CauseRules
 ) -> tuple[Loss | None, str]:
-    """Return (loss, "") if the passages lack what the answer needs, else (None, evidence).
-
-    The evidence tells in words where the gold document or gold answer was read; it is empty if
-    neither ranking, texts nor judge tell.
-    """
+    """Return (loss, "") if the passages lack what the answer needs, else (None, evidence)."""
     ranking = ranking or RankingFacts(gold=None)
     passages = answer.passages if answer.passages is not None else rules.read
     reader = f"reads {passages}"
@@ -397,18 +382,7 @@ def _loss_before_reading(
     answer: AnswerFacts,
     reader: str,
 ) -> Loss | None:
-    """Return the loss in corpus or retrieval; None if enough gold was read.
-
-    The loss is `not_in_corpus` (also without any relevant document), `not_retrieved`,
-    `wrong_passage` or `ranked_too_low`; `unknown` if a passage that may hold a gold span was read.
-
-    Args:
-        ranking: Ranks of the gold of a query with judgements.
-        rules: Gold that an answer needs: any or all.
-        depth: Number of passages that are read.
-        answer: Gold among the passages; without it, the first `depth` ranks are read.
-        reader: Words for the reader in `why`: `reads 5`.
-    """
+    """Return the loss in corpus or retrieval; None if enough gold was read."""
     gold, read_gold = ranking.gold or 0, answer.read
     if gold == 0:
         return Loss("not_in_corpus", "judged, and no document is relevant")
@@ -440,11 +414,7 @@ def _loss_before_reading(
 
 
 def _loss_of_absent_gold(ranking: RankingFacts, have: str, depth: int, answer: AnswerFacts) -> Loss:
-    """Return the loss of gold that no hit meets: `wrong_passage` if its document was read.
-
-    `have` tells which part of the gold was read; the other arguments are those of
-    `_loss_before_reading`.
-    """
+    """Return the loss of gold that no hit meets: `wrong_passage` if its document was read."""
     n_absent = (ranking.gold or 0) - len(ranking.ranks)
     many = f"{n_absent} gold {ranking.unit}{'s' if n_absent > 1 else ''}"
     gold_text = f"gold {ranking.example}" if ranking.gold == 1 else many
@@ -460,12 +430,7 @@ def _loss_of_absent_gold(ranking: RankingFacts, have: str, depth: int, answer: A
 
 
 def _cause_of_answer_rank(ranking: RankingFacts, depth: int, reader: str) -> Loss:
-    """Return the cause of a query without judgements, by the first hit that has a gold answer.
-
-    It is `found` within the first `depth` ranks, and `unknown` if no gold answer was looked for.
-    The rank counts from 1; 0 gives `not_retrieved`, one beyond `depth` gives `ranked_too_low`.
-    `reader` is the end of the reason, the number of hits that are read, such as `reads 5`.
-    """
+    """Return the cause of a query without judgements, by the first hit that has a gold answer."""
     rank = ranking.answer_rank
     if ranking.ambiguous:
         places = ", ".join(ranking.ambiguous[:3])

@@ -132,10 +132,7 @@ def _not_compared(
 
 
 def _units(pair: PairedScores) -> FloatArray:
-    """Return the differences of a pair by query, or their sums by cluster, with the same mean.
-
-    NaN where a query, or a whole cluster, has no difference.
-    """
+    """Return the differences of a pair by query, or their sums by cluster, with the same mean."""
     sums = pair.units(pair.differences[:, np.newaxis])[:, 0]
     if pair.clusters is None:
         return sums
@@ -145,10 +142,7 @@ def _units(pair: PairedScores) -> FloatArray:
 
 
 def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore]) -> MacroScore:
-    """Return the macro mean of a system; `scores` has its score on each of the collections.
-
-    `names` are the names of the collections. The mean is None if one of the scores has none.
-    """
+    """Return the macro mean of a system; `scores` has its score on each of the collections."""
     means = {name: score.mean for name, score in zip(names, scores, strict=True)}
     mean, interval = _combined([(score.mean, score.interval) for score in scores])
     return MacroScore(system=system, means=means, mean=mean, interval=interval)
@@ -157,11 +151,8 @@ def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore
 def _combined(
     parts: Sequence[tuple[float | None, Ends | None]],
 ) -> tuple[float | None, Ends | None]:
-    """Return the macro mean of estimates and its interval; None where one part lacks it.
-
-    A mean of the other parts would hide the collection where the system has no value. OptionError
-    without parts.
-    """
+    """Return the macro mean of estimates and its interval; None where one part lacks it."""
+    # A mean of the other parts would hide the collection where the system has no value.
     mean, lower, upper = stats.macro_mean(
         [
             (nan_if_none(value), nan_if_none(low), nan_if_none(high))
@@ -177,11 +168,7 @@ def _differences(
     pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]],
     method: Method,
 ) -> Iterator[Difference]:
-    """Yield the macro difference of each pair of one measure, with its adjusted p-value.
-
-    A key is (measure, system, baseline), and the order is that of `keys`. The p-values of all are
-    adjusted together. The interval is None if a collection has none.
-    """
+    """Yield the macro difference of each pair of one measure, with its adjusted p-value."""
     if not keys:
         return
     columns = [stats.stratified_units([_units(of[key]) for of in pairs]) for key in keys]
@@ -221,10 +208,7 @@ def _differences(
 
 
 def _macro_interval(pairs: Sequence[PairedScores], method: Method) -> Ends:
-    """Return the limits of the macro mean of a pair's differences, one part a collection.
-
-    Both are None if a collection has none.
-    """
+    """Return the limits of the macro mean of a pair's differences, one part a collection."""
     intervals = [pair.interval(pair.differences, method) for pair in pairs]
     _, interval = _combined([(i.mean, (finite(i.lower), finite(i.upper))) for i in intervals])
     return interval or (None, None)

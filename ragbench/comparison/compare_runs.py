@@ -231,12 +231,9 @@ def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, 
 
 
 def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
-    """Return the scores of a row as a system of one experiment with all rows.
-
-    `compare_systems` pairs a system with that of the baseline retriever and the same generator: the
-    source stands for the retriever, the group for the generator, the label for the name. The scores
-    are unchanged if there is one source only.
-    """
+    """Return the scores of a row as a system of one experiment with all rows."""
+    # `compare_systems` pairs a system with that of the baseline retriever and the same generator:
+    # the source stands for the retriever, the group for the generator, the label for the name.
     if len(matching.sources) == 1:
         return row.scores
     # apps and controls are compared with the same app or control of the base
@@ -247,10 +244,7 @@ def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
 def _with_failed(
     family: MeasureComparison, rows: Sequence[ComparedRow], matching: Matching
 ) -> MeasureComparison:
-    """Return the comparisons of a measure with the number of failed queries.
-
-    KeyError if a compared system is none of `rows`.
-    """
+    """Return the comparisons of a measure with the number of failed queries."""
     name, query_ids = family.measure, matching.sources[0].query_ids
     columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
 
@@ -294,11 +288,7 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
 
 
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
-    """Yield the moves of queries between causes for each comparison; none without causes.
-
-    Only queries that both systems have a cause for count; pairs of systems come once, in the order
-    of the comparisons. DataError if a file of causes is missing or cannot be read.
-    """
+    """Yield the moves of queries between causes for each comparison; none without causes."""
     rows = {row.label: row for row in compared_rows(matching)}
     causes = [
         {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
@@ -395,11 +385,7 @@ class _Rankings:
         self._read, self._lines = cache(read_run), cache(Lines)
 
     def first(self, row: ComparedRow, query: str) -> tuple[tuple[str, ...] | None, tuple[int, ...]]:
-        """Return the first 5 documents of a query, best first, and the ranks of gold among them.
-
-        No documents for a query that the ranking lacks; None if the source has no ranking file.
-        DataError if a file cannot be read.
-        """
+        """Return the first 5 documents of a query, best first, and the ranks of gold among them."""
         source = self._sources[row.source]
         file = source.rankings.get(row.scores.name)
         if file is None:
@@ -419,11 +405,7 @@ class _Rankings:
 
 
 def _questions(matching: Matching) -> Callable[[str], str]:
-    """Return a function from a query to its question, read from the first run that has it.
-
-    The function returns an empty text for a query that no run folder has. It raises DataError if a
-    line of a file cannot be read.
-    """
+    """Return a function from a query to its question, read from the first run that has it."""
     folders = [source.folder for source in matching.sources if source.folder is not None]
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 

@@ -138,10 +138,7 @@ def _with_all_pairs(
 def _wins(
     family: MeasureComparison, all_pairs: AllPairs, system: str | None = None
 ) -> list[tuple[str, str]]:
-    """Return (better system, worse system) of the pairs that differ; `system` limits the pairs.
-
-    A pair that is compared, or leads, keeps its decision; all pairs decide on the others.
-    """
+    """Return (better system, worse system) of the pairs that differ; `system` limits the pairs."""
     if system is not None and family.better_than is not None:
         return [(n, loser) for n, losers in family.better_than.items() for loser in losers]
     up = 1 if family.direction == "higher" else -1
@@ -176,23 +173,14 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
 
 def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
-    """Return differences, intervals and adjusted p-values of the pairs of a family, in order.
-
-    A pair without a query that both systems have a score for has no p-value. No pairs give no
-    differences. OptionError if the clusters are not one label per query.
-    """
+    """Return differences, intervals and adjusted p-values of the pairs of a family, in order."""
     if not family:
         return []
     return decide_pairs(family, method, run_tests(family, method))
 
 
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
-    """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family.
-
-    The two columns of a pair are over different queries, as independent samples. In the order of
-    the family; a pair without scores on one side, or with too few, has None as p-value. Test and
-    correction of `method` do not count. OptionError if a score is outside the range of its measure.
-    """
+    """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family."""
     samples = [
         [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
         for pair in family
@@ -333,11 +321,7 @@ def compare_slices(
 
 
 def _compare_slices(pair: PairedScores, slicing: Slicing, method: Method) -> list[SliceDifference]:
-    """Return the difference of a pair in each slice of one field, with its one-sided test.
-
-    In the order of the slices. `p_adjusted` and `worse` are None where fewer than 20 queries or
-    clusters have both scores.
-    """
+    """Return the difference of a pair in each slice of one field, with its one-sided test."""
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
     # turned so that up is better: a decrease is worse
     units = pair.units(pair.sign * table)

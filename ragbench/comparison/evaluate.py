@@ -133,11 +133,9 @@ def rank_run_file(
 def _rank_parts(
     ranker: BlockRanker, parts: Sequence[trec_files.RunPart], threads: int
 ) -> RankedGrades | None:
-    """Rank the parts of a file in parallel; None if the file has to be read from its start.
-
-    A mistake in a part has no line number in the message, and a query with lines in two parts
-    needs both. None too if a line of a part is wrong: reading from the start then raises the error.
-    """
+    """Rank the parts of a file in parallel; None if the file has to be read from its start."""
+    # A mistake in a part has no line number in the message, and a query with lines in two parts
+    # needs both: then the file is read from its start, which raises the error.
     try:
         ranked = ranker.rank_parts(parts, threads)
     except (DataError, trec_files.ScatteredQueriesError):
@@ -348,11 +346,7 @@ class Evaluation:
         return tables.html_table(caption, ["score", "mean", "scored", "not scored"], rows)
 
     def _lines(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, mean with interval, and missing values by cause, of each score.
-
-        The mean is written `0.500 [0.00, 1.00]`, or `-` without one. Missing values are written
-        `, 2 timeout, 1 no_reference`; the text is empty without any.
-        """
+        """Yield name, mean with interval, and missing values by cause, of each score."""
         for name, causes in self.causes.items():
             score, counts = self.summary[name], Counter(causes.values())
             missing = "".join(f", {n} {cause}" for cause, n in counts.items())
@@ -403,10 +397,7 @@ class Evaluation:
 
 
 def _joined(named_texts: Iterable[tuple[str, str]]) -> str:
-    """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`.
-
-    Empty texts are left out.
-    """
+    """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`."""
     return "; ".join(f"{name}: {text}" for name, text in named_texts if text)
 
 
@@ -498,10 +489,8 @@ def _first_queries(run: Run | Nested) -> Run:
 
 
 def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
-    """Return a note if the hits of a run may be gold ids in another spelling; else [].
-
-    Scores of runs stay those of trec_eval, so that ids are compared as they are.
-    """
+    """Return a note if the hits of a run may be gold ids in another spelling; else []."""
+    # Scores of runs stay those of trec_eval, so that ids are compared as they are.
     # here: most of its time is that of the readers of tables, which runs do not need
     from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 
@@ -526,15 +515,7 @@ def file_spelling_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Q
 
 
 def _with_scores(run: object) -> Run | Nested:
-    """Return a run in which ranked lists have scores that fall from rank to rank.
-
-    A run without lists is returned as it is, unchecked. Queries with a mapping keep their scores.
-    Repeated documents of a list count at their first place, and are counted in `duplicates`.
-
-    Raises:
-        DataError: It is no mapping of queries, or it has a list, and the documents of a query are a
-            set or no list, an id is neither text nor an integer, or a score is no number.
-    """
+    """Return a run in which ranked lists have scores that fall from rank to rank."""
     if not isinstance(run, (Run, Mapping)):
         raise wrong_type_error(run, "run")
     if not _has_lists(run):
@@ -556,15 +537,7 @@ def _with_scores(run: object) -> Run | Nested:
 
 
 def _with_grades(qrels: object) -> Qrels | Nested:
-    """Return qrels in which lists of relevant documents have become documents of grade 1.
-
-    A list may be a set, and repeated documents count once. Qrels without lists are returned as they
-    are; the grades are not checked.
-
-    Raises:
-        DataError: It is no mapping of queries, a query has neither mapping nor list, or an id is
-            neither text nor an integer.
-    """
+    """Return qrels in which lists of relevant documents have become documents of grade 1."""
     if not isinstance(qrels, (Qrels, Mapping)):
         raise wrong_type_error(qrels, "qrels")
     if not _has_lists(qrels):
@@ -578,10 +551,7 @@ def _with_grades(qrels: object) -> Qrels | Nested:
 
 
 def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
-    """Return True if a mapping has a value that is no mapping itself: a list, a set, a text.
-
-    False for anything but a mapping, and for an empty one.
-    """
+    """Return True if a mapping has a value that is no mapping itself: a list, a set, a text."""
     # types first: one check for each type, not for each of many queries
     kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
     return not all(issubclass(kind, Mapping) for kind in kinds)
@@ -801,10 +771,7 @@ def evaluate_ranked_file(
 def _evaluation_of(
     scored: score_run.ScoredRun, confidence: Confidence = 0.95, *, from_file: bool
 ) -> Evaluation:
-    """Return the scores of a run with notes on the queries that its means leave out, or count 0.
-
-    `from_file` selects the remedy in the note on scores that never fall.
-    """
+    """Return the scores of a run with notes on the queries that its means leave out, or count 0."""
     missing = reading_notes(scored.columns, scored.counts)
     notes = [f"{note}: {n}" for note, n in missing.items()]
     notes += relevance_notes({"": ScoredRankings(scored.columns, scored.counts)})

@@ -202,10 +202,7 @@ def _judge_rows(
 def _without_excluded(
     records: Sequence[Answered], collection: Collection
 ) -> tuple[Sequence[Answered], list[str]]:
-    """Return the records without the passages that are excluded for their query, and a note.
-
-    The rankings are scored so; judges read all passages. Without such passages there is no note.
-    """
+    """Return the records without the passages that are excluded for their query, and a note."""
     excluded = collection.excluded
     scored_records, n_dropped = list[Answered](), 0
     for record in records:
@@ -225,12 +222,7 @@ def _without_excluded(
 def _read_names(
     metrics: Sequence[object], judge: Judge | None, collection: Collection
 ) -> PeerMetrics:
-    """Return the names of the scores of a call, with notes on those of another tool.
-
-    Raises:
-        OptionError: A metric of another tool has no counterpart.
-        DataError: There is neither a score nor a judge.
-    """
+    """Return the names of the scores of a call, with notes on those of another tool."""
     metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
     if not (metrics or judge):
         raise nothing_to_score(collection)
@@ -238,10 +230,8 @@ def _read_names(
 
 
 def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Sequence[str]) -> None:
-    """Raise a `DataError` if no score applies to any row; failed calls of a judge are no such case.
-
-    `strays` has the note on ids that never meet, which is then the reason.
-    """
+    """Raise a `DataError` if no score applies to any row."""
+    # Failed calls of a judge are no such case.
     columns = evaluation.columns.values()
     failed = {Cause(int(code)) for column in columns for code in column.causes}
     failed = {cause for cause in failed if cause.failed} - {Cause.MISSING_ANSWER}
@@ -262,10 +252,7 @@ def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) ->
 def _default_scores(
     collection: Collection, records: Sequence[Answered], *, has_strays: bool
 ) -> list[ScoreName]:
-    """Return the measures and metrics that the records and their gold allow; [] for none.
-
-    `has_strays` tells that no retrieved id is that of a judged document.
-    """
+    """Return the measures and metrics that the records and their gold allow; [] for none."""
     # quoted gold passages often differ from all retrieved chunks, and would score 0
     can_match = not (has_strays and collection.gold_passages)
     is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
@@ -280,10 +267,7 @@ def _default_scores(
 def _score_answers(
     collection: Collection, items: Sequence[JudgedItem], names: Sequence[str]
 ) -> Evaluation:
-    """Return the scores of the answers by metrics besides `right`.
-
-    Reasoning was cut where the table was read.
-    """
+    """Return the scores of the answers by metrics besides `right`."""
     queries = collection.queries
     return score_pairs(
         [item.answer for item in items],
@@ -320,13 +304,7 @@ def _with_right(
 
 
 def _records_of(collection: Collection) -> list[Answered]:
-    """Return the record of each question, in their order; an empty one where there is none.
-
-    The answer of a call that failed does not count.
-
-    Raises:
-        DataError: Records of several systems.
-    """
+    """Return the record of each question, in their order; an empty one where there is none."""
     if len(collection.given) > 1:
         problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
         allowed = "rows of one system, or run_experiment, which compares systems"
@@ -378,11 +356,7 @@ def _with_ids(record: Answered, ids: Sequence[str]) -> Answered:
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
-    """Return part -> value of each item: question, contexts, answer and reference.
-
-    An item with one gold answer has it as a text, one with several as a list, and one without None,
-    as for contexts and answers.
-    """
+    """Return part -> value of each item: question, contexts, answer and reference."""
     return {
         "question": [item.question for item in items],
         "contexts": [item.contexts for item in items],
@@ -392,14 +366,7 @@ def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dic
 
 
 def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:
-    """Return kind -> names of its scores, measures parsed, in their order; [] for a kind without.
-
-    The keys are always `retrieval`, `generation` and `judge`.
-
-    Raises:
-        OptionError: An unknown score, or a rubric without a judge.
-        DataError: A file that is no rubric.
-    """
+    """Return kind -> names of its scores, measures parsed; [] for a kind without scores."""
     by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
     for name in names:
         kind = kind_of_score(name, judge, "evaluate", "metrics")
@@ -410,10 +377,7 @@ def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind
 
 
 def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
-    """Return the judged item of a question; passages are None if none of them has a text.
-
-    An empty list of passages stays. `record` has the answer and passages, `gold` the gold answers.
-    """
+    """Return the judged item of a question; passages are None if none of them has a text."""
     contexts = None if record.contexts is None else [hit.full_text for hit in record.contexts]
     # in a table of ids a judge has nothing to read
     if contexts and not any(contexts):
@@ -431,28 +395,16 @@ def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
 
 
 class _GoldScores(NamedTuple):
-    """Scores by measures that compare passages with gold spans or gold answers.
+    """Scores by measures that compare passages with gold spans or gold answers."""
 
-    Attributes:
-        columns: Name of the measure -> its column; empty without measures.
-        notes: A note on passages that cannot be placed, or none.
-    """
-
-    columns: Mapping[str, ScoreColumn]
-    notes: list[str]
+    columns: Mapping[str, ScoreColumn]  # name of the measure -> its column; empty without measures
+    notes: list[str]  # A note on passages that cannot be placed, or none
 
 
 def _score_gold(
     collection: Collection, records: Sequence[Answered], names: Sequence[Any]
 ) -> tuple[_GoldScores, list[Any]]:
-    """Return (scores of each record by measures of gold, names of the measures of ids).
-
-    Measures of gold read spans, gold answers, or the ranks at which passages meet the gold of any
-    kind. Without them, the scores are empty and the names are returned as they are.
-
-    Raises:
-        DataError: There is a measure of gold spans, and no question has one.
-    """
+    """Return (scores of each record by measures of gold, names of the measures of ids)."""
     measures = parse_measures(names)
     by_place = [measure for measure in measures if measure.spec.reads == "spans"]
     by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
@@ -487,11 +439,7 @@ def _score_gold(
 def _with_causes(
     column: ScoreColumn, records: Sequence[Answered], *, has_strays: bool
 ) -> ScoreColumn:
-    """Return the column of a measure with causes as in an experiment.
-
-    A record without passages has `MISSING_ANSWER`, or `NO_CONTEXTS` if it has an answer; an empty
-    list of passages keeps its score 0. With `has_strays`, all others have `UNKNOWN_IDS`.
-    """
+    """Return the column of a measure with causes as in an experiment."""
     lacks = np.array([record.contexts is None for record in records])
     answers = np.array([record.answer is not None for record in records])
     column = column.without_scores(lacks & answers, Cause.NO_CONTEXTS)
@@ -502,10 +450,7 @@ def _with_causes(
 def _stray_ids(
     hits: Mapping[str, Sequence[str]], relevant: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return a list with one note if no retrieved id is that of a judged document; else [].
-
-    Also [] if nothing was retrieved, or nothing is judged.
-    """
+    """Return a list with one note if no retrieved id is that of a judged document; else []."""
     retrieved = dict.fromkeys(hit for ids in hits.values() for hit in ids)
     judged = dict.fromkeys(name for grades in relevant.values() for name in grades)
     if not (retrieved and judged) or retrieved.keys() & judged.keys():
@@ -520,10 +465,7 @@ def _columns(collection: Collection) -> str:
 
 
 def _opened(judge: object) -> AbstractContextManager[Judge | None]:
-    """Return a context of the judge, which closes it only if it is created here.
-
-    The context of None gives None. Errors are those of `open_judge`.
-    """
+    """Return a context of the judge, which closes it only if it is created here."""
     opened = open_judge(judge)
     return nullcontext(opened) if opened is None or opened is judge else opened
 
@@ -607,12 +549,7 @@ def _with_judge(name: object, judge: Judge | None, owner: str) -> Kind:
 
 
 def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
-    """Return notes on scores with failed items, or without any value; [] if there are none.
-
-    Scores with equal numbers of missing values by cause share a note. A score without failed items
-    has none if `unknown_ids` is among its causes. `columns` is the text on the columns that were
-    read, for scores without any value.
-    """
+    """Return notes on scores with failed items, or without any value; [] if there are none."""
     groups = defaultdict[str, list[str]](list)
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]

@@ -229,10 +229,7 @@ class _Table:
         return documents == {pair.gold} and chunks == {pair.hit}
 
     def _apart(self, pairs: Sequence[IdPair]) -> set[IdPair]:
-        """Return the pairs whose ids are different documents by the table itself.
-
-        Both sides have both ids, or a question has both ids among its gold or among its hits.
-        """
+        """Return the pairs whose ids are different documents by the table itself."""
         apart = set[IdPair]()
         by_gold = defaultdict[str, list[IdPair]](list)
         for pair in pairs:

@@ -202,10 +202,7 @@ def match_sources(
 def _query_changes(
     base: Collection[str], run: Collection[str], edited: Collection[str]
 ) -> QueryChanges:
-    """Return the changes from the queries of a base to those of a run, each in its order.
-
-    `edited` are queries that differ between sources; those that the base lacks are ignored.
-    """
+    """Return the changes from the queries of a base to those of a run, each in its order."""
     return QueryChanges(
         len(base),
         tuple(query for query in base if query in edited),
@@ -215,13 +212,9 @@ def _query_changes(
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
-    """Return query -> row for the queries with judgements; others are no part of the query set.
-
-    A query has judgements unless all columns of the measures give the cause `no_judgements`.
-    A source of a run file has the queries of its qrels alone, so that those without judgements
-    would make query sets differ. Rows count from 0, in the order of the source; without any of the
-    measures, no query has judgements.
-    """
+    """Return query -> row for the queries with judgements; others are no part of the query set."""
+    # A source of a run file has the queries of its qrels alone, so that those without judgements
+    # would make query sets differ.
     columns = [
         system.columns[name]
         for system in source.systems.values()
@@ -237,12 +230,7 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
 def _set_difference(
     sources: Sequence[ScoredSystems], judged: Sequence[Mapping[str, int]], end: str = ""
 ) -> str:
-    """Return the lines of an error: the queries that the base or a run has alone, in numbers.
-
-    They are one text. `judged` has the judged queries of each source; `end` is the end of the last
-    line. Each line names up to three queries; the last line says that the query sets differ, also
-    if they do not.
-    """
+    """Return the lines of an error: the queries that the base or a run has alone, in numbers."""
     lines = []
     base = (sources[0], judged[0])
     for run in zip(sources[1:], judged[1:], strict=True):
@@ -261,11 +249,7 @@ def _other_signatures(
     measures: Sequence[str],
     tolerated: Collection[str],
 ) -> list[str]:
-    """Return a line for each measure and system whose signature differs from the first one.
-
-    `members` are the compared systems, each with its source; `tolerated` as in `unlike_parts`. In
-    the order of the measures; empty if none differs. IndexError if no system has a measure.
-    """
+    """Return a line for each measure and system whose signature differs from the first one."""
     problems = []
     for name in measures:
         scored = [(source, system) for source, system in members if name in system.columns]
@@ -299,10 +283,7 @@ def _not_of_parts(
 def _of_all_queries(
     members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
-    """Return a line for each measure that is computed from all queries together; else [].
-
-    These are measures whose aggregate is `corpus`, such as `bleu.corpus`, in any of `members`.
-    """
+    """Return a line for each measure that is computed from all queries together; else []."""
     return [
         f"{name} cannot be compared: it is of all queries together, and not all are common"
         for name in measures
@@ -313,12 +294,7 @@ def _of_all_queries(
 def _refuse(
     problems: Sequence[str], candidates: Sequence[str], measures: Sequence[str] | None
 ) -> None:
-    """Raise a DataError with all problems, and with the measures that can be compared.
-
-    `candidates` are measures whose gold is the same; those without a problem of their own can be
-    compared. Nothing is raised without problems. The measures are left out if the user named
-    `measures`, if none can be compared, or if the queries themselves differ.
-    """
+    """Raise a DataError with all problems, and with the measures that can be compared."""
     fine = [
         name for name in candidates if not any(p.startswith(f"{name} cannot") for p in problems)
     ]
@@ -338,11 +314,7 @@ def _notes(
     groups: Mapping[str, tuple[str | None, ...]],
     left_out: Mapping[str, int],
 ) -> list[str]:
-    """Return notes on queries and systems that were left out, and on queries that count as 0.
-
-    In this order: queries of one source alone, queries by source and measure, systems in no group.
-    `left_out` has the number of queries by source, `groups` are those of `Matching`.
-    """
+    """Return notes on queries and systems that were left out, and on queries that count as 0."""
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
@@ -357,10 +329,7 @@ def _notes(
 
 
 def _query_notes(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> list[str]:
-    """Return notes on the queries that the means of some measures count as 0, or leave out.
-
-    Run folders tell themselves what their runs lack or repeat.
-    """
+    """Return notes on the queries that the means of some measures count as 0, or leave out."""
     notes, rankings = [], {}
     for source in sources:
         for system in source.systems.values():

@@ -438,11 +438,7 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
 def _comparisons(
     pairs: Sequence[ComparedPair], table: FloatArray, method: Method
 ) -> Iterator[PreferredPair]:
-    """Yield counts, win rate and test of each pair; `table` has a column of scores for each.
-
-    In the order of `pairs`. P-values are None for a pair without a judged query, and `differs` is
-    False. The p-values of all pairs are adjusted together.
-    """
+    """Yield counts, win rate and test of each pair; `table` has a column of scores for each."""
     alpha = 1 - method.confidence
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
@@ -479,17 +475,7 @@ def _comparisons(
 def _systems(
     names: Sequence[str], strengths: stats.Strengths, comparisons: Sequence[PreferredPair]
 ) -> Iterator[PreferredSystem]:
-    """Yield the record of each system, in the order of `names`: rank, strength, wins, ties, losses.
-
-    Equal strengths share a rank. The rank is None for all systems if comparisons do not connect
-    them, and the strength is None for a system without a comparison. Rank 1 is best; the win rate
-    is from 0 to 1, None without a judged query.
-
-    Args:
-        names: Names of the systems, in the order of the strengths.
-        strengths: Bradley-Terry strengths, as log-odds.
-        comparisons: Outcomes of each pair of systems.
-    """
+    """Yield the record of each system: rank, strength, wins, ties, losses."""
     values = strengths.values
     for row, name in enumerate(names):
         pairs = [c for c in comparisons if name in (c.system, c.other)]
@@ -513,10 +499,7 @@ def _systems(
 
 
 def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
-    """Return notes on strengths that rest on an added tie, or that are within groups only.
-
-    Empty if neither applies.
-    """
+    """Return notes on strengths that rest on an added tie, or that are within groups only."""
     notes = []
     if strengths.rule == "plus_tie":
         notes.append(

@@ -136,10 +136,7 @@ def unplaced_warning(system: str, query_ids: Sequence[str], placed: PlacedRankin
 
 
 class _Placer:
-    """Search for the places of hits in a corpus; without documents, by their metadata alone.
-
-    `index` is called with all hits first. `place` then returns the span of a hit, or None.
-    """
+    """Search for the places of hits in a corpus; without documents, by their metadata alone."""
 
     def __init__(self, documents: Sequence[Document] | None) -> None:
         self._documents = documents or ()
@@ -150,10 +147,7 @@ class _Placer:
         self._holders = dict[str, list[str]]()
 
     def index(self, hits: Iterable[ScoredDocument]) -> None:
-        """Search the corpus for the texts of all hits whose document is unknown.
-
-        Earlier results are dropped, unless no text is searched.
-        """
+        """Search the corpus for the texts of all hits whose document is unknown."""
         if self._by_id is None:
             return
         texts = dict.fromkeys(
@@ -164,11 +158,7 @@ class _Placer:
             self._holders = {text: quoted.place(_whole_words(text))[0] for text in texts}
 
     def place(self, hit: ScoredDocument, gold: Iterable[Span]) -> Span | None:
-        """Return the place of a hit; None if its document or its place is unknown.
-
-        A hit of an unknown document has a place only if `index` has searched its text. Of several
-        documents with the text, one of the spans in `gold` comes first.
-        """
+        """Return the place of a hit; None if its document or its place is unknown."""
         name, place = self.document(hit), _positions(hit)
         # without a corpus there is no text to compare with: positions are trusted
         if self._by_id is None:
@@ -183,10 +173,7 @@ class _Placer:
         return max(placed, key=lambda span: span.document in of_gold, default=None)
 
     def document(self, hit: ScoredDocument) -> str:
-        """Return the id of the document of a hit, or its own id if no document is known.
-
-        The document that the hit names comes first, whether the corpus has it or not.
-        """
+        """Return the id of the document of a hit, or its own id if no document is known."""
         if hit.document is not None or self._by_id is None:
             return hit.document or str(hit.metadata.get("document", hit.id))
         if hit.id in self._by_id:
@@ -195,20 +182,14 @@ class _Placer:
 
 
 def _whole_words(text: str) -> str:
-    """Return a text without its first and last word; a text of up to four words as it is.
-
-    The other words are joined by single blanks.
-    """
+    """Return a text without its first and last word; a text of up to four words as it is."""
     # a chunk of so many characters may begin and end within words, which the index lacks
     words = text.split()
     return " ".join(words[1:-1]) if len(words) > _FEW_WORDS else text
 
 
 def _positions(hit: ScoredDocument) -> tuple[int, int] | None:
-    """Return start and end of a hit by its metadata; None if they are unknown or impossible.
-
-    Without an end it is the start and the length of the text; without both, None.
-    """
+    """Return start and end of a hit by its metadata; None if they are unknown or impossible."""
     start = next((hit.metadata[key] for key in _STARTS if key in hit.metadata), None)
     end = next((hit.metadata[key] for key in _ENDS if key in hit.metadata), None)
     if end is None and isinstance(start, int) and hit.text:
@@ -220,11 +201,7 @@ def _positions(hit: ScoredDocument) -> tuple[int, int] | None:
 def _place_in(
     document: Document, hit: ScoredDocument, place: tuple[int, int] | None
 ) -> Span | None:
-    """Return the place of a hit in its document; None if its text does not stand there.
-
-    The positions `place` count only if the text of the hit stands there; else the first place of
-    the text counts. A hit without text is the whole document, a blank one its empty start.
-    """
+    """Return the place of a hit in its document; None if its text does not stand there."""
     if hit.text is None:
         return Span(document.id, 0, len(document.text))
     # positions may count bytes or tokens, or belong to another version of the document

@@ -182,11 +182,7 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
 
 
 def _name_of(metric: object, is_score: Callable[[str], bool]) -> str:
-    """Return the name of a metric object: its `name`, else its `__name__`, else its text.
-
-    Raises:
-        OptionError: The metric has criteria of the user, which a rubric has to state.
-    """
+    """Return the name of a metric object: its `name`, else its `__name__`, else its text."""
     # a measure of ir_measures has its cut-off in its text alone
     if is_score(text := str(metric)):
         return text
@@ -289,11 +285,7 @@ def threshold_note(
 
 
 def _model_of(metrics: object) -> object:
-    """Return the model that metric objects of ragas carry as `llm`; None without one.
-
-    Raises:
-        OptionError: They carry several models.
-    """
+    """Return the model that metric objects of ragas carry as `llm`; None without one."""
     listed = metrics if isinstance(metrics, (list, tuple)) else ()
     models = {
         id(model): model for metric in listed if (model := getattr(metric, "llm", None)) is not None

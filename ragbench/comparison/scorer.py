@@ -149,11 +149,7 @@ class ScoreFunction:
         return {"score": None, "reason": reason or cause.word, "cause": cause.word}
 
     def _row(self, argument: Argument, value: object) -> dict[str, Any]:
-        """Return part -> value of one argument; parts without a key are absent, None has none.
-
-        A text is the question, answer or reference; a list is the first part of the argument.
-        DataError for anything else but a mapping, or if two keys could be one part.
-        """
+        """Return part -> value of one argument; parts without a key are absent, None has none."""
         if value is None:
             return {}
         if isinstance(value, Mapping):
@@ -173,14 +169,7 @@ class ScoreFunction:
 def _keys_of_parts(
     argument: Argument, parts: tuple[str, ...], names: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return part -> the key of an argument that holds it; parts without a key are absent.
-
-    `names` are the keys of the argument; those of no part are ignored. Without a key of
-    `reference`, the answer among the `expectations` is the reference.
-
-    Raises:
-        DataError: Two keys could be one part.
-    """
+    """Return part -> the key of an argument that holds it; parts without a key are absent."""
     # a document or source is not surely an id, and tables too need a corpus to tell
     sure = columns_named(names, PARTS["relevant"].sure)
     of_tables = [part for part in parts if part in PARTS]
@@ -257,13 +246,7 @@ ScoreRanking = Callable[[list[str], dict[str, int]], tuple[float, Cause]]
 
 
 def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
-    """Return a function that reads the ranking and the gold of a row, and scores them.
-
-    The function returns (value, reason, cause); the value is None without gold or ranking, and NaN
-    where the measure has none, as without a relevant document. Without `retrieved`, the ranking is
-    that of the passages, whose ids are hashes where they have none, as gold passages have. It
-    raises DataError for another form.
-    """
+    """Return a function that reads the ranking and the gold of a row, and scores them."""
 
     def score(entry: Entry) -> Scored:
         row = entry.values
@@ -298,12 +281,7 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
 
 
 def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking:
-    """Return a function that scores a ranking by a measure of one list, without NumPy.
-
-    It takes the ids in rank order and document -> grade, and returns (value, `Cause.SCORED`), or
-    (NaN, `Cause.NO_RELEVANT`) without a relevant document. `cutoff` is the `k` of the measure; None
-    for none.
-    """
+    """Return a function that scores a ranking by a measure of one list, without NumPy."""
 
     def score(ranking: list[str], gold: dict[str, int]) -> tuple[float, Cause]:
         value = float(function(ranking, gold, k=cutoff))
@@ -313,15 +291,7 @@ def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking
 
 
 def _of_measure(name: str) -> ScoreRanking:
-    """Return a function that scores a ranking by a measure, as a run of one query.
-
-    It takes the ids in rank order and document -> grade, and returns (value, cause), NaN without a
-    value.
-
-    Raises:
-        OptionError: No measure or several measures have the name, the measure reads more than ids
-            and grades, or it has a default that depends on all questions.
-    """
+    """Return a function that scores a ranking by a measure, as a run of one query."""
     from ragbench.score.retrieval.notation import parse_measure
     from ragbench.score.retrieval.score_run import score_run
     from ragbench.types import Run
@@ -342,18 +312,7 @@ def _of_measure(name: str) -> ScoreRanking:
 
 
 def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
-    """Return a function that scores the answer of a row by a metric of answers.
-
-    It returns (value, reason, cause). A value that is not finite is None with the cause
-    `MALFORMED`; a row that lacks a part has NaN. It raises DataError for a part of another form,
-    and AdapterError if a metric of the user fails.
-
-    Raises:
-        OptionError: No metric has the name, or its value depends on all answers, or on which
-            questions have an answer.
-        MissingExtra: The metric needs a package that is not installed.
-        DataError: A model is not in the cache of the hub, which cannot be reached.
-    """
+    """Return a function that scores the answer of a row by a metric of answers."""
     from ragbench.score.text.base import CallRows
     from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notation import parse_metric
@@ -387,17 +346,7 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
 
 
 def _rubric_scorer(judge: Judge, name: ScoreName, reasoning: Reasoning) -> ScoreRow:
-    """Return a function that has a judge score a row by one rubric.
-
-    The function returns (score, words of the judge, cause), the score None without a verdict. It
-    raises DataError for a part of another form, and RagbenchError where the user has to act.
-
-    Raises:
-        OptionError: No rubric has the name, or the judge cannot apply it.
-        DataError: A file is no rubric, or an embedding model is not in the cache of the hub, which
-            cannot be reached.
-        MissingExtra: The rubric's embedding model needs a package that is not installed.
-    """
+    """Return a function that has a judge score a row by one rubric."""
     from ragbench.score.judge.items import items_of
     from ragbench.score.judge.judge import verdict_reader
 
@@ -419,18 +368,12 @@ def _rubric_scorer(judge: Judge, name: ScoreName, reasoning: Reasoning) -> Score
 
 
 def _references(entry: Entry) -> list[str]:
-    """Return the gold answers of a row, without blank ones; raise a `DataError` for another form.
-
-    [] without any.
-    """
+    """Return the gold answers of a row, without blank ones."""
     texts = read_texts(entry, "reference") or []
     return [text for text in texts if text.strip()]
 
 
 def _calls(entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
-    """Return the tool calls of a part; None if the row lacks it.
-
-    Raises a `DataError` for another form.
-    """
+    """Return the tool calls of a part; None if the row lacks it."""
     value = entry.values.get(part)
     return None if value is None else read_tool_calls(value, error_maker(entry, part))

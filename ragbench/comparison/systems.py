@@ -190,10 +190,7 @@ def summarize(
 
 
 def _finite_pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
-    """Return both limits, None in the place of NaN and infinity.
-
-    The order stays: lower limit, upper limit.
-    """
+    """Return both limits, None in the place of NaN and infinity."""
     return finite(limits[0]), finite(limits[1])
 
 
@@ -203,10 +200,7 @@ def _interval(
     confidence: float,
     clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
 ) -> tuple[float, float]:
-    """Return the interval of the aggregate; NaN for a sum, or without scored queries.
-
-    Limits are on the scale of the aggregate, and have the mean between them.
-    """
+    """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
     ends = (column.low, column.high)

@@ -60,10 +60,8 @@ def _distinct_hits(passages: Sequence[Document]) -> list[ScoredDocument]:
 def _name_documents(
     rankings: list[list[ScoredDocument]], corpus: Sequence[Document]
 ) -> list[list[ScoredDocument]]:
-    """Return the hits with the documents that they are of, if the corpus lacks any of their ids.
-
-    Documents are found by path, file name or title, as in a run.
-    """
+    """Return the hits with the documents that they are of, if the corpus lacks any of their ids."""
+    # Documents are found by path, file name or title, as in a run.
     ids = frozenset(record_ids(corpus))
     if not corpus or all(hit.id in ids for hits in rankings for hit in hits):
         return rankings

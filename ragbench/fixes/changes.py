@@ -179,10 +179,7 @@ class PricedRun:
 
 
 def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
-    """Yield fusions of two and three rankings with the hits by each of their weights, pairs first.
-
-    A fusion has the best of its weights. Each group of rankings is fused by rrf, and weighted.
-    """
+    """Yield fusions of two and three rankings, pairs first, with the hits by each weight."""
     # Questions found after the change decide, not before it: --passages moves the order.
     names = sorted(run.fusible, key=lambda name: -int(run.read_gold(name, run.reads).hits.sum()))
     chosen = [name for name in names if name != run.base][: FUSED - 1]
@@ -280,10 +277,7 @@ def _reading(run: PricedRun, k: int) -> PricedChange:
 def _promise(
     run: PricedRun, candidates: Sequence[tuple[PricedChange, BoolArray]]
 ) -> Promise | None:
-    """Return the candidate with the largest net gain, and the gain of this choice.
-
-    Of equal ones the first, which is the simplest. None without candidates or questions.
-    """
+    """Return the first candidate with the largest net gain, and the gain of this choice."""
     if not candidates or not run.counts.any():
         return None
     # Single weights compete, not the best weights of each fusion: those were chosen on all

@@ -159,10 +159,7 @@ class FusionTable:
         return reads
 
     def _count_above(self, setting: FusionSetting, query: int, rivals: Sequence[int]) -> int:
-        """Return the number of rivals above the gold of a query, in the order of a fusion.
-
-        A source of the setting must rank the gold; else a ValueError.
-        """
+        """Return the number of rivals above the gold of a query, in the order of a fusion."""
         start = self._gold_starts[query]
         gold = self._gold[start : start + self._n_gold[query]].tolist()
         # Gold that no source ranks has no key: a fusion never returns it.
@@ -196,17 +193,8 @@ class FusionTable:
 
 
 def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return (documents of each query, number of the document of each row).
-
-    Documents are numbered query by query; -1 for those of which no row is near. Documents of one
-    query with one hash (64 bits) count as one.
-
-    Args:
-        hashes: Row -> hash of the id.
-        query: Row -> position of the query, below 65,536, which is not checked; each query has a
-            row that is near.
-        is_near: Row -> whether its document gets a number.
-    """
+    """Return (documents of each query, number of the document of each row)."""
+    # Documents of one query with one hash of 64 bits count as one.
     keys, near = query_keys(hashes, query), np.flatnonzero(is_near)
     place = _find(keys[near], keys)
     is_first = np.zeros(len(near), bool)
@@ -221,11 +209,8 @@ def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[Int
 
 
 def _find(keys: HashArray, rows: HashArray) -> IntArray:
-    """Return for each row the position of its key among `keys`; -1 if it is not there.
-
-    Equal rows get the same position, also where `keys` repeats a key; there is at least one key.
-    Linear time: keys are put into the slots of a table by their upper bits.
-    """
+    """Return for each row the position of its key among `keys`; -1 if it is not there."""
+    # Keys are put into the slots of a table by their upper bits, which takes linear time.
     shift = np.uint64(64 - _SLOT_BITS - len(keys).bit_length())
     slots = (keys >> shift).view(np.int64)
     table = np.full(1 << (_SLOT_BITS + len(keys).bit_length()), -1, np.int32)

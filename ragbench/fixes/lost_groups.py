@@ -105,11 +105,7 @@ def find_lost_groups(
 def _slicings(
     rows: Sequence[QuestionRow], metadata: Mapping[str, Mapping[str, Any]], relevant: int
 ) -> Iterator[Slicing]:
-    """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts.
-
-    Values that fewer than five questions have are left out. `relevant` is the smallest grade of a
-    gold document. IndexError without questions.
-    """
+    """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts."""
     labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
     vocabularies = [frozenset(words(row.question)) for row in rows]
     for place, (row, vocabulary) in enumerate(zip(rows, vocabularies, strict=True)):
@@ -140,10 +136,7 @@ def _slicings(
 
 
 def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and value as texts of plain metadata, also in nested mappings.
-
-    A path is `path.key`, in a nested mapping `path.key.key`.
-    """
+    """Yield path and value as texts of plain metadata, also in nested mappings."""
     for key, value in metadata.items():
         if isinstance(value, Mapping):
             yield from _metadata_values(value, f"{path}.{key}")
@@ -152,11 +145,7 @@ def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[s
 
 
 def _language(question: str, vocabulary: frozenset[str]) -> str:
-    """Return the language whose stop words a question has most; '' if none is sure.
-
-    It is an English name such as `German`, or `a script other than Latin`. `vocabulary` has the
-    words of the question.
-    """
+    """Return the language whose stop words a question has most; '' if none is sure."""
     if not is_latin(question):
         return "a script other than Latin"
     counts = Counter({name: len(vocabulary & stops) for name, stops in _stop_words().items()})

@@ -190,13 +190,9 @@ class StoredRankings:
         return hits
 
     def _rivals(self, sources: Sequence[str]) -> tuple[BoolArray, IntArray]:
-        """Return (True where a fusion ranks the gold of a query, hits that may get above it).
-
-        Shapes (queries,) and (sources, queries). A document gets above a gold document only if it
-        is above it in a ranking, or in a ranking without it. Of several gold documents that with
-        the fewest such hits counts, or all if all are needed. Where the gold is not ranked, the
-        numbers have no meaning.
-        """
+        """Return (True where a fusion ranks the gold of a query, hits that may get above it)."""
+        # A document gets above a gold document only if it is above it in a ranking, or in a ranking
+        # without it. Of several gold documents, the one with the fewest such hits counts.
         ranks = np.stack([self._ranks[source] for source in sources])
         lengths = np.stack([end - first for first, end in map(self._rows.__getitem__, sources)])
         # A ranking without the gold adds 0 to it, so that each of its hits may get above.
@@ -216,11 +212,7 @@ class StoredRankings:
         return is_ranked, above[:, best] if len(self.gold) else np.zeros((len(ranks), 0), np.int64)
 
     def _by_query(self, reduce: np.ufunc, values: NDArray[Any], empty: object) -> NDArray[Any]:
-        """Return the values of gold documents, reduced to one per query; `empty` without gold.
-
-        `values` has a value for each gold document, query by query. The result has its type, which
-        must be able to hold `empty`: no infinity or NaN for integers.
-        """
+        """Return the values of gold documents, reduced to one per query; `empty` without gold."""
         result = np.full(len(self.gold.query_ids), empty, values.dtype)
         # `reduceat` gives a query without gold the first value of the next query instead of no
         # value.
@@ -230,10 +222,7 @@ class StoredRankings:
         return result
 
     def _table(self, queries: IntArray, reach: IntArray) -> FusionTable:
-        """Return the parts of the gold of some queries and of the first `reach` hits.
-
-        `queries` are positions in `gold`; `reach` has shape (rankings, those queries).
-        """
+        """Return the parts of the gold of some queries and of the first `reach` hits."""
         rankings = {}
         for name, run in self.runs.items():
             first, end = (edge[queries] for edge in self._rows[name])

@@ -61,10 +61,7 @@ def drop_near_duplicates(
 
 
 def _repeats(text: frozenset[str], better: frozenset[str]) -> bool:
-    """Return True if two texts have 80 % of their words in common; False without words.
-
-    The share is words in both / words in either.
-    """
+    """Return True if two texts have 80 % of their words in common; False without words."""
     shared = len(text & better)
     return shared > 0 and shared >= _SIMILAR * (len(text) + len(better) - shared)
 

@@ -382,14 +382,7 @@ class SystemGate(Gate):
         yield from ()
 
     def _check_systems(self, names: GateNames, score: ScoreFacts | None) -> Iterator[GateProblem]:
-        """Yield an empty list of systems, and names of systems that do not exist or lack the score.
-
-        Names are not checked if the data set may bring other systems.
-
-        Args:
-            names: Known systems and sweeps.
-            score: Score that the systems must have; None allows every system.
-        """
+        """Yield a problem for an empty list of systems, and for systems without the score."""
         if self.system == []:
             yield GateProblem("system", "the list of systems is empty", names.systems)
         if names.may_have_others:

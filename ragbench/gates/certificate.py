@@ -84,11 +84,7 @@ class Certificate(Gate):
             self._read_certificate(self.file)
 
     def _read_certificate(self, file: Path) -> RequiredRubric:
-        """Return the certified rubric.
-
-        Raises:
-            DataError: The file cannot be read, or lacks the rubric or its kappa.
-        """
+        """Return the certified rubric."""
         rubrics = read_record(file, RequiredCertificate).rubrics
         if self.rubric not in rubrics:
             raise DataError(

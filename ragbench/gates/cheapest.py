@@ -175,10 +175,7 @@ def _has_answers(system: SystemScores) -> bool:
 
 
 def _cost_of_query(system: SystemScores, cost: QueryCost) -> float:
-    """Return the mean of dollars or tokens, or the median of milliseconds, over known queries.
-
-    NaN if the cost of no query is known.
-    """
+    """Return the mean of dollars or tokens, or the median of milliseconds, over known queries."""
     names = ("tokens.input", "tokens.output") if cost == "tokens" else (cost,)
     values = np.sum([system.costs.get(name, np.array([np.nan])) for name in names], axis=0)
     values = values[~np.isnan(values)]

@@ -275,11 +275,7 @@ class Change(base.MeasureGate):
 
 
 def _missing(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
-    """Return the error of a name that a baseline lacks, with the names that it has.
-
-    It is returned, not raised. `problem` is its text, `name` the missing one, of which the nearest
-    of `names` is suggested.
-    """
+    """Return the error of a name that a baseline lacks, with the names that it has."""
     near = nearest(name, names)
     return DataError(problem, file=source.source, allowed=", ".join(names), nearest=near)
 
@@ -316,15 +312,7 @@ def power_of(
 
 
 def _power_text(power: Power, n_units: int, unit: str) -> str:
-    """Return the power in words.
-
-    A number that is None becomes `no number of`; the smallest detected change has three digits.
-
-    Args:
-        power: The power.
-        n_units: Number of queries or clusters.
-        unit: `queries` or `clusters`.
-    """
+    """Return the power in words."""
     needed = power.queries_needed
     equal, observed = (
         "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)
@@ -440,16 +428,7 @@ class Drop(Change):
         return base.undecided_if_turned(decision, n_failed, at_ends)
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Return the decision by the interval of the mean difference.
-
-        Pass, fail or undecided as in `decide_changes`, before failed queries are looked at; at
-        least one query is paired.
-
-        Args:
-            d: Differences of queries, of which higher is better; NaN without a pair.
-            pairs: Scores of the system and its baseline.
-            method: Options of the interval.
-        """
+        """Return the decision by the interval of the mean difference."""
         margin = self.max_drop
         interval = careful_interval(pairs, d, method)
         unit = "queries" if interval.n_clusters is None else "clusters"
@@ -495,11 +474,8 @@ class Drop(Change):
         method: Method,
         facts: Facts,
     ) -> Decision:
-        """Return the decision where nothing changed on any query, by the option `identical`.
-
-        Its reason says what so many unchanged queries exclude; fewer than four queries or clusters
-        never exclude a drop. `interval` is that of the differences `d`, which are all 0 or NaN.
-        """
+        """Return the decision where nothing changed on any query, by the option `identical`."""
+        # Fewer than four queries or clusters never exclude a drop.
         n, margin = interval.n_units, self.max_drop
         all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
         why = f"identical on {all_queries}" + (f", {pairs.unchanged}" if pairs.unchanged else "")
@@ -543,10 +519,7 @@ class Drop(Change):
         return "undecided", ""
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """Return the decision by the mean of exactly these queries, without an interval.
-
-        At least one query is paired; it is pass or fail, and a drop of exactly `max_drop` passes.
-        """
+        """Return the decision by the mean of exactly these queries, without an interval."""
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
         difference = pairs.sign * mean + 0.0
@@ -602,10 +575,7 @@ class NotWorse(Drop):
 
 
 def _drop_text(interval: stats.DifferenceInterval, decision: Difference | None) -> str:
-    """Return the words on whether a table shows a drop of the pair; '' if the interval reaches 0.
-
-    Without a decision of a table the interval says it.
-    """
+    """Describe whether a table shows a drop of the pair; '' if the interval reaches 0."""
     if not interval.upper < 0:
         return ""
     if decision is None or decision.differs:
@@ -621,12 +591,8 @@ def _correction_text(decision: Difference | None) -> str:
 
 
 def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> QueriesNeeded:
-    """Return the number of queries, or clusters, with which the interval itself decides.
-
-    Equal systems are simulated by turning half of the changes round. A number is None for never;
-    both are None for a margin that no loss exceeds, `as_observed` for an estimate too near to the
-    margin. The score has two ends.
-    """
+    """Return the number of queries, or clusters, with which the interval itself decides."""
+    # Equal systems are simulated by turning half of the changes round.
     d, point = units.values, -margin / units.unit
     noise = _NOISE_ERRORS * float(d.std()) / math.sqrt(len(d))
     # an observed drop near the margin would need an enormous number of queries
@@ -702,10 +668,7 @@ class QueriesWorse(Change):
         return facts.n_worse == 0
 
     def _n_worse(self, differences: FloatArray) -> int:
-        """Return the number of differences that are a drop by `by` or more.
-
-        NaN does not count; without `by` every negative difference does.
-        """
+        """Return the number of differences that are a drop by `by` or more."""
         # without `by` the margin is 0, which an unchanged query reaches too
         is_worse = reaches(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())

@@ -111,11 +111,7 @@ class FailIf:
     def _entry(
         self, measure: str, decision: Decision, pair: Sequence[str | None] = (None, None)
     ) -> ComparedGate:
-        """Return a decision on a system and its baseline, `pair`, in the form of comparisons.
-
-        The two names of `pair` are None for a decision without systems. Without means,
-        `worst_queries` is None.
-        """
+        """Return a decision on a system and its baseline, `pair`, in the form of comparisons."""
         return ComparedGate(
             gate=self.text,
             system=pair[0],

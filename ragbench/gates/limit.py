@@ -144,22 +144,13 @@ class Limit(base.MeasureGate):
         return replace(decision, not_worse=decision.verdict == "undecided" and keeps)
 
     def _compared(self, summary: SystemScore) -> float:
-        """Return the mean, or with `decide: interval` the worse end of its interval for the gate.
-
-        The worse end is the lower one for `min`, the upper one for `max`. NaN without a mean or
-        interval.
-        """
+        """Return the mean, or with `decide: interval` the end of its interval that is worse."""
         if self.decide != "interval":
             return nan_if_none(summary.mean)
         return nan_if_none((summary.interval or (None, None))[1 if self.min is None else 0])
 
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
-        """Return the compared number with all failed queries at one end, then at the other.
-
-        For the mean the worst comes first, infinite on a side without a bound. For the interval's
-        end the smallest value comes first; both are NaN for a score without bounds or one that is
-        no mean of queries.
-        """
+        """Return the compared number with all failed queries at one end, then at the other."""
         if self.decide != "interval":
             return bounds_of(column)
         bounded = math.isfinite(column.low) and math.isfinite(column.high)

@@ -156,10 +156,7 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique.
-
-    Whole numbers of at least 2^53 stay floats; `nan` and `inf` are numbers.
-    """
+    """Return a number, or the text if it is none; 2.0 gives 2, so that names are unique."""
     try:
         number = float(text)
     except ValueError:

@@ -223,10 +223,7 @@ def cohen_kappa(table: FloatArray, weights: Weights = "equal") -> resampling.Lef
 
 
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask: True for each item without which a rater has one level for all items.
-
-    The mask has the shape of `column`; all False unless it has exactly two levels.
-    """
+    """Return a mask: True for each item without which a rater has one level for all items."""
     _, of_item, counts = np.unique(column, return_inverse=True, return_counts=True)
     alone: NDArray[np.bool_] = (counts[of_item] == 1) & (len(counts) == 2)
     return alone
@@ -240,10 +237,7 @@ def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
 
 
 def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
-    """Return for each x the sum of its disagreements with all y.
-
-    `weights` are those of `cohen_kappa`. The order and the shape are those of `x`.
-    """
+    """Return for each x the sum of its disagreements with all y."""
     levels, of_row = np.unique(x, return_inverse=True)
     y_levels, counts = np.unique(y, return_counts=True)
     sums = _apart(levels[:, np.newaxis], y_levels[np.newaxis, :], weights) @ counts
@@ -291,12 +285,10 @@ def krippendorff_alpha(table: FloatArray, level: Level = "nominal") -> resamplin
 
 
 def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
-    """Return the disagreement in each item, among all ratings, and without each item.
-
-    The four parts: squared distances over ordered pairs, per item and divided by its ratings - 1;
-    the same sum over all ratings; this sum without each item, 0 where the others are equal; the
-    number of ratings without each item.
-    """
+    """Return the disagreement in each item, among all ratings, and without each item."""
+    # The parts are squared distances per item over ordered pairs, divided by its ratings - 1; the
+    # same sum over all ratings; this sum without each item; the number of ratings without each
+    # item.
     centre = float(np.nanmean(table))
     centred = table - centre
     count = np.isfinite(table).sum(axis=1).astype(np.float64)
@@ -313,10 +305,7 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
 
 
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
-    """Return alpha from the coincidences of levels, also without each item.
-
-    `level` is `nominal` or `ordinal`; `table` is that of `krippendorff_alpha`.
-    """
+    """Return alpha from the coincidences of levels, also without each item."""
     levels = np.unique(table[np.isfinite(table)])
     counts = (table[:, :, np.newaxis] == levels).sum(axis=1).astype(np.float64)
     size = counts.sum(axis=1)
@@ -342,11 +331,7 @@ def _alpha_of(
     level: Level,
     repeats: FloatArray | None = None,
 ) -> float:
-    """Return alpha of items with these counts of levels, each repeated so many times.
-
-    NaN where no disagreement is expected. `size` is the number of ratings of each item, `marginals`
-    of each level; `repeats` None takes each item once.
-    """
+    """Return alpha of items with these counts of levels, each repeated so many times."""
     if level == "nominal":
         apart = 1.0 - np.eye(len(marginals))
     else:  # ordinal: ratings from the one to the other, half of those at both ends

@@ -148,10 +148,7 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
 
 
 def _reached(edges: BoolArray) -> BoolArray:
-    """Return True where a path of edges leads from the system of the row to that of the column.
-
-    The path has any length, and each system reaches itself. `edges` is square.
-    """
+    """Return True where a path of edges leads from the system of the row to that of the column."""
     reached = edges | np.eye(len(edges), dtype=bool)
     while True:
         further = (reached.astype(np.int64) @ reached.astype(np.int64)) > 0
@@ -161,11 +158,8 @@ def _reached(edges: BoolArray) -> BoolArray:
 
 
 def _maximum(wins: FloatArray) -> FloatArray:
-    """Return the strengths of the maximum likelihood, as log-odds with mean 0.
-
-    The maximum has to exist: every system reaches every other one by wins. Stops after 100,000
-    steps at the latest.
-    """
+    """Return the strengths of the maximum likelihood, as log-odds with mean 0."""
+    # The maximum exists only if every system reaches every other one by wins.
     games, total = wins + wins.T, wins.sum(axis=1)
     skill = np.ones(len(wins))
     for _ in range(_STEPS):
@@ -182,11 +176,7 @@ def _maximum(wins: FloatArray) -> FloatArray:
 def _standard_errors(
     table: FloatArray, pairs: Sequence[tuple[int, int]], values: FloatArray, games: FloatArray
 ) -> FloatArray:
-    """Return the error of each strength over queries, with one tie more in each compared pair.
-
-    Shape (systems,); 0 for a system without comparison. `values` are the strengths, NaN for such a
-    system, and `games` counts the comparisons of each two.
-    """
+    """Return the error of each strength over queries, with one tie more in each compared pair."""
     size = len(games)
     information, variation = np.zeros((size, size)), np.zeros((size, size))
     scores = np.zeros((len(table), size))

@@ -161,10 +161,7 @@ def pearson(table: FloatArray) -> LeftOut:
 
 
 def _flat(column: FloatArray) -> bool:
-    """Return True if all values are equal but for rounding.
-
-    The column must not be empty.
-    """
+    """Return True if all values are equal but for rounding."""
     far = float(np.abs(column - column.mean()).max())
     return far <= _ROUNDING * float(np.abs(column).max())
 
@@ -177,10 +174,7 @@ def _without(table: FloatArray) -> float:
 
 
 def _deviations(table: FloatArray) -> FloatArray:
-    """Return deviations from the means, scaled to at most 1 so that no square underflows.
-
-    Each column of `table` is scaled by itself; none may be constant.
-    """
+    """Return deviations from the means, scaled to at most 1 so that no square underflows."""
     d = table - table.mean(axis=0)
     scaled: FloatArray = d / np.abs(d).max(axis=0)
     return scaled
@@ -255,12 +249,10 @@ def kendall_tau_b(table: FloatArray) -> LeftOut:
 
 
 def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
-    """Return sums over j of the signs s = sign(x_k - x_j) and t = sign(y_k - y_j) for each item k.
-
-    The four parts: the sums S of s and T of t; the sum of s t; the sums of s^2 and t^2, shape
-    (2, n); the sums of s and t, each times the S_j and the T_j of item j, shape (2, 2, n). Pairs
-    are compared in blocks, so that memory stays bounded.
-    """
+    """Return sums over j of s = sign(x_k - x_j) and t = sign(y_k - y_j) for each item k."""
+    # The parts are the sums S of s and T of t; the sum of s t; the sums of s^2 and t^2, shape (2,
+    # n); the sums of s and t, each times the S_j and the T_j of item j, shape (2, 2, n). Pairs are
+    # compared in blocks, so that memory stays bounded.
     n = len(table)
     # for each item, the values below it minus those above it
     sums = [2 * _higher_than(column, column) - n for column in table.T]
@@ -293,10 +285,7 @@ def _cosine(product: float, x_square: float, y_square: float) -> float:
 
 
 def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the ratio of the products to the square roots of `x * y`; NaN where a root is 0.
-
-    A negative `x` or `y` counts as 0.
-    """
+    """Return the ratio of the products to the square roots of `x * y`; NaN where a root is 0."""
     below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
     ratios = np.full(len(products), np.nan)
     np.divide(products, below, out=ratios, where=below > 0)
@@ -345,10 +334,7 @@ def roc_auc(table: FloatArray) -> LeftOut:
 
 
 def _higher_than(scores: FloatArray, rivals: FloatArray) -> FloatArray:
-    """Return for each score the number of rivals below it, with those equal to it as half.
-
-    In the order of `scores`; 0 without rivals.
-    """
+    """Return for each score the number of rivals below it, with those equal to it as half."""
     order = np.sort(rivals)
     below = np.searchsorted(order, scores, side="left")
     upto = np.searchsorted(order, scores, side="right")

@@ -338,14 +338,7 @@ _UNSEEN_QUERIES = 20
 
 
 def _largest(d: FloatArray, bounds: FloatArray, codes: NDArray[np.intp], n_units: int) -> float:
-    """Return the largest rise of a unit that is allowed for, in units of the largest difference.
-
-    Args:
-        d: Differences of n queries, n > 0, turned so that the direction in question is up.
-        bounds: Largest difference that each query can have.
-        codes: Cluster of each query, or a number for each.
-        n_units: Number of clusters.
-    """
+    """Return the largest rise of a unit that is allowed for, in units of the largest difference."""
     scale, mean = n_units / len(d), float(d.mean())
     sizes = scale * np.bincount(codes, minlength=n_units)
     # the value of a cluster whose queries all rise as far as they can, as `cluster_units` has it
@@ -359,12 +352,7 @@ def _largest(d: FloatArray, bounds: FloatArray, codes: NDArray[np.intp], n_units
 def _limits(
     units: PairedUnits, resampling: dict[str, Any]
 ) -> tuple[float, float, float, DifferenceRule]:
-    """Return lower and upper limit of the default method, standard deviation, and rule.
-
-    There is a unit or more. The limits are NaN for an unbounded range with too few changes.
-    `resampling` has confidence, resamples and seed. The standard deviation is NaN for a single unit
-    of an unbounded range.
-    """
+    """Return lower and upper limit of the default method, standard deviation, and rule."""
     d, n, n_changed = units.values, len(units.values), units.n_units_changed
     confidence = resampling["confidence"]
     alpha = (1 - confidence) / 2

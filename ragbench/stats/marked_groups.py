@@ -105,11 +105,7 @@ def overrepresentation(
 
 
 def _upper_tails(size: int, n: int, n_marked: int) -> FloatArray:
-    """Return P(at least k marked items in a group) for k from 0 to `n_marked`.
-
-    The number has a hypergeometric distribution: `size` of n items are drawn, `n_marked` of the n
-    are marked. 0 where so many are impossible, 1 where so many are certain. Shape (n_marked + 1,).
-    """
+    """Return P(at least k marked items in a group) for k from 0 to `n_marked`."""
     low, high = max(0, size + n_marked - n), min(size, n_marked)
     k = np.arange(low, high)
     # ratios of neighbours in logarithms: no factorial overflows

@@ -149,10 +149,7 @@ def mean_interval(
 
 
 def _mean(sample: FloatArray) -> float:
-    """Return the mean, between the smallest and the largest value in spite of rounding.
-
-    The sample must not be empty.
-    """
+    """Return the mean, between the smallest and the largest value in spite of rounding."""
     scale = float(np.abs(sample).max())
     if scale < np.finfo(np.float64).tiny:  # nothing overflows; NumPy 1.26 warns of dividing by it
         scale = 1.0
@@ -174,10 +171,7 @@ def _student(sample: FloatArray, confidence: float) -> tuple[float, float]:
 def _wilson(
     hits: np.ndarray[tuple[int], np.dtype[np.bool_]], low: float, high: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the limits of a share of hits, stretched from 0..1 to low..high.
-
-    The lower one comes first. `hits` must have at least one value; confidence is inside (0, 1).
-    """
+    """Return the limits of a share of hits, stretched from 0..1 to low..high."""
     from statistics import NormalDist  # only here: it is the slowest part of this module to load
 
     n, share = len(hits), float(hits.mean())
@@ -352,11 +346,7 @@ def _corrected_limits(
     ends: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the limits of a mean of labels `y`, corrected by the judge with this weight.
-
-    Inside `ends`, the range of a label, and on both sides of the corrected mean. `confidence` is
-    inside (0, 1). `f` are the judge's scores of the labelled items, `other` those of all others.
-    """
+    """Return the limits of a mean of labels `y`, corrected by the judge with this weight."""
     residuals = y - weight * f
     if np.isin(y, ends).all():
         # rare errors of a judge are often in none of the labels: without pseudo-labels, 8 to 18 %

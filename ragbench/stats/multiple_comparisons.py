@@ -98,10 +98,7 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
 
 
 def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], int]:
-    """Return the places of the p-values from small to large, without NaN, and their number.
-
-    Places count from 0; of equal p-values the earlier place comes first.
-    """
+    """Return the places of the p-values from small to large, without NaN, and their number."""
     m = int(np.count_nonzero(~np.isnan(p)))
     return np.argsort(p, kind="stable")[:m], m
 
@@ -261,12 +258,7 @@ class SystemPairs:
         return np.where(columns.scored, p_values, np.nan)
 
     def _sums(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
-        """Return the sums of systems minus others, pair by pair, under the flips of the seed.
-
-        `one` and `other` have the numbers of the systems of each pair. Shape (resamples, pairs);
-        the same as those of `random_flips`, rounding aside. A query that either system did not
-        score counts 0. OptionError if there is not one cluster label per query.
-        """
+        """Return the sums of systems minus others, pair by pair, under the flips of the seed."""
         d = np.nan_to_num(self._by_unit(self._table[:, one], self._table[:, other]))
         sums: FloatArray = (self._flipped[one] - self._flipped[other]).T
         # where one of the three was not scored, a sum has queries that the difference has not
@@ -305,11 +297,9 @@ class SystemPairs:
 
     @cached_property
     def _basis(self) -> FloatArray:
-        """Every system minus the first of its group: small numbers, whose differences lose little.
-
-        Shape (queries, systems), NaN where either is not scored. With clusters (clusters, systems):
-        sums over the scored queries, NaN for a cluster without any.
-        """
+        """Differences of the systems from the first of their group: small numbers lose few digits."""
+        # With clusters, rows are sums over the scored queries of a cluster; NaN marks a cluster
+        # without any.
         return self._by_unit(self._table, self._table[:, self._origin])
 
     @cached_property
@@ -327,23 +317,15 @@ class SystemPairs:
 
 
 class _Standardized(NamedTuple):
-    """Columns of differences divided by the roots of their sums of squares, which no flip changes.
+    """Columns of differences over the roots of their sums of squares, which no flip changes."""
 
-    Attributes:
-        scored: True for each column with a value.
-        largest: Largest size of a value of each column, or 1: the first factor of the root.
-        norm: Second factor of the root, or 1.
-        observed: Sum of each column after the division.
-        slack: Rounding error of this sum.
-        changed: True for each row that is not 0 in every column.
-    """
-
-    scored: NDArray[np.bool_]
+    scored: NDArray[np.bool_]  # true for each column with a value
+    # largest size of a value of each column, or 1: the first factor of the root
     largest: FloatArray
-    norm: FloatArray
-    observed: FloatArray
-    slack: FloatArray
-    changed: NDArray[np.bool_]
+    norm: FloatArray  # second factor of the root, or 1
+    observed: FloatArray  # sum of each column after the division
+    slack: FloatArray  # rounding error of this sum
+    changed: NDArray[np.bool_]  # true for each row that is not 0 in every column
 
     @classmethod
     def of(cls, differences: FloatArray) -> _Standardized:
@@ -358,9 +340,6 @@ class _Standardized(NamedTuple):
         return cls(np.asarray(scored), largest, norm, d.sum(axis=0), tolerance(d), changed)
 
     def scale(self, differences: FloatArray) -> FloatArray:
-        """Return a table of the same columns, each divided by `largest` and `norm`.
-
-        NaN stays NaN.
-        """
+        """Return a table of the same columns, each divided by `largest` and `norm`."""
         scaled: FloatArray = differences / self.largest / self.norm
         return scaled

@@ -62,18 +62,11 @@ def all_flips(differences: FloatArray) -> Iterator[FloatArray]:
 
 
 class _FlippedSums:
-    """Column sums of differences with the signs of some rows flipped, for blocks of flips.
+    """Column sums of differences with the signs of some rows flipped, for blocks of flips."""
 
-    `flips` is the number of flips in all, which bounds the size of a block. `of` returns the sums
-    under one block.
-
-    One product of whole blocks would wait for memory, and BLAS would share it among threads, which
-    spend more time on waiting for each other. Products of parts so small that BLAS does not share
-    them take a half to a quarter of its CPU time.
-
-    Attributes:
-        rows: Largest number of flips in a block.
-    """
+    # One product of whole blocks would wait for memory, and BLAS would share it among threads,
+    # which spend more time on waiting for each other. Products of parts so small that BLAS does not
+    # share them take a half to a quarter of its CPU time.
 
     def __init__(self, differences: FloatArray, flips: int) -> None:
         n, m = differences.shape
@@ -93,15 +86,7 @@ class _FlippedSums:
         self._by_part = in_groups.transpose(2, 0, 1, 3)
 
     def of(self, flips: np.ndarray) -> FloatArray:
-        """Return the sums under a block of flips, `rows` at most.
-
-        Args:
-            flips: Shape (flips, n rows of the differences), 1 where the sign of a row changes,
-                else 0.
-
-        Returns:
-            Array of shape (flips, m), in the order of the flips.
-        """
+        """Return the sums under a block of flips, `rows` at most."""
         self._flips[: len(flips), : self._n] = flips
         products = np.matmul(self._by_part, self._parts)
         sums: FloatArray = products.sum(axis=0).reshape(self.rows, len(self._total))[: len(flips)]
@@ -174,10 +159,7 @@ def randomization_p_values(
 
 
 def _count_extreme(blocks: Iterator[FloatArray], d: FloatArray) -> FloatArray:
-    """Return the number of flipped sums per column at least as far from 0 as the observed sum.
-
-    Shape (m,). Overwrites the blocks with their absolute values.
-    """
+    """Return the number of flipped sums per column at least as far from 0 as the observed sum."""
     threshold = np.abs(d.sum(axis=0)) - tolerance(d)
     extreme = np.zeros(d.shape[1])
     for sums in blocks:
@@ -214,11 +196,7 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
 def _by_column(
     owner: str, p_value: Callable[[FloatArray], float], differences: ArrayLike
 ) -> FloatArray:
-    """Return the p-value of each column over its scored queries.
-
-    Shape (m,). `p_value` gets the numbers of a column without NaN, at times none. OptionError
-    unless differences is a table without infinities.
-    """
+    """Return the p-value of each column over its scored queries."""
     table = arguments.matrix(owner, "differences", differences)
     columns = [column[~np.isnan(column)] for column in table.T]
     return np.array([p_value(d) for d in columns], dtype=np.float64)
@@ -287,10 +265,7 @@ def _signed_rank_p_value(d: FloatArray) -> float:
 
 
 def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return twice the mean rank of each size, an integer also for ties.
-
-    In the order of `sizes`, which are above 0; sizes that differ by rounding are tied.
-    """
+    """Return twice the mean rank of each size, an integer also for ties."""
     order = np.argsort(sizes, kind="stable")
     ascending = sizes[order]
     starts_anew = np.diff(ascending, prepend=-math.inf) > _TIE * ascending
@@ -341,10 +316,7 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
 
 
 def _binomial(won: int, lost: int) -> float:
-    """Return the two-sided p-value of a split of fair coins, at most 1.
-
-    Without wins and losses it is 1.
-    """
+    """Return the two-sided p-value of a split of fair coins, at most 1."""
     n, smaller = won + lost, min(won, lost)
     k = np.arange(1, smaller + 1)
     # log C(n, k) - n log 2 for k = 0..smaller: the numbers themselves overflow

@@ -185,27 +185,15 @@ def _typical(level: float, *, hits: bool) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """Differences that all queries are like, of which a mean above a point has to be shown.
+    """Distribution of the differences of all queries, whose mean above a point has to be shown."""
 
-    Up is the direction in question. `of` creates it.
-
-    Attributes:
-        values: Distinct differences, rising.
-        shares: The probability of each.
-        loss: Largest loss of a query that no sample has shown.
-        point: Mean difference that the interval leaves out.
-        alpha: Error of the interval on one side.
-        power: Probability that the mean is shown.
-        level: P-value that the test needs; None without a test.
-    """
-
-    values: FloatArray
-    shares: FloatArray
-    loss: float
-    point: float
-    alpha: float
-    power: float
-    level: float | None = None
+    values: FloatArray  # distinct differences, rising
+    shares: FloatArray  # the probability of each
+    loss: float  # largest loss of a query that no sample has shown
+    point: float  # mean difference that the interval leaves out
+    alpha: float  # error of the interval on one side
+    power: float  # probability that the mean is shown
+    level: float | None = None  # P-value that the test needs; None without a test
 
     @classmethod
     def of(
@@ -266,11 +254,8 @@ class _Plan:
         return high
 
     def weighed(self, mean: float) -> _Plan:
-        """Return the plan with differences weighed anew so that they have this mean.
-
-        A mean below all of them takes further queries without a change. It lies between the
-        smallest and the largest difference, or 0 if that is smaller.
-        """
+        """Return the plan with differences weighed anew so that they have this mean."""
+        # A mean below all differences takes further queries without a change.
         is_lower = mean < self.mean
         values = self.values if is_lower else -self.values[::-1]
         shares = self.shares if is_lower else self.shares[::-1]
@@ -298,10 +283,7 @@ class _Plan:
         return self.point <= 0 or sample._excludes(self.point, largest, n)
 
     def _unlucky_mean(self, n: int) -> float:
-        """Return the mean that samples of n queries exceed with the power, by Cornish and Fisher.
-
-        At most the mean itself, at least the smallest difference.
-        """
+        """Return the mean that samples exceed with the power, by Cornish and Fisher."""
         sd, mean = self.sd, self.mean
         if sd == 0:
             return mean
@@ -311,10 +293,7 @@ class _Plan:
         return min(max(mean - sd / math.sqrt(n) * down, float(self.values[0])), mean)
 
     def _excludes(self, point: float, loss: float, n: int) -> bool:
-        """Return True if the interval of n queries like these, with their mean, is above a point.
-
-        `loss` is the largest that no query has shown.
-        """
+        """Return True if the interval of n such queries, with their mean, is above a point."""
         low, width = min(-loss, float(self.values[0])), float(self.values[-1])
         width -= low
         if point <= low or width <= 0:
@@ -334,11 +313,9 @@ class _Plan:
         return score_intervals.tail_distance(null, mean, n) >= -_NORMAL.inv_cdf(self.alpha)
 
     def _is_tested(self, n: int) -> bool:
-        """Return True if the test of sign flips has a p-value of at most `level`, or without it.
-
-        The chance of so high a sum of n queries like these is that of a saddlepoint, and 2^-k where
-        all k that changed rise.
-        """
+        """Return True if the test of sign flips has a p-value of at most `level`, or without it."""
+        # The chance of so high a sum of n queries like these is that of a saddlepoint, and 2^-k
+        # where all k that changed rise.
         if self.level is None:
             return True
         sizes, shares = np.abs(self.values), self.shares
@@ -357,10 +334,7 @@ class _Plan:
 
 
 def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> float:
-    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0.
-
-    The mean is less than that of the sizes.
-    """
+    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0."""
     slope = 0.0
     for _ in range(_FLIP_STEPS):
         tanh = np.tanh(slope * sizes)
@@ -373,10 +347,7 @@ def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> float:
 
 
 def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
-    """Return the distribution on the path from these shares that has the given mean.
-
-    `mean` is at most that of the shares; values and shares are those of `distinct_shares`.
-    """
+    """Return the distribution on the path from these shares that has the given mean."""
     place = score_intervals.crossing(
         lambda x: mean - score_intervals.tilted(values, shares, x).mean,
         0.0,

@@ -169,11 +169,7 @@ def studentized_bootstrap(
 def _checked(
     owner: str, values: ArrayLike, confidence: float, resamples: int, seed: int
 ) -> tuple[FloatArray, float]:
-    """Return the checked sample and the error probability on each side.
-
-    OptionError if resamples is no integer from 1, seed none from 0, confidence is outside (0, 1),
-    or `values` is no vector of finite numbers of at most 1e300 in size.
-    """
+    """Return the checked sample and the error probability on each side."""
     arguments.resampling(owner, resamples, seed)
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     sample = arguments.sample(owner, "values", values)
@@ -184,10 +180,7 @@ def _checked(
 
 
 def _point(sample: FloatArray) -> tuple[float, float] | None:
-    """Return the limits of a sample without spread: its value twice, NaN if it is empty.
-
-    None for a sample with spread.
-    """
+    """Return the limits of a sample without spread: its value twice, NaN if it is empty."""
     if len(sample) and sample.min() < sample.max():
         return None
     value = float(sample[0]) if len(sample) else math.nan
@@ -195,10 +188,7 @@ def _point(sample: FloatArray) -> tuple[float, float] | None:
 
 
 def _resampled(sample: FloatArray, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield blocks (rows, n) of resamples; the rows do not depend on the size of the blocks.
-
-    There are `resamples` rows in all; the sample must not be empty.
-    """
+    """Yield blocks (rows, n) of resamples; the rows do not depend on the size of the blocks."""
     n = len(sample)
     rng = np.random.default_rng(seed)
     rows = max(1, _BLOCK_BYTES // (8 * n))
@@ -216,10 +206,7 @@ def _quantiles(means: FloatArray, lower: float, upper: float) -> tuple[float, fl
 
 
 def _student(block: FloatArray) -> FloatArray:
-    """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0.
-
-    A row of `block` is a resample of two values or more. Shape (rows,).
-    """
+    """Return mean / standard error of each row; infinite without spread, 0 for a mean of 0."""
     n = block.shape[1]
     means = block.mean(axis=1)
     squares = np.einsum("ij,ij->i", block, block)
@@ -364,11 +351,7 @@ def plus_two(
 
 
 def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: bool) -> FloatArray:
-    """Return the table with two more items, on which raters differ most, or agree if `alike`.
-
-    The new rows are last; only the first two raters rate them. ValueError of NumPy if no row is
-    used.
-    """
+    """Return the table with two more items, on which raters differ most, or agree if `alike`."""
     rated = table[used]
     axis = 0 if table.shape[1] == 2 else None  # two columns may have different scales
     low, high = (np.broadcast_to(end(rated, axis=axis), 2) for end in (np.nanmin, np.nanmax))

@@ -116,10 +116,7 @@ def score_statistic(
 
 @lru_cache(maxsize=4096)
 def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
-    """Return the lower limit: the least difference for which the statistic is not too rare.
-
-    From -1 to the mean; -1 where all are lost. `alpha` is the error on this side.
-    """
+    """Return the lower limit: the least difference for which the statistic is not too rare."""
     if lost == n:
         return -1.0
     if lost + gained == 0:  # only counts without a loss are as high, and this one alone
@@ -139,10 +136,7 @@ def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
 
 
 def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
-    """Return roughly the lower limit of Tango's interval, which assumes a normal statistic.
-
-    `needed` is the normal quantile of 1 - alpha.
-    """
+    """Return roughly the lower limit of Tango's interval, which assumes a normal statistic."""
     low, high = -1.0, (gained - lost) / n
     counts = np.array(float(lost)), np.array(float(gained))
     for _ in range(2):
@@ -154,11 +148,7 @@ def _asymptotic(lost: int, gained: int, n: int, needed: float) -> float:
 
 
 def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> float:
-    """Return the probability of counts with a higher statistic, and `tie` of that of equal ones.
-
-    A value in [0, 1]: counts are those of losses and gains of n queries whose true difference is
-    given; equal ones count `tie` times.
-    """
+    """Return the probability of counts with a higher statistic, and `tie` of that of equal ones."""
     observed, chance = score_statistic(
         np.array(float(lost)), np.array(float(gained)), n, np.array(difference)
     )
@@ -182,10 +172,7 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
 
 
 def _reached(n: int, p: float, observed: int) -> FloatArray:
-    """Return the counts that matter: around the expected one, the observed one, and between.
-
-    Rising whole numbers from 0 to n at most.
-    """
+    """Return the counts that matter: around the expected one, the observed one, and between."""
     spread = _REACH * math.sqrt(n * p * (1 - p)) + _FEW
     least = max(math.floor(min(n * p - spread, observed - _FEW)), 0)
     most = min(math.ceil(max(n * p + spread, observed + spread)), n)
@@ -193,10 +180,7 @@ def _reached(n: int, p: float, observed: int) -> FloatArray:
 
 
 def _log_power(count: FloatArray, p: float) -> FloatArray:
-    """Return log(p^count / count!).
-
-    `p` of 0 gives -inf, and 0 for a count of 0.
-    """
+    """Return log(p^count / count!)."""
     power = count * math.log(p) if p > 0 else np.where(count == 0, 0.0, -math.inf)
     return np.asarray(power - log_factorial(count), dtype=np.float64)
 
@@ -279,11 +263,7 @@ def tilting_interval(
 
 
 def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
-    """Return the lower limit of the mean of differences in [-1, 1].
-
-    `d` has two values or more. `loss` is the largest that a query may have; `alpha` is the error
-    on this side.
-    """
+    """Return the lower limit of the mean of differences in [-1, 1]."""
     # losses that no query has shown come first: without them, small gains of a few queries would
     # exclude rare total losses
     limit = _above(d, loss, alpha)
@@ -403,10 +383,7 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _above(d: FloatArray, loss: float, alpha: float) -> float:
-    """Return the lower limit of the mean of differences from -loss to 1.
-
-    `alpha` is the error on this side. It is -loss where all differences are.
-    """
+    """Return the lower limit of the mean of differences from -loss to 1."""
     n, width = len(d), 1 + loss
     distinct, shares = distinct_shares((d + loss) / width)
     mean = float(distinct @ shares)
@@ -478,10 +455,7 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
 
 
 def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
-    """Return the slope above 0 at which the values, weighed by exp(slope x), have mean 0.
-
-    `x` rises, from below 0 to above 0; `weights` are its probabilities, and its mean is below 0.
-    """
+    """Return the slope above 0 at which the values, weighed by exp(slope x), have mean 0."""
     low, high, slope = 0.0, math.inf, 1.0
     beyond, squares = x - x[-1], x**2  # from the largest, so that no power overflows
     for _ in range(_TILTING_STEPS):

@@ -179,34 +179,20 @@ def stratified_ppi_difference(
 
 @dataclass(frozen=True, slots=True)
 class _Stratum:
-    """Stratum of the answers of a system.
+    """Stratum of the answers of a system."""
 
-    Attributes:
-        items: Places of its answers.
-        labelled: Places of its answers with a label.
-        expansion: Answers that a labelled one stands for, N_h / n_h.
-    """
-
-    items: NDArray[np.intp]
-    labelled: NDArray[np.intp]
-    expansion: float
+    items: NDArray[np.intp]  # places of its answers
+    labelled: NDArray[np.intp]  # places of its answers with a label
+    expansion: float  # answers that a labelled one stands for, N_h / n_h
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Labels and scores of one system, by stratum.
+    """Labels and scores of one system, by stratum."""
 
-    `of` creates it. The arrays have an entry per answer, in the order of the queries.
-
-    Attributes:
-        labels: Labels; NaN without one.
-        judged: Scores of the judge.
-        strata: Strata of the answers.
-    """
-
-    labels: FloatArray
-    judged: FloatArray
-    strata: Sequence[_Stratum]
+    labels: FloatArray  # labels; NaN without one
+    judged: FloatArray  # scores of the judge
+    strata: Sequence[_Stratum]  # strata of the answers
 
     @classmethod
     def of(
@@ -217,11 +203,7 @@ class _Side:
         strata: ArrayLike,
         ends: tuple[float, float],
     ) -> _Side:
-        """Return the checked labels, scores and strata of a system.
-
-        `ends` are the smallest and the largest possible label. OptionError as in
-        `stratified_ppi_mean`, except for the confidence.
-        """
+        """Return the checked labels, scores and strata of a system."""
         y, f = np.asarray(labels, dtype=np.float64), arguments.sample(owner, "judged", judged)
         h = np.asarray(strata)
         if not y.shape == f.shape == h.shape:
@@ -245,14 +227,10 @@ class _Side:
     def contributions(
         self, weight: float
     ) -> tuple[FloatArray, FloatArray, list[tuple[float, float, int]]]:
-        """Return the predictions of all items, their corrections, and the variance by stratum.
-
-        The mean of the predictions is the estimate. Corrections are weighted residuals of labels
-        from predictions, 0 without a label, and sum to 0 in a stratum. A stratum has the variance
-        that it adds (times N^2), the sum of the squares that its corrections lack, and its degrees
-        of freedom. Corrections lack the errors that the judge expects beyond the spread of the
-        labels: those errors belong to no query, so that they never cancel in a difference.
-        """
+        """Return the predictions of all items, their corrections, and the variance by stratum."""
+        # Corrections are weighted residuals of labels from predictions, 0 without a label, and sum
+        # to 0 in a stratum. They lack the errors that the judge expects beyond the spread of the
+        # labels: those errors belong to no query.
         predictions, corrections = weight * self.judged, np.zeros(len(self.judged))
         variances = []
         for part in self.strata:
@@ -278,10 +256,7 @@ class _Side:
 def _corrected(
     sides: Sequence[_Side], ends: tuple[float, float], confidence: float
 ) -> CorrectedMean:
-    """Return the estimate of the first side, less that of the second if there is one.
-
-    The mean and the limits are kept inside `ends`. OptionError if confidence is outside (0, 1).
-    """
+    """Return the estimate of the first side, less that of the second if there is one."""
     arguments.probability("stratified_ppi", "confidence", confidence)
     weight = _judge_weight(sides)
     mean, lower, upper = _limits(sides, weight, ends, confidence)
@@ -302,12 +277,10 @@ def _corrected(
 
 
 def _judge_weight(sides: Sequence[_Side]) -> float:
-    """Return the lambda with the smallest variance; 0 if scores do not differ within strata.
-
-    Covariance of labels and scores over variance of scores, summed over all pairs of strata, also
-    those of the two systems, which have the opposite sign. The factor of a pair is 0 if its labels
-    are drawn independently, and (N_h / N)^2 (1 / n_h - 1 / N_h) for a stratum with itself.
-    """
+    """Return the lambda with the smallest variance; 0 if scores do not differ within strata."""
+    # It is the covariance of labels and scores over the variance of scores, summed over all pairs
+    # of strata, with the opposite sign between two systems. The factor of a pair is 0 if its labels
+    # are drawn independently, and (N_h / N)^2 (1 / n_h - 1 / N_h) for a stratum with itself.
     covariance = spread = 0.0
     strata = [(side, part) for side in sides for part in side.strata]
     for (one, part), (other, against) in itertools.product(strata, repeat=2):

@@ -65,10 +65,7 @@ def _check_df(owner: str, df: float) -> None:
 
 
 def _upper_quantile(tail: float, df: float) -> float:
-    """Return t >= 0 with P(T > t) = tail, for tail <= 1/2.
-
-    `tail` is above 0.
-    """
+    """Return t >= 0 with P(T > t) = tail, for tail <= 1/2."""
     if tail == 0.5:
         return 0.0
     low, high = 0.0, 1.0
@@ -91,10 +88,7 @@ def _upper_quantile(tail: float, df: float) -> float:
 
 
 def _two_tails(t: float, df: float) -> float:
-    """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0.
-
-    A probability in [0, 1].
-    """
+    """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0."""
     square = t * t
     if square < _TINY * df:
         return 1.0
@@ -120,11 +114,8 @@ def _log_gamma_ratio(a: float) -> float:
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function, by Lentz's method.
-
-    Thompson and Barnett (1986), Coulomb and Bessel functions of complex arguments and order.
-    Converges to 1e-16; after the largest number of steps the last value counts.
-    """
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
+    # Thompson and Barnett (1986), Coulomb and Bessel functions of complex arguments and order.
     # unrolled: plans of queries spend most of their time here; _TINY avoids divisions by 0
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     fraction = d = 1 / (d if abs(d) > _TINY else _TINY)

@@ -130,10 +130,7 @@ def _inverted(limits: Callable[[float], tuple[float, float, float]], mean: float
         return 1.0
 
     def rises(place: float) -> float:
-        """Return the distance by which the interval at p = 10^-place reaches beyond 0.
-
-        Negative if the interval excludes 0.
-        """
+        """Return the distance by which the interval at p = 10^-place reaches beyond 0."""
         low, _, high = limits(1 - 10**-place)
         return -low if mean > 0 else high
 
@@ -201,10 +198,8 @@ def _pooled_z(x: FloatArray, n: int, y: FloatArray, m: int) -> FloatArray:
 
 
 def _least_beyond(n: int, m: int, z: float) -> NDArray[np.intp]:
-    """Return the least baseline hits, for 0 to n hits, that are z or more standard errors higher.
-
-    m + 1 where no count is. z rises with the baseline hits, so that bisection finds them.
-    """
+    """Return the least baseline hits, for 0 to n hits, at least z standard errors higher."""
+    # z rises with the baseline hits, so that bisection finds them.
     hits = np.arange(n + 1.0)
     low, high = np.zeros(n + 1, np.intp), np.full(n + 1, m + 1, np.intp)
     while (low < high).any():
@@ -242,11 +237,9 @@ def _binomial(n: int, rate: float) -> tuple[NDArray[np.intp], FloatArray]:
 
 
 def _rates(hits: int, n: int) -> list[float]:
-    """Return the hit rates that the exact test looks at: those possible beside the hits of all n.
-
-    By Chernoff's bound, the true rate is further away with a chance of at most `_LEFT_OUT`. They
-    are `_STEP` standard errors apart, which are equal on the scale of the arc sine.
-    """
+    """Return the hit rates that the exact test looks at: those possible beside all hits."""
+    # By Chernoff's bound, the true rate is further away with a chance of at most `_LEFT_OUT`. The
+    # rates are `_STEP` standard errors apart, which are equal on the scale of the arc sine.
     points = 2 * math.ceil(math.pi / 2 * math.sqrt(n) / _STEP)
     rates = np.sin(np.arange(1, points) * (math.pi / 2 / points)) ** 2
     share = hits / n

@@ -229,11 +229,7 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
 
 
 def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
-    """Yield a row of `num` and `title` for each `id<TAB>text` line of (line number, text).
-
-    Both values are stripped. Blank lines are skipped. Raise a `DataError` for a line without a tab,
-    which also is a line without an id or without a text: a tab at an end is stripped.
-    """
+    """Yield a row of `num` and `title` for each `id<TAB>text` line of (line number, text)."""
     for number, text in lines:
         if text.strip():
             name, tab, title = text.strip().partition("\t")
@@ -244,15 +240,7 @@ def _tabbed(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
 
 
 def _tagged(lines: list[tuple[int, str]], path: Path) -> Iterator[rows.Entry]:
-    """Yield the fields of each `<top>` of a TREC file; closing tags of the fields are optional.
-
-    The keys are `num`, `title`, `description` and `narrative`; a missing field has no key. White
-    space becomes single blanks, labels such as `Number:` are dropped, and text outside of `<top>`
-    is skipped.
-
-    Raises:
-        DataError: A `<top>` is not closed.
-    """
+    """Yield the fields of each `<top>` of a TREC file; closing tags of the fields are optional."""
     text = "".join(line for _, line in lines)
     number, position = 1, 0
     for top in _TOP.finditer(text):
@@ -311,10 +299,7 @@ def read_corpus(path: Path) -> Corpus:
 
 
 def _read_tables(path: Path) -> Corpus:
-    """Read a corpus from a file or a folder of tables, a document per row or in the rows of a form.
-
-    Raises DataError or MissingExtra as `read_corpus` does.
-    """
+    """Read a corpus from tables, with a document per row or in the rows of a form."""
     notes: list[str] = []
     entries = read_all_splits(path, "corpus")
     first = next(entries, None)
@@ -386,11 +371,7 @@ def corpus_of(value: object) -> Corpus:
 
 
 def _document_values(item: object) -> dict[str, Any]:
-    """Return the fields of a document that a program passes; a bare text has the field `text`.
-
-    A mapping keeps its keys; a document of LangChain has `text`, `metadata` and perhaps `id`.
-    Raise a `DataError` for anything but a text, a mapping, and a document of ours or of LangChain.
-    """
+    """Return the fields of a document that a program passes; a bare text has the field `text`."""
     if isinstance(item, Document):
         return {f.name: getattr(item, f.name) for f in fields(item)}
     values = plain({"text": item} if isinstance(item, str) else item)
@@ -401,17 +382,7 @@ def _document_values(item: object) -> dict[str, Any]:
 
 
 def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[Document]:
-    """Yield the document of each row of a table, by the first of the usual names of its columns.
-
-    A document without an id gets a hash of its text as id, and repeated texts are left out. If
-    there are such documents, `notes` gets a note with both numbers, after the last document. No
-    rows give no document.
-
-    Raises:
-        DataError: A row has no text column, a field has the wrong kind, or an id is bad or comes
-            again; for a file, it cannot be read or is empty.
-        MissingExtra: A Parquet file without the extra `parquet`.
-    """
+    """Yield the document of each row of a table, by the first of the usual names of its columns."""
     first_rows: dict[str, rows.Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
@@ -438,17 +409,9 @@ def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[D
 
 
 def _read_folder(folder: Path) -> Corpus:
-    """Read the documents below a folder, in the order of their paths.
-
-    Files and folders whose names begin with a point are left out. The id is the path within the
-    folder, with white space as %20, since run files are split at white space. The title is the
-    first heading, or else the file's name. Empty files are empty documents. The notes count the
-    files of other endings and list empty documents.
-
-    Raises:
-        DataError: No file has an ending that can be read, or a file cannot be read.
-        MissingExtra: A .pdf or .html file without the extra `documents`.
-    """
+    """Read the documents below a folder, in the order of their paths."""
+    # The id is the path within the folder, with white space as %20, since run files are split at
+    # white space.
     paths = sorted(
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
         key=lambda path: path.parts,
@@ -469,12 +432,7 @@ def _read_folder(folder: Path) -> Corpus:
 
 
 def _read_file(folder: Path, path: Path) -> Document:
-    """Return the document of a file; `path` is relative to the folder.
-
-    The id is the path with white space as %20; without a heading the title is the file name. An
-    empty file has the text ''. Raises a DataError if the file cannot be read, MissingExtra as the
-    reader of its format does.
-    """
+    """Return the document of a file; `path` is relative to the folder."""
     full_path = folder / path
     text, title = ("", "")
     try:
@@ -496,11 +454,7 @@ def _read_plain(path: Path) -> tuple[str, str]:
 
 
 def _read_markdown(path: Path) -> tuple[str, str]:
-    """Return (whole text, first heading without its `#`) of a Markdown file; '' without a heading.
-
-    Headings have one to six `#`; underlined ones do not count. In fenced code '#' starts a comment,
-    and no heading. A `DataError` if the file is empty or cannot be read.
-    """
+    """Return (whole text, first heading without its `#` or '') of a Markdown file."""
     text, _ = _read_plain(path)
     is_fenced = False
     for line in _lines_of(text):
@@ -532,12 +486,7 @@ def _heading(line: str) -> str:
 
 
 def _read_html(path: Path) -> tuple[str, str]:
-    """Return the visible text of a page, without scripts and styles, and its title.
-
-    Return (text, title). The title is that of the page, else the first `<h1>`, else ''. Lines are
-    stripped, blank ones dropped. Raises MissingExtra without beautifulsoup4, OSError if the file
-    cannot be read.
-    """
+    """Return the visible text of a page, without scripts and styles, and its title."""
     try:
         from bs4 import BeautifulSoup
     except ImportError as error:
@@ -553,12 +502,7 @@ def _read_html(path: Path) -> tuple[str, str]:
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:
-    """Return (text of all pages, ''); a blank line stands between pages, scanned ones have no text.
-
-    Raises:
-        MissingExtra: pypdf is not installed.
-        DataError: The file cannot be read as PDF.
-    """
+    """Return (text of all pages, ''), with a blank line between pages."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -585,14 +529,7 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 
 
 def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
-    """Return the document of a row; without a column for the id, the id is a hash of the text.
-
-    An empty, null or NaN text or title is ''. Columns that `columns` (part -> column) does not name
-    become metadata.
-
-    Raises:
-        DataError: The text or title is not text, or the id cannot be one; `metadata` is no object.
-    """
+    """Return the document of a row; without a column for the id, the id is a hash of the text."""
     texts = {}
     for part in ("text", "title"):
         value = entry.values.get(columns[part]) if part in columns else None
@@ -608,10 +545,7 @@ def _row_document(entry: rows.Entry, columns: Mapping[str, str]) -> Document:
 
 
 def _id(entry: rows.Entry, column: str) -> str:
-    """Return the stripped id with inner white space as %20; raise a `DataError` if it is no id.
-
-    An integer becomes its digits. Empty text and NUL are no ids.
-    """
+    """Return the stripped id with inner white space as %20; raise a `DataError` if it is no id."""
     value = entry.values[column]
     if not isinstance(value, str):
         return entry.id(column)

@@ -119,10 +119,7 @@ class ColumnContents:
         return "nothing"
 
     def _are_known(self, column: str, *, by_other_names: bool = True) -> bool:
-        """Return True if at least half of the texts of a column are ids or names of the corpus.
-
-        A passage with a text of its own is no id, also where its id is one.
-        """
+        """Return True if at least half of the texts of a column are ids or names of the corpus."""
         if self._names is None:
             return False
         names = self._names if by_other_names else self._names.ids

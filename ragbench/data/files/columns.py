@@ -163,10 +163,7 @@ class ColumnFinder:
         return columns
 
     def _rivals(self, part: str, columns: Sequence[str], free: Sequence[str]) -> list[str]:
-        """Return other columns of gold answers where those of a sure name hold addresses or files.
-
-        `reference` is the source of an answer in some tables. [] for another part.
-        """
+        """Return other columns of gold answers if those of a sure name hold addresses or files."""
         if part != "reference" or not all(map(self._contents.are_places, columns)):
             return []
         rival_columns = columns_named(free, PARTS[part].likely)
@@ -174,23 +171,16 @@ class ColumnFinder:
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
-    """Add the text of an error to `doubts`; raise the error if `doubts` is None.
-
-    The text is `found` of its problem, without file and allowed values.
-    """
+    """Add the text of an error to `doubts`; raise the error if `doubts` is None."""
     if doubts is None:
         raise error
     doubts.append(error.problem.found)
 
 
 def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap) -> None:
-    """Add a column `context` to `chosen`, as gold passages or as retrieved ones.
-
-    It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
-    SQuAD. It was retrieved if an answer is surely a system's. In other tables it stays metadata.
-    Parts that the option names, also as null, stay. `chosen` is part -> column, `free` the columns
-    that hold no part.
-    """
+    """Add a column `context` to `chosen`, as gold passages or as retrieved ones."""
+    # It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
+    # SQuAD.
     columns = [column for column in free if folded(column) == _CONTEXT]
     if not columns:
         return
@@ -203,10 +193,7 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
 
 
 def _check_present(column: str, present: Sequence[str], part: str, file: object) -> None:
-    """Raise a `DataError` with the nearest name unless a named column is in the table.
-
-    The record of the error is `columns.PART`.
-    """
+    """Raise a `DataError` with the nearest name unless a named column is in the table."""
     if column not in present:
         problem = f"no column '{column}' (columns: {', '.join(present)})"
         close = nearest(column, present)

@@ -135,10 +135,7 @@ def read_list(entry: Entry, column: str, *, ordered: bool = False) -> list[Any] 
 
 
 def _printed_items(entry: Entry, column: str, text: str) -> Any:
-    """Return the list, set or object of answers that a text prints; the text itself for another.
-
-    A `DataError` for an abbreviated list, and in CSV for another text that begins with `[`.
-    """
+    """Return the list, set or object of answers that a text prints; the text itself for another."""
     cell = text.strip()
     if not is_printed(cell):
         return text
@@ -261,12 +258,7 @@ class Passages:
         return self._by_id.get(name) or Document(name, "")
 
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
-        """Return a passage with its own text, or the text of the corpus document with its id.
-
-        A plain text that a corpus document has gives that document. Any other text without an id
-        gets the id of the corpus document with that text, else a hash. Further keys become
-        metadata. Raise a `DataError` that begins with `place` for anything else.
-        """
+        """Return a passage with its own text, or the text of the corpus document with its id."""
         if isinstance(item, str):
             return self._by_text.get(item) or Document(content_id(item), item)
         if not isinstance(item, dict):
@@ -397,11 +389,7 @@ class ChatReader:
         )
 
     def _whole(self, entry: Entry) -> conversation.Conversation | None:
-        """Return the conversation that a row consists of; None if the question is a plain text.
-
-        It is read from the column of the question, or of `turns` where no column has the question.
-        Raises DataError for turns in another form, or without a question.
-        """
+        """Return the conversation that a row consists of; None if the question is a plain text."""
         column = self._columns.get("question")
         if column is None:
             column = self._columns["turns"]
@@ -415,20 +403,14 @@ class ChatReader:
         return conversation.cut_conversation(self._turns(entry, column), error_maker(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
-        """Return the turns in a column, oldest first; () for null.
-
-        A `DataError` for another form.
-        """
+        """Return the turns in a column, oldest first; () for null."""
         items = read_list(entry, column) or []
         return conversation.read_turns(
             items, error_maker(entry, column), self._documents, self._reasoning
         )
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
-        """Return the calls in the column of a part; None without the column or a value.
-
-        A `DataError` for another form.
-        """
+        """Return the calls in the column of a part; None without the column or a value."""
         column = self._columns.get(part)
         return None if column is None else read_calls(entry, column)
 

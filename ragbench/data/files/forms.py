@@ -87,11 +87,7 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_true(value: Any) -> bool:
-    """Return True or False for a flag: a truth value, 0 or 1, or one of these as a text.
-
-    Raises:
-        ValueError: Another value.
-    """
+    """Return True or False for a flag: a truth value, 0 or 1, or one of these as a text."""
     flag = _FLAGS.get(str(value).strip().casefold())
     if flag is None:
         raise ValueError(f"{value!r} is neither true nor false")
@@ -99,11 +95,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return the items of a list; a text is one item, and null has none.
-
-    Raises:
-        ValueError: Another value.
-    """
+    """Return the items of a list; a text is one item, and null has none."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -216,10 +208,7 @@ def _with_positives(values: Values) -> Content:
 
 
 def _with_relevant_sentences(values: Values) -> Content:
-    """Return a row of RAGBench with its documents as passages, of which some are relevant.
-
-    A document with a relevant sentence is: the key `2b` is the second sentence of the third one.
-    """
+    """Return a row of RAGBench with its documents as passages, of which some are relevant."""
     keys = values["all_relevant_sentence_keys"] or ()
     positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
     ids = [f"{values['id']}-{n}" for n in range(len(values["documents"]))]
@@ -293,10 +282,7 @@ def _langfuse_item(values: Values) -> Content:
 
 
 def _text_in(value: Any, part: str) -> Any:
-    """Return the value of a part in an object, by its usual names; the only one if none has them.
-
-    Other values, also those without the part, come back as they are.
-    """
+    """Return the value of a part in an object by its usual names, or else its only value."""
     value = _parsed(value)
     if not isinstance(value, Mapping):
         return value

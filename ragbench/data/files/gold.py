@@ -115,11 +115,7 @@ class DocumentNames:
         return []
 
     def _inner_paths(self, name: str) -> Iterable[str]:
-        """Yield the paths that an absolute path may mean within the folder.
-
-        That is the path below the folder's name, or else every end of it, longest first. Nothing
-        for a relative path, or where the corpus is no folder.
-        """
+        """Yield the paths that an absolute path may mean within the folder."""
         path = name.replace("\\", "/")
         if not self._is_folder or not _ABSOLUTE.match(path):
             return
@@ -131,10 +127,7 @@ class DocumentNames:
 
 
 def _alternative_names(document: Document) -> Iterable[str]:
-    """Yield the path and file name without ending, the file name, the id and the title.
-
-    Without an ending, the first two are left out, and so is an empty title. A name may come twice.
-    """
+    """Yield the path and file name without ending, the file name, the id and the title."""
     # by text: an object for the path of each document would take most of the time
     folder, slash, name = document.id.rstrip("/").rpartition("/")
     stem, _, ending = name.rpartition(".")
@@ -274,11 +267,7 @@ class GoldIds:
         }
 
     def _items(self, entry: Entry, column: str, value: Any, *, top: bool) -> GradedIds:
-        """Return (id, grade) pairs of a value: a list, an object, or a text that may hold a list.
-
-        `top` is True for the whole cell: only there a text may be a list in brackets or with
-        separators. An empty value gives []. Raises a `DataError` for another form.
-        """
+        """Return (id, grade) pairs of a list, an object, or a text that may hold a list."""
         if value is None or value != value:  # an empty cell is NaN in tables that pandas wrote
             return []
         if isinstance(value, str):
@@ -318,16 +307,9 @@ class GoldIds:
         return [pair for item in values for pair in self._items(entry, column, item, top=False)]
 
     def _of_text(self, entry: Entry, column: str, text: str, *, top: bool) -> GradedIds:
-        """Return (id, grade) pairs of a text: an id, ids between separators, or a list in brackets.
-
-        Only an object in braces has grades; else they are None. `top` is True for a whole cell: in
-        other texts, brackets are text, and separators count only beside a name of the corpus.
-
-        A text that the corpus knows is one id, and so is a cell that stands whole in a list of the
-        table, whatever it holds. Empty text, and `nan`, `none` or `null` unless the corpus has such
-        a name, give []. Separators are those of `printed_lists.SEPARATORS`; a comma
-        separates only where a piece is a name of the corpus, or in a table of ids.
-        """
+        """Return (id, grade) pairs of an id, ids between separators, or a list in brackets."""
+        # Separators and brackets count only in a whole cell; in other texts they are text. A text
+        # that the corpus knows is one id.
         text = text.strip()
         if not text or (text.casefold() in _NO_VALUES and not self._is_name(text)):
             return []
@@ -343,11 +325,7 @@ class GoldIds:
         return self._of_piece(entry, column, text, top)
 
     def _of_piece(self, entry: Entry, column: str, text: str, top: bool) -> GradedIds:
-        """Return the ids of a text without separators other than commas and blanks.
-
-        Raise a `DataError` if it is part of a whole cell and has an unmatched quote or bracket, or
-        blanks between what may be several ids.
-        """
+        """Return the ids of a text without separators other than commas and blanks."""
         if self._is_name(text):
             return [(text, None)]
         if text.casefold() in _NO_VALUES:
@@ -368,10 +346,8 @@ class GoldIds:
             raise self._error(entry, column, f"{shown(text)} {error}") from error
 
     def _whole(self, entry: Entry, column: str, text: str) -> str:
-        """Return `7.0` as `7` beside that id; raise a `DataError` for a number that lost digits.
-
-        Alone, `7.0` may be a version, and a retriever may return it.
-        """
+        """Return `7.0` as `7` beside that id; raise a `DataError` for a number that lost digits."""
+        # Alone, `7.0` may be a version, and a retriever may return it.
         if self._is_name(text):
             return text
         try:
@@ -385,12 +361,7 @@ class GoldIds:
         return entry.error(f"column '{column}': {problem}", allowed=f"{self.forms}{hint}")
 
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
-        """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}.
-
-        Ids whose grade is null are left out of {id: grade}; the grade of {id, grade?} may be None,
-        and an empty id is '', which `resolve` refuses.
-        Raises a `DataError` for a grade that is no integer, and for several ids in {id, grade?}.
-        """
+        """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}."""
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is not None:
             grade = next((value[key] for key in _GRADE_KEYS if key in value), _flag_of(value))
@@ -485,10 +456,7 @@ class RankedIds(GoldIds):
         raise self._error(entry, column, "a set has no order")
 
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
-        """Return the pair of an object with an id and no text, without a grade; [] for a blank id.
-
-        Raises a `DataError` for other objects, such as {id: score}, which has no order.
-        """
+        """Return the pair of an object with an id and no text; [] for a blank id."""
         key = next((key for key in _ID_KEYS if key in value), None)
         if key is None or any(value.get(text) is not None for text in TEXT_KEYS):
             raise entry.error(f"column '{column}': an object", allowed=self.forms)
@@ -532,10 +500,7 @@ def _is_group(item: Any) -> bool:
 
 
 def _as_grade(item: Any) -> Any:
-    """Return an item of a MAP column id -> grade as {id: grade}; any other item as it is.
-
-    Arrow gives the pair, polars an object with `key` and `value`.
-    """
+    """Return an item of a MAP column id -> grade as {id: grade}; any other item as it is."""
     if isinstance(item, Mapping) and item.keys() == {"key", "value"}:
         item = (item["key"], item["value"])
     if not isinstance(item, (list, tuple)) or len(item) != 2:
@@ -641,11 +606,7 @@ class QuotedPassages:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text, casefolded and in order; [] if it has none.
-
-    In scripts without spaces each character is a word. A mark `<1-hop>` of ragas at the start is
-    dropped.
-    """
+    """Return the words of a text, casefolded and in order; [] if it has none."""
     return _WORD.findall(without_hop_mark(text).casefold())
 
 

@@ -255,10 +255,7 @@ def _digits(value: object) -> bytes:
 
 
 def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -> None:
-    """Add a judgement; of a pair with several, the first line and the best grade stay.
-
-    A further judgement of a pair counts in `folded`.
-    """
+    """Add a judgement; of a pair with several, the first line and the best grade stay."""
     query, document = pair
     grades = judgements.grades.setdefault(query, {})
     if document in grades:
@@ -270,11 +267,7 @@ def _add(judgements: QrelsTable, pair: tuple[str, str], grade: int, line: int) -
 
 
 def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
-    """Return (query, document, grade, subtopic) of a line; the last two as bytes.
-
-    Bytes of an id that are not UTF-8 become surrogates (`surrogateescape`). Raise a `DataError`
-    unless there are 4 columns.
-    """
+    """Return (query, document, grade, subtopic) of a line; the last two as bytes."""
     fields = line.split()
     if len(fields) != 4:
         raise lines.wrong_columns(fields, line, "4", _TREC, file, number)
@@ -283,14 +276,7 @@ def _trec_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
 
 
 def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, bytes]:
-    """Return (query, document, grade, subtopic) of a line; the last two as bytes.
-
-    The subtopic is b'' without the fourth column. The grade is not yet checked.
-
-    Raises:
-        DataError: The line has not 3 or 4 columns, or an id is empty, has white space or is not
-            UTF-8.
-    """
+    """Return (query, document, grade, subtopic) of a line; the last two as bytes."""
     fields = [cell.strip() for cell in line.rstrip(b"\r\n").split(b"\t")]
     if len(fields) not in (3, 4):
         expected = "3 between tabs, or 4 with a subtopic"
@@ -300,11 +286,7 @@ def _beir_fields(line: bytes, file: str, number: int) -> tuple[str, str, bytes, 
 
 
 def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
-    """Yield ids as text.
-
-    Raises:
-        DataError: The bytes are not UTF-8, as in the JSON files beside this table, or are no id.
-    """
+    """Yield ids as text."""
     for raw, column in zip(fields, _BEIR.split(), strict=False):
         try:
             name = raw.decode("utf-8")
@@ -316,10 +298,7 @@ def _utf8_ids(fields: Iterable[bytes], file: str, number: int) -> Iterator[str]:
 
 
 def _grade(text: bytes, file: str, number: int) -> int:
-    """Return the grade; raise a `DataError` if it is no integer or its size exceeds the limit.
-
-    The limit is `LARGEST_GRADE`, also for negative grades.
-    """
+    """Return the grade; raise a `DataError` if it is no integer or its size exceeds the limit."""
     # int() refuses more than 4,300 digits with an error of its own
     if not _INTEGER.fullmatch(text) or len(text) > 20 or abs(int(text)) > LARGEST_GRADE:
         quote = text[:40].decode("utf-8", "backslashreplace")
@@ -400,11 +379,7 @@ def read_uniform_qrels(path: str | os.PathLike[str]) -> Qrels | None:
 
 
 class _QrelsColumns:
-    """Columns of TREC qrels: `add` fills them chunk by chunk, `qrels` returns the whole.
-
-    `add(text)` returns False for lines of another form, after which the object is of no use.
-    `qrels()` returns None without lines, and where a query or a judged pair comes again.
-    """
+    """Columns of TREC qrels: `add` fills them chunk by chunk, `qrels` returns the whole."""
 
     def __init__(self) -> None:
         self._query_ids: list[str] = []
@@ -415,11 +390,7 @@ class _QrelsColumns:
         self._iteration = b""
 
     def add(self, text: bytes) -> bool:
-        """Add whole lines; return False unless all have the uniform form.
-
-        Uniform lines have four columns, one iteration, a short integer as grade, and no '#' at the
-        start. Empty text adds nothing.
-        """
+        """Add whole lines; return False unless all have the uniform form."""
         if not text:
             return True
         # the separators below are single bytes; a lone \r stays, and fails as white space
@@ -448,10 +419,7 @@ class _QrelsColumns:
         return True
 
     def _add_queries(self, ids: ByteIds) -> None:
-        """Add each query with its first row; the first may continue that of the last chunk.
-
-        `ids` has the query of each row of the chunk; at least one row.
-        """
+        """Add each query with its first row; the first may continue that of the last chunk."""
         rows = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
         names = TextIds.of(ids.take(rows))[:]
         n_continued = int(self._query_ids[-1:] == names[:1])

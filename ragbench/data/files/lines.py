@@ -209,19 +209,13 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:
-    """Return the decompressed stream, behind a buffer: `GzipFile` alone reads lines slowly.
-
-    Nothing is read yet; reading damaged data raises one of `GZIP_ERRORS`.
-    """
+    """Return the decompressed stream, behind a buffer: `GzipFile` alone reads lines slowly."""
     raw = cast("io.RawIOBase", _GzipStream(stream))
     return cast("BinaryIO", io.BufferedReader(raw, _BUFFER))
 
 
 class _GzipStream(gzip.GzipFile):
-    """Decompressed stream that yields all bytes before a damage, and seeks if its file does.
-
-    It is created with the compressed stream. Reading at a damage raises one of `GZIP_ERRORS`.
-    """
+    """Decompressed stream that yields all bytes before a damage, and seeks if its file does."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__(fileobj=stream)
@@ -300,10 +294,8 @@ class WholeLines:
         return [start, whole] if not whole or whole[-1] == _NEWLINE else [start, whole, b"\n"]
 
     def _piece(self, size: int) -> bytes:
-        """Return a piece of at most `size` bytes, b'' at the end or at a damage.
-
-        A gzip error is raised by the next call, after the lines before the damage.
-        """
+        """Return a piece of at most `size` bytes, b'' at the end or at a damage."""
+        # A gzip error is raised by the next call, after the lines before the damage.
         try:
             return self._read(size)
         except GZIP_ERRORS as error:

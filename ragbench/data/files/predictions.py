@@ -76,13 +76,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
-    """Yield (row, key, answer) of each row.
-
-    Raises:
-        DataError: The file cannot be read or has no rows, or a row has no key, no `answer`, a field
-            of another form, or another system than the first row.
-        MissingExtra: A Parquet file without the extra `parquet`.
-    """
+    """Yield (row, key, answer) of each row."""
     passages = Passages()
     entries = list(read_rows(path, "predictions"))
     # where some line has tool calls, a line without any made none
@@ -111,10 +105,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
 
 
 def _sample(entry: Entry) -> int:
-    """Return the number of the answer to a query, 0 without one.
-
-    The number is from 0 to 999,999. Raise a `DataError` for any other value.
-    """
+    """Return the number of the answer to a query, 0 without one."""
     value = entry.values.get("sample")
     if value in (None, ""):
         return 0
@@ -126,11 +117,7 @@ def _sample(entry: Entry) -> int:
 
 
 def _key(entry: Entry) -> str:
-    """Return the query id of a row, or else its question; raise a `DataError` if it has neither.
-
-    An integer id becomes its digits. Also a DataError: an id with white space, or a question that
-    is no text.
-    """
+    """Return the query id of a row, or else its question; raise a `DataError` if it has neither."""
     for column in _IDS:
         if entry.values.get(column) not in (None, ""):
             return entry.id(column)
@@ -202,25 +189,12 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
 
 
 def _read_lines(path: str) -> dict[str, list[str]]:
-    """Return line number from 1, as text -> a list with the text of the line.
-
-    Line ends are cut off; a blank line is a text too. Raises DataError if the file cannot be read
-    or is empty.
-    """
+    """Return line number from 1, as text -> a list with the text of the line."""
     return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
 
 
 def _read_references(path: str) -> dict[str, list[str]]:
-    """Return query -> gold answers of a table with `answers` (a list) or `reference`.
-
-    The key is `query_id` or `id`, or `question` in a table without these columns. A null
-    answer, and in CSV an empty cell, gives an empty list.
-
-    Raises:
-        DataError: A row has both columns or neither, no key, the key of another row, or gold
-            answers in another form; or the file cannot be read or has no rows.
-        MissingExtra: A Parquet file without the extra `parquet`.
-    """
+    """Return query -> gold answers of a table with `answers` (a list) or `reference`."""
     entries: dict[str, Entry] = {}
     answers: dict[str, list[str]] = {}
     for entry in read_rows(Path(path), "references"):

@@ -91,10 +91,7 @@ def _is_present(entries: Sequence[Entry], column: str) -> bool:
 
 
 def _joined(documents: Iterable[Entry]) -> list[Entry]:
-    """Return the documents without repeats; the texts of one id become its lines.
-
-    Raises a DataError for a document without a text.
-    """
+    """Return the documents without repeats; the texts of one id become its lines."""
     texts: dict[str, dict[str, None]] = {}
     first: dict[str, Entry] = {}
     for entry in documents:

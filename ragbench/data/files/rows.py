@@ -337,12 +337,9 @@ def read_csv(path: Path) -> Iterator[Entry]:
 
 
 def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """Return the delimiter of a file, by its first line with text, and all lines again.
-
-    A first line `sep=;`, as Excel reads it, names the delimiter and becomes blank. Ties go to the
-    usual delimiter of the suffix: a tab for .tsv, else a comma. An empty file gives this delimiter
-    and no lines.
-    """
+    """Return the delimiter of a file, by its first line with text, and all lines again."""
+    # A first line `sep=;`, as Excel reads it, names the delimiter. Ties go to the usual delimiter
+    # of the suffix.
     head = []
     for line in lines:
         head.append(line)
@@ -360,10 +357,7 @@ def _delimiter(path: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
 
 
 def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
-    """Return the stripped names of the columns, without empty ones at the end.
-
-    Raise a `DataError` for duplicates.
-    """
+    """Return the stripped names of the columns, without empty ones at the end."""
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
@@ -488,10 +482,7 @@ def _batches(open_table: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 
 def _entries_of_batches(batches: Iterator[Any], path: Path, form: str) -> Iterator[Entry]:
-    """Yield the rows of Arrow batches; raise a `DataError` for damage, and without rows.
-
-    `form` names the format in the message.
-    """
+    """Yield the rows of Arrow batches; raise a `DataError` for damage, and without rows."""
     import pyarrow
 
     n_rows = 0

@@ -133,10 +133,8 @@ class RunStream:
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
-        """Yield the blocks of whole queries, in the order of the file; DataError for a wrong line.
-
-        The last query of each chunk is carried over, since the next may continue it.
-        """
+        """Yield the blocks of whole queries, in the order of the file."""
+        # The last query of each chunk is carried over, since the next may continue it.
         size, carried, n_carried = self._chunk_bytes, b"", 0
         while True:
             parsed = self._parsed(carried, n_carried, self._lines.pieces(size))
@@ -156,11 +154,7 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, pieces: lines.Pieces) -> trec_text.ParsedText:
-        """Parse the carried text with new pieces: by columns if all lines are uniform, else singly.
-
-        `n_carried` is the number of hits in `carried`, which were counted before. Calls `on_bytes`,
-        and updates `tag` and the number of the next line. Raises a `DataError` for a wrong line.
-        """
+        """Parse the carried text with new pieces: by columns if all lines are uniform."""
         self.on_bytes(sum(map(len, pieces)))
         parsed = trec_text.parse_uniform([carried, *pieces])
         text = b"".join(pieces) if parsed is None else b""
@@ -418,11 +412,8 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
 
 
 def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
-    """Return some rows as lines, column by column: a Python object per row would take most time.
-
-    Ranks count from 1 within each query, also for a part in the middle of one. `part` must not be
-    empty.
-    """
+    """Return some rows as lines, column by column: a Python object per row would take most time."""
+    # A Python object per row would take most of the time.
     first, end = np.searchsorted(run.starts, [part.start + 1, part.stop]) - [1, 0]
     starts, names = run.starts[first:end], run.query_ids[first:end]
     sizes = np.diff(np.append(np.maximum(starts, part.start), part.stop))
@@ -468,11 +459,7 @@ def first_queries(source: lines.Source, n_bytes: int) -> Run:
 
 
 def _run_of(block: HitBlock) -> Run:
-    """Return a block as a run; a document that a query names again counts once.
-
-    A repeated document keeps its best score, and `duplicates` has the number of dropped lines by
-    query.
-    """
+    """Return a block as a run; a document that a query names again counts once."""
     n_hits = np.diff(block.starts)
     query = np.repeat(np.arange(len(block.query_ids)), n_hits)
     # in each block by itself: its keys fit into the caches of a core

@@ -70,12 +70,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 def _read_same_places(
     data: NDArray[np.uint8], starts: Ints, ends: Ints
 ) -> tuple[Floats, NDArray[np.bool_]] | None:
-    """Read numbers with as many digits after the point as the first one; the usual form of scores.
-
-    Return (values, mask of those that `float` must read). None if many differ from the first
-    number, or if the digits of a number do not fit into one word. Also None without numbers, or if
-    the first one is negative or has no point.
-    """
+    """Read numbers with equally many digits after the point, the usual form of scores."""
     sample = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
     places = len(sample) - sample.find(b".") - 1
     if not 0 < places < min(_WORD, len(sample)) or len(data) < 3 * _WORD or sample[:1] == b"-":
@@ -148,19 +143,12 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
 
 
 def _fields(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> list[bytes]:
-    """Return the text of each span, in their order; [] without spans.
-
-    White space follows each span; a span with white space in it gives several texts.
-    """
+    """Return the text of each span, in their order; [] without spans."""
     return data[spans(starts, ends + 1)].tobytes().split()
 
 
 def _value(words: Words) -> tuple[Ints, Words]:
-    """Return the numbers that words of 8 characters less '0' stand for.
-
-    Return (numbers, words that are 0 where all characters are digits). Other characters give
-    numbers without a meaning.
-    """
+    """Return the numbers that words of 8 characters less '0' stand for."""
     # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not
     wrong = ((words + _ABOVE_NINE) | words) & _HIGH_BITS
     # eight digits, two at a time, then four, then all, within each word
@@ -271,11 +259,7 @@ def normalize_lines(text: bytes, name: str, first_line: int) -> tuple[bytes, int
 
 
 def _has_blank_in_id(fields: list[bytes], line: bytes) -> bool:
-    """Return True if columns in front of the tag seem shifted by a blank in an id.
-
-    They are if tabs separate six columns and one of the first five has a blank; or if the rank is
-    no number, and a field after the fifth is one.
-    """
+    """Return True if columns in front of the tag seem shifted by a blank in an id."""
     columns = line.rstrip(b"\r\n").split(b"\t")
     if len(columns) == 6:
         return any(len(column.split()) > 1 for column in columns[:5])
@@ -327,10 +311,7 @@ def _line_starts(table: Positions) -> Positions:
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:
-    """Return the hits of lines by their separators; None if a score cannot be read.
-
-    No lines give a block without hits and the tag b''.
-    """
+    """Return the hits of lines by their separators; None if a score cannot be read."""
     # a copy: a column of the table is not contiguous, and slower to walk through many times
     scores = read_decimals(data, table[:, 3] + 1, table[:, 4].copy())
     if scores is None:

@@ -239,10 +239,7 @@ def document_digest(document: Document) -> str:
 
 
 def _answered(answered: Answered) -> str:
-    """Return a hash of a recorded answer, with its passages, queries, tool calls and error.
-
-    Tokens, cost and latency do not count. An unknown answer (None) differs from an empty one.
-    """
+    """Return a hash of a recorded answer, with its passages, queries, tool calls and error."""
     # a missing answer is not an empty one, nor are missing passages an empty list
     answer = ["none"] if answered.answer is None else ["answer", answered.answer]
     contexts = answered.contexts

@@ -146,25 +146,14 @@ class Beir(base.Located):
         return {}
 
     def _judgements(self, queries: list[Query]) -> QrelsTable | None:
-        """Return the judgements of the split, checked against the queries; None without any.
-
-        Raises DataError for a wrong line, splits that contradict each other, and unknown queries.
-        """
+        """Return the judgements of the split, checked against the queries; None without any."""
         parts = list(map(_read_split, self._qrels_files()))
         for part in parts:
             part.require_queries((query.id for query in queries), "queries.jsonl")
         return merge_judgements(parts) if parts else None
 
     def _qrels_files(self) -> list[Sequence[Path]]:
-        """Return the files with the judgements of the split.
-
-        These are the files of all splits for a random split, and [] in a folder with gold answers
-        alone.
-
-        Raises:
-            DataError: The split has no file, or a random split is asked of a data set with a test
-                set.
-        """
+        """Return the files with the judgements of the split."""
         files = self.splits()
         # gold answers alone are enough to score generated answers
         if not files and find_file(self._path, "answers.jsonl"):

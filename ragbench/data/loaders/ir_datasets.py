@@ -80,10 +80,7 @@ class IrDatasets:
         return collection if self._split is None else finish_collection(collection, self._split)
 
     def _source(self) -> Any:
-        """Return the data set object of the package.
-
-        Raise MissingExtra or, by name, OptionError.
-        """
+        """Return the data set object of the package."""
         try:
             import ir_datasets
         except ImportError as error:
@@ -98,10 +95,7 @@ class IrDatasets:
 
 
 def _document(record: Any) -> Document:
-    """Return a document with its title and plain metadata.
-
-    A missing title is '', also where the text is the default text; a missing text is ''.
-    """
+    """Return a document with its title and plain metadata."""
     # many formats put the title into default_text(), where it would count twice
     title = record.title if {"text", "title"} <= set(record._fields) else ""
     return Document(record.doc_id, _text(record) or "", title or "", _metadata(record))
@@ -113,10 +107,7 @@ def _text(record: Any) -> Any:
 
 
 def _metadata(record: Any) -> dict[str, Any]:
-    """Return the plain fields of a record: texts, numbers and truth values.
-
-    Parts such as the text, and empty texts, are left out.
-    """
+    """Return the plain fields of a record: texts, numbers and truth values."""
     return {
         key: value
         for key, value in record._asdict().items()
@@ -132,10 +123,7 @@ def _answers(record: Any) -> list[str]:
 
 
 def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """Return query -> document -> grade, or -> subtopic -> grade for judgements with subtopics.
-
-    The last of repeated judgements wins. Raises ValueError for a grade that is no number.
-    """
+    """Return query -> document -> grade, or -> subtopic -> grade for judgements with subtopics."""
     grades: dict[str, dict[str, Any]] = {}
     for record in records:
         judged = grades.setdefault(record.query_id, {})

@@ -218,12 +218,7 @@ def _without_reasoning(collection: Collection) -> Collection:
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
-    """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts.
-
-    The parts are `queries`, `documents`, `qrels`, `answers` and `expected_tool_calls`. A DataError
-    too if `queries` is missing, or a part has another form. Another missing or null part is None
-    (documents, qrels) or empty.
-    """
+    """Return a mapping of parts as a `Collection`; raise a `DataError` for unknown parts."""
     for part in value:
         if part not in _PARTS:
             close = nearest(str(part), _PARTS)
@@ -249,22 +244,13 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
 
 
 def _documents(items: object, owner: str) -> Iterator[Document]:
-    """Yield documents from records or mappings, or from the rows of a data frame.
-
-    A `DataError` names the position of a wrong item, or says that the part is no list.
-    """
+    """Yield documents from records or mappings, or from the rows of a data frame."""
     for item, entry in _entries(items, "documents", owner, Document):
         yield item if isinstance(item, Document) else read_document(entry, "id")
 
 
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
-    """Yield (item, row for messages) of each item of a part.
-
-    A data frame counts as the list of its rows; positions count from 0.
-
-    Raises:
-        DataError: The part is no list, or an item is neither a `record` nor a mapping.
-    """
+    """Yield (item, row for messages) of each item of a part."""
     # iterating over a frame gives the names of its columns
     if is_frame(items):
         items = rows_of(items, part)
@@ -283,20 +269,14 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
 
 
 def _query(entry: Entry) -> Query:
-    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata.
-
-    Raises a `DataError` if the id or text is missing, or turns or metadata have another form.
-    """
+    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata."""
     name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
     messages = () if turns is None else read_turns(turns, error_maker(entry, "turns"))
     return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
-    """Return qrels from `{query: {document: grade}}`; a `DataError` for another form or grade.
-
-    `Qrels` come back as they are.
-    """
+    """Return qrels from `{query: {document: grade}}`; a `DataError` for another form or grade."""
     if isinstance(value, Qrels):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):
@@ -320,13 +300,7 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
 
 
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
-    """Return query id -> gold answers; queries with an empty list are left out.
-
-    A single text counts as one answer. Ids become text.
-
-    Raises:
-        DataError: The value is no mapping, an id is no id, or an answer is no text.
-    """
+    """Return query id -> gold answers; queries with an empty list are left out."""
     if not isinstance(value, Mapping):
         allowed = "{query id: [answer, ...]}"
         raise DataError(f"'answers' is {kind(value)}", file=owner, allowed=allowed)
@@ -342,13 +316,7 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 
 
 def _check(collection: Collection, owner: str) -> None:
-    """Check that ids are well-formed and unique, and that judgements and answers refer to queries.
-
-    Queries, judgements, answers, gold tool calls and given answers are checked, not documents.
-
-    Raises:
-        DataError: They do not; names the part and its key.
-    """
+    """Check that ids are well-formed and unique, and that judgements and answers have queries."""
     queries = {query.id for query in _checked(collection.queries, "queries", owner)}
     parts: dict[str, Iterable[str]] = {
         "qrels": collection.qrels.query_ids if collection.qrels else (),
@@ -368,11 +336,7 @@ def _check(collection: Collection, owner: str) -> None:
 
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
-    """Yield records in order, with ids that are well-formed and unique, checked as consumed.
-
-    Raises:
-        DataError: An id is no id or comes again, or a text is no text; names the position.
-    """
+    """Yield records in order, with ids that are well-formed and unique, checked as consumed."""
     positions: dict[str, int] = {}
     # checked while they are consumed, so that documents may come one by one
     for position, record in enumerate(records):

@@ -165,10 +165,7 @@ class QuestionTable:
             self.spans.pop(query, None)
 
     def _with_free_id(self, row: ParsedRow) -> ParsedRow:
-        """Return the row with `-2`, `-3`, ... after its id if the log has the question already.
-
-        Adds such a row to `n_repeated`; else the row itself is returned.
-        """
+        """Return the row with `-2`, `-3`, ... after its id if the log has the question already."""
         # the first row of a question keeps its id, so that earlier results stay valid
         identifier, number = row.query.id, 1
         while (row.system, identifier) in self.rows:
@@ -178,14 +175,7 @@ class QuestionTable:
         return row if number == 1 else replace(row, query=replace(row.query, id=identifier))
 
     def _join_gold(self, row: ParsedRow, first: ParsedRow) -> None:
-        """Add the gold documents of a further row of a question.
-
-        Adds to `grades` and `n_joined`. `first` is the earlier row of the same system and question.
-
-        Raises:
-            DataError: One of the two rows has an output of a system, which answers a question once,
-                or a document has two grades.
-        """
+        """Add the gold documents of a further row of a question."""
         # two answers of a system to one question would count the question twice
         if row.of_a_system or first.of_a_system:
             system = f" of system '{row.system}'" if row.system else ""
@@ -202,14 +192,7 @@ class QuestionTable:
         self.n_joined += 1
 
     def _add_query(self, row: ParsedRow) -> None:
-        """Add the question, gold answers and gold tool calls of a row.
-
-        Metadata of the question keeps only what all its rows share.
-
-        Raises:
-            DataError: An earlier row of the question has another text, other earlier turns, or
-                other gold. A row without gold contradicts nothing.
-        """
+        """Add the question, gold answers and gold tool calls of a row."""
         query = self.queries.setdefault(row.query.id, row.query)
         if query.text != row.query.text:
             raise self._conflict("another question", row)
@@ -229,18 +212,12 @@ class QuestionTable:
             self._add("other expected tool calls", row, self.expected, row.talk.expected)
 
     def _add(self, fault: str, row: ParsedRow, gold: dict[str, T], value: T) -> None:
-        """Store `value` in `gold` for the row's question, unless an earlier row has stored it.
-
-        Raise a `DataError` if the earlier gold differs; `fault` names it: `another reference`.
-        """
+        """Store `value` in `gold` for the row's question, unless an earlier row has stored it."""
         if gold.setdefault(row.query.id, value) != value:
             raise self._conflict(fault, row)
 
     def _conflict(self, conflict: str, row: ParsedRow) -> DataError:
-        """Return the error for a row that contradicts the first row of its question.
-
-        `conflict` names the part, as in `another question`. It is returned, not raised.
-        """
+        """Return the error for a row that contradicts the first row of its question."""
         first = self.first[row.query.id]
         problem = f"'{row.query.id}' has {conflict} at {first.place} than here, where the question "
         problem += f"is '{row.query.text[:60]}'"
@@ -248,11 +225,7 @@ class QuestionTable:
         return row.entry.error(problem, allowed=allowed)
 
     def _name(self, row: ParsedRow) -> str:
-        """Return the name of the system of a row.
-
-        Raise a `DataError` if two systems get one name. Without a system the name is `given`. The
-        spelling of the row is added to `labels`.
-        """
+        """Return the name of the system of a row."""
         label = DEFAULT_SYSTEM if row.system is None else row.system
         name = system_name(label)
         if (other := self.labels.setdefault(name, label)) != label:
@@ -481,10 +454,7 @@ class GoldColumns:
     def _documents_of_pages(
         self, entry: Entry, pages: GoldPages, grades: dict[str, int]
     ) -> tuple[dict[str, int], dict[str, str]]:
-        """Return (grade of the first document of each gold page, its further documents as its).
-
-        A `DataError` if the row has gold files and not one page for each, or one for all.
-        """
+        """Return (grade of the first document of each gold page, its further documents as its)."""
         numbers = _page_numbers(entry, self.columns["page"]) if grades else []
         if len(numbers) not in (1, len(grades)) or None in numbers:
             column = self.columns["page"]
@@ -528,10 +498,7 @@ class GoldColumns:
         return spans
 
     def _search(self, entry: Entry, text: str) -> list[str]:
-        """Return the ids of the documents of the corpus that hold a quoted text; [] if none does.
-
-        Collects the places of quotes without a document, with several, and of inexact ones.
-        """
+        """Return the ids of the documents of the corpus that hold a quoted text."""
         ids, is_exact = ([], True) if self._quotes is None else self._quotes.place(text)
         place = _place_of(entry, text)
         self._quoted.add(text)

@@ -88,16 +88,10 @@ class TableLoader(base.Previewed, base.Located):
 
     @abstractmethod
     def _rows(self) -> RecordTable:
-        """Return the table, read but not yet checked row by row.
-
-        Raises DataError or MissingExtra as the file needs.
-        """
+        """Return the table, read but not yet checked row by row."""
 
     def _table(self, entries: Sequence[Entry], file: object) -> RecordTable:
-        """Return the rows as a table, beside the corpus.
-
-        A `DataError` if the corpus or the columns cannot be read, MissingExtra without an extra.
-        """
+        """Return the rows as a table, beside the corpus."""
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus))
         return RecordTable(
             entries, columns=self._columns, corpus=corpus, file=file, reasoning=self._reasoning
@@ -219,12 +213,7 @@ class HuggingFace(TableLoader):
         return list(read_table(folder, "dataset 'huggingface'", self._name))
 
     def _hub_rows(self, label: str) -> list[Entry]:
-        """Return the rows of the split of a data set of the hub.
-
-        Raises:
-            DataError: The data set or the split cannot be loaded.
-            MissingExtra: The datasets package is not installed.
-        """
+        """Return the rows of the split of a data set of the hub."""
         try:
             # by its content: a folder `datasets` in the working directory imports as well
             from datasets import load_dataset
@@ -451,11 +440,7 @@ class RecordTable:
         return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
 
     def _row(self, entry: Entry) -> ParsedRow:
-        """Return the parts of a row; raise a `DataError` if one cannot be read.
-
-        Without a column `id`, the id is a hash of the question and its earlier turns, and the
-        question keeps the number of the row.
-        """
+        """Return the parts of a row; raise a `DataError` if one cannot be read."""
         chat, gold = self._chat.read(entry), self._gold.read(entry)
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
@@ -500,14 +485,7 @@ class RecordTable:
     def _contexts(
         self, entry: Entry, chat: fields.Chat
     ) -> tuple[list[Document] | None, list[Document]]:
-        """Return (passages of a row or None without any, hits that were ranked below them).
-
-        The passages have the first ids of the column `retrieved`, and the others are hits below.
-        Ids alone give the documents of the corpus, without a text for an id that it lacks.
-
-        Raises:
-            DataError: A column has another form, or there are fewer ids than passages.
-        """
+        """Return (passages of a row or None without any, hits that were ranked below them)."""
         column, ids_column = self._columns.get("contexts"), self._columns.get("retrieved")
         passages = chat.contexts
         if column is not None:
@@ -535,31 +513,17 @@ class RecordTable:
         return text
 
     def _text(self, entry: Entry, part: str) -> str | None:
-        """Return the text of a part; None without a column or for null.
-
-        Else a `DataError` for no text.
-        """
+        """Return the text of a part; None without a column or for null."""
         column = self._columns.get(part)
         return None if column is None else fields.read_text(entry, column, entry.values.get(column))
 
     def _texts(self, entry: Entry, part: str) -> list[str]:
-        """Return the texts of a part; [] without a column or for null.
-
-        A `DataError` for another form.
-        """
+        """Return the texts of a part; [] without a column or for null."""
         column = self._columns.get(part)
         return [] if column is None else fields.read_texts(entry, column) or []
 
     def _metadata(self, entry: Entry) -> dict[str, Any]:
-        """Return the columns that hold no part.
-
-        The keys of an object `metadata` join them and win. Without a key `time`, the first column
-        of `_TIMES` that the row has is the time, too. Values of keys in `ANSWERABLE` become
-        booleans if they stand for one.
-
-        Raises:
-            DataError: In CSV, a cell of such a column is no boolean; other formats keep the value.
-        """
+        """Return the columns that hold no part."""
         used = set(self._columns.values())
         metadata = {key: value for key, value in entry.values.items() if key not in used}
         nested = metadata.get("metadata")

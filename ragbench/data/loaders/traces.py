@@ -100,12 +100,7 @@ class TraceSet:
         return replace(trace, answered=without_reasoning(trace.answered), turns=turns)
 
     def _earlier_turns(self, trace: TraceRoles) -> tuple[Turn, ...]:
-        """Return the turns before a question: those in its own input, or else of earlier traces.
-
-        Earlier traces of the session with an answer come by their start, two turns each. () without
-        a session, and if a trace of the session has no time; `unordered` counts such a trace unless
-        it is the only one.
-        """
+        """Return the turns before a question: those in its own input, or else of earlier traces."""
         if trace.turns or trace.session is None:
             return trace.turns
         session = [member for member in self.traces if member.session == trace.session]
@@ -228,20 +223,13 @@ class TraceSet:
 
 
 def _counts(label: str, counts: Counter[str]) -> list[str]:
-    """Return a list with one note: the count of each name, most frequent first.
-
-    [] without names.
-    """
+    """Return a list with one note: the count of each name, most frequent first."""
     names = ", ".join(f"{name} ({n})" for name, n in counts.most_common())
     return [f"{label}: {names}"] if names else []
 
 
 def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
-    """Return the passages of one retrieval as an answer without text; hop 0 is all retrievals.
-
-    A failed trace has these passages too. With fewer retrievals, or without any for hop 0, it is
-    the error of a trace that failed, and None for another one.
-    """
+    """Return the passages of one retrieval as an answer without text; hop 0 is all retrievals."""
     query, error = trace.answered.query_id, trace.answered.error
     if 0 < len(trace.retrievals) >= hop:
         documents = trace.retrievals[hop - 1].documents if hop else trace.union
@@ -250,11 +238,7 @@ def _answer_of_hop(trace: TraceRoles, hop: int) -> Answered | None:
 
 
 def _metadata(trace: TraceRoles) -> dict[str, Json]:
-    """Return the metadata of a trace, with its time, hops, retrievers, models and session.
-
-    `time` is the start in UTC, as ISO 8601 with whole seconds; without one, the trace's own `time`
-    stays. Empty values are left out; `retrievers` and `model` are names joined by commas.
-    """
+    """Return the metadata of a trace, with its time, hops, retrievers, models and session."""
     time = read_time(trace.start)
     metadata = {
         **trace.metadata,
@@ -268,12 +252,7 @@ def _metadata(trace: TraceRoles) -> dict[str, Json]:
 
 
 def _parts(trace: TraceRoles) -> dict[str, Json]:
-    """Return part -> value of a trace, as `ragbench validate` shows them.
-
-    The keys are the same for all traces, in one order; `contexts` is None if the trace has no
-    passages. Only a trace with an error has `failed`, with the text of the error, in place of
-    `answer`.
-    """
+    """Return part -> value of a trace, as `ragbench validate` shows them."""
     hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
     answer, passages, error = trace.answered.answer, trace.answered.contexts, trace.answered.error
     return {
@@ -368,12 +347,7 @@ class Traces(Previewed):
         return [_parts(trace) for trace in traces.traces[:count]]
 
     def _read(self) -> TraceSet:
-        """Read the export, and find the roles of its spans.
-
-        Raises:
-            DataError: The file or the corpus cannot be read, the format or a name in `kinds` is
-                unknown, or no trace is clear.
-        """
+        """Read the export, and find the roles of its spans."""
         options, path = self._options, Path(self._options.path)
         entries = list(read_export(path))
         # the first object tells: an export has one format

@@ -118,10 +118,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a corpus, sorted by path, without hidden files and folders.
-
-    A path that is no folder is the only one, also if it is missing; an empty folder gives [].
-    """
+    """Return the files of a corpus, sorted by path, without hidden files and folders."""
     if not os.path.isdir(path):
         return [path]
     files = [file.relative_to(path) for file in path.rglob("*") if file.is_file()]
@@ -134,12 +131,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line of `<DOC>`, content) of every document of a file.
-
-    Raises:
-        DataError: The file cannot be read or is empty, a `<DOC>` is not closed, or text stands
-            outside of the documents.
-    """
+    """Yield (line of `<DOC>`, content) of every document of a file."""
     start: int | None = None
     inside: list[bytes] = []
     for number, line in read_lines(path):
@@ -160,10 +152,7 @@ def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _document(content: bytes, path: Path, line: int) -> Document:
-    """Return the document of a section; raise a `DataError` unless its first <DOCNO> has one word.
-
-    A missing title is ''; several titles are joined by blanks.
-    """
+    """Return the document of a section, whose first <DOCNO> must have one word."""
     tags = list(_PART_TAG.finditer(content))
     numbers, _ = _parts(content, tags, (b"DOCNO",))
     words = numbers[0].split() if numbers else []
@@ -181,10 +170,7 @@ def _document(content: bytes, path: Path, line: int) -> Document:
 def _parts(
     content: bytes, tags: Sequence[re.Match[bytes]], names: Sequence[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the texts between the tags of some names, and the texts before and after them.
-
-    A part ends at the next closing tag of its name; a tag that is not closed is text.
-    """
+    """Return the texts between the tags of some names, and the texts before and after them."""
     last_closing = {tag[2].upper(): tag.start() for tag in tags if tag[1]}
     inside, outside, end = list[bytes](), list[bytes](), 0
     opening: re.Match[bytes] | None = None

@@ -44,15 +44,7 @@ _LANGSMITH: Paths = _TABLE["langsmith"]
 
 
 def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
-    """Return the span in a row, with each part at the first of its paths that has a value.
-
-    A part without a value is None, a name ''. A retriever or reranker without `documents` has its
-    output in their place. `entry` is for messages.
-
-    Raises:
-        DataError: The row has no id of the trace or of the span (a text that is not blank, or an
-            integer).
-    """
+    """Return the span in a row, with each part at the first of its paths that has a value."""
 
     def part(name: str) -> Json:
         """Return the value of a part; None without one."""
@@ -128,10 +120,7 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
 
 
 def _decode_mlflow(value: Json) -> Json:
-    """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too.
-
-    Text that is no JSON stays as it is.
-    """
+    """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too."""
     if isinstance(value, Mapping):
         return {key: _decode_mlflow(inner) for key, inner in value.items()}
     if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
@@ -172,19 +161,12 @@ def _objects(entry: Entry, value: Json) -> list[Tree]:
 
 
 def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
-    """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs.
-
-    Raises a DataError as `_attributes` does.
-    """
+    """Return a span or event with its attributes as a mapping instead of OTLP's list of pairs."""
     return {**values, "attributes": _attributes(entry, values.get("attributes"))}
 
 
 def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
-    """Return OTLP's list of {key, value} as a mapping; empty for null.
-
-    Of a repeated key the last counts; a pair without a key has the key ''. A DataError for an
-    `intValue` that is no integer, and for anything but a list of objects.
-    """
+    """Return OTLP's list of {key, value} as a mapping; empty for null."""
     return {
         str(pair.get("key", "")): _any_value(entry, pair.get("value"))
         for pair in _objects(entry, pairs)
@@ -192,15 +174,7 @@ def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
 
 
 def _any_value(entry: Entry, value: Json) -> Json:
-    """Return the value in an AnyValue of OTLP, such as `{"intValue": "3"}`.
-
-    None for an empty one. An integer as text becomes an integer; lists and mappings are decoded
-    inside.
-
-    Raises:
-        DataError: An `intValue` is no integer, or a list or mapping has another form; names the
-            row.
-    """
+    """Return the value in an AnyValue of OTLP, such as `{"intValue": "3"}`."""
     if not isinstance(value, Mapping) or not value:
         return None
     kind, inner = next(iter(value.items()))
@@ -263,23 +237,16 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
 
 
 def _observation(entry: Entry, row: Tree) -> TraceSpan:
-    """Return an observation of Langfuse as a span, with the older and newer names of its usage.
-
-    Raises a `DataError` without an id.
-    """
+    """Return an observation of Langfuse as a span, with the older and newer names of its usage."""
     usage = to_mapping(row.get("usage_details")) or to_mapping(row.get("usage"))
     costs = to_mapping(row.get("cost_details"))
     return _span(entry, {**row, "usage": usage, "cost_details": costs}, _LANGFUSE)
 
 
 def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSpan]:
-    """Return the spans of a trace below a root with the input and output of the trace.
-
-    Spans without a session get that of the trace. No root is added if the trace has no input, or
-    one outermost span that is a chain or agent already. The root comes first; it starts with the
-    first span and ends with the last, and fails if an outermost span failed and the trace has no
-    output. `row` is the trace, with keys in snake case. A DataError if it has no id.
-    """
+    """Return the spans of a trace below a root with the input and output of the trace."""
+    # No root is added if one outermost span is a chain or agent already. The root starts with the
+    # first span and ends with the last.
     session = to_text(row.get("session_id"))
     outermost = [span for span in spans if span.parent is None]
     spans = [replace(span, session=span.session or session) for span in spans]
@@ -317,11 +284,7 @@ def read_langsmith(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
 
 
 def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[TraceSpan]:
-    """Yield the span of a run, then those of its child runs.
-
-    `trace` is the id of the trace, `parent` that of the run around it; None for an outermost one.
-    Only model calls keep their tokens. Raises a `DataError` for a run without an id.
-    """
+    """Yield the span of a run, then those of its child runs."""
     metadata = to_mapping(to_mapping(run.get("extra")).get("metadata"))
     usage = to_mapping(to_mapping(run.get("outputs")).get("usage_metadata"))
     row = {

@@ -161,11 +161,7 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
 
 
 def _tool_call(span: TraceSpan) -> ToolCall:
-    """Return the call of a tool; an input that is no object becomes its argument `input`.
-
-    Without an input there are no arguments. An output that is no text becomes JSON; None stays
-    None.
-    """
+    """Return the call of a tool; an input that is no object becomes its argument `input`."""
     arguments: Tree = {} if span.input is None else {"input": span.input}
     arguments = span.input if isinstance(span.input, Mapping) else arguments
     output = span.output
@@ -175,17 +171,7 @@ def _tool_call(span: TraceSpan) -> ToolCall:
 
 
 class _Tree:
-    """Spans of a trace with their nesting, in order of time if all have times.
-
-    It is created from the spans of one trace: `UnclearTrace` for repeated ids, and for spans inside
-    each other in a circle. `above`, `outermost` and `calls_with_usage` return lists of spans.
-
-    Attributes:
-        by_id: Id -> span.
-        spans: All spans, in order.
-        inside: Id of a span -> spans directly inside it, absent without any; None -> outermost
-            spans.
-    """
+    """Spans of a trace with their nesting, in order of time if all have times."""
 
     def __init__(self, spans: Sequence[TraceSpan]) -> None:
         """Link the spans; raise `UnclearTrace` for repeated ids and for circles."""
@@ -204,10 +190,7 @@ class _Tree:
             self.above(span)
 
     def above(self, span: TraceSpan) -> list[TraceSpan]:
-        """Return the spans around a span, the nearest first; [] for an outermost span.
-
-        Raise `UnclearTrace` for a circle.
-        """
+        """Return the spans around a span, the nearest first; [] for an outermost span."""
         ancestors: list[TraceSpan] = []
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
@@ -217,18 +200,13 @@ class _Tree:
         return ancestors
 
     def outermost(self, kind: Kind) -> list[TraceSpan]:
-        """Return the spans of a kind that are inside no other span of that kind.
-
-        They are in the order of `spans`; [] without any.
-        """
+        """Return the spans of a kind that are inside no other span of that kind."""
         return self._roots([span for span in self.spans if span.kind == kind])
 
     def calls_with_usage(self, call: TraceSpan) -> list[TraceSpan]:
-        """Return the model calls with the tokens of a call: the call itself, or calls inside it.
-
-        The call itself if neither has tokens or a cost. An application and its client may both
-        record one call, so that tokens of both would count twice.
-        """
+        """Return the model calls with the tokens of a call: the call itself, or calls inside it."""
+        # An application and its client may both record one call, so that tokens of both would count
+        # twice.
         if call.usage != Usage():
             return [call]
         calls = (span for span in self.spans if span.kind == "llm" and call in self.above(span))
@@ -241,13 +219,7 @@ class _Tree:
 
 
 def _root(tree: _Tree, rules: RoleRules) -> TraceSpan:
-    """Return the outermost span with a question, and an answer or an error.
-
-    A span without a recorded input or output is replaced by the spans inside it.
-
-    Raises:
-        UnclearTrace: No span or several have them.
-    """
+    """Return the outermost span with a question, and an answer or an error."""
     roots: list[TraceSpan] = []
     causes: list[str] = []
     steps = [*tree.inside.get(None, ())]
@@ -273,14 +245,9 @@ def _root(tree: _Tree, rules: RoleRules) -> TraceSpan:
 def _question(
     root: TraceSpan, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> tuple[str, tuple[Turn, ...]]:
-    """Return (question of a trace, turns before it); () for a prompt, or without turns.
-
-    The input of a model is often a prompt with passages in it. The question is then the query of
-    the retrievers, if it stands in the prompt word for word.
-
-    Raises:
-        UnclearTrace: There is no question, or it cannot be told from the prompt.
-    """
+    """Return (question of a trace, turns before it); () for a prompt, or without turns."""
+    # The input of a model is often a prompt with passages in it. The question is then the query of
+    # the retrievers, if it stands in the prompt word for word.
     question, turns = values.read_question(root.input, rules.question)
     if question is None:
         raise UnclearTrace(_NO_QUESTION)
@@ -297,12 +264,7 @@ def _question(
 
 
 def _documents(span: TraceSpan, rules: RoleRules) -> list[Document]:
-    """Return the passages of a span, in its order.
-
-    A missing list counts as one that cannot be read; an empty list gives []. [] if the span failed
-    and one of its passages, or its list, cannot be read. Raises `UnclearTrace` for the same in a
-    span without an error.
-    """
+    """Return the passages of a span, in its order."""
     output = span.output if span.documents is None else span.documents
     passages = values.read_documents(output, rules.id_field, rules.corpus)
     if passages is None and span.error is None:
@@ -313,12 +275,9 @@ def _documents(span: TraceSpan, rules: RoleRules) -> list[Document]:
 def _reranked(
     tree: _Tree, retrievals: Sequence[Retrieval], rules: RoleRules
 ) -> list[Document] | None:
-    """Return the passages after all rerankers; None without a reranker.
-
-    A reranker gets the passages in its record, or else all retrieved before it; passages that no
-    reranker got follow in their order. A reranker inside of a retriever is a part of it. Failed
-    rerankers do not count. Raises `UnclearTrace` if the output of a reranker cannot be read.
-    """
+    """Return the passages after all rerankers; None without a reranker."""
+    # Passages that no reranker got follow in their order. A reranker inside of a retriever is a
+    # part of it.
     rerankers = [
         span
         for span in tree.outermost("reranker")

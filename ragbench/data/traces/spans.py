@@ -280,11 +280,7 @@ def _nest_items(value: Json) -> Json:
 
 
 def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
-    """Insert a value into a tree, in place; `path` has at least one step.
-
-    A value and a branch at one place share it, the value under the key ''. A later value at the
-    same place replaces the earlier one.
-    """
+    """Insert a value into a tree, in place; `path` has at least one step."""
     for step in path[:-1]:
         inner = tree.get(step)
         if not isinstance(inner, dict):
@@ -301,10 +297,7 @@ def _insert(tree: dict[str, Json], path: Sequence[str], value: Json) -> None:
 
 
 def _to_lists(value: Json) -> Json:
-    """Return a tree whose objects with only numbers as keys are lists.
-
-    Items are in the order of the numbers; gaps are closed.
-    """
+    """Return a tree whose objects with only numbers as keys are lists."""
     if not isinstance(value, dict):
         return value
     if value and all(key.isdecimal() for key in value):

@@ -84,11 +84,7 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
 
 
 def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
-    """Return the one text in a value, by groups of keys or as its only text; else None.
-
-    The first group of `names` of which a key has a text decides; two different texts in it are
-    None. A list counts if it has one item. Blank texts are none.
-    """
+    """Return the one text in a value, by groups of keys or as its only text; else None."""
     value = parse(value)
     if isinstance(value, str):
         return value if value.strip() else None
@@ -110,10 +106,7 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
 
 
 def _conversation(value: Json) -> list[Message] | None:
-    """Return the (role, text) messages in a value, also inside `messages` or `choices`.
-
-    None if it is no chat.
-    """
+    """Return the (role, text) messages in a value, also inside `messages` or `choices`."""
     value = parse(value)
     if isinstance(value, Mapping):
         if (message := _message(value)) is not None:
@@ -133,11 +126,7 @@ def _conversation(value: Json) -> list[Message] | None:
 
 
 def _message(value: Json) -> Message | None:
-    """Return (role in lower case, text) of a chat message of OpenAI or LangChain; else None.
-
-    A message with tool calls alone has the text ''; a passage, whose type names a document, is no
-    message.
-    """
+    """Return (role in lower case, text) of a chat message of OpenAI or LangChain; else None."""
     if not isinstance(value, Mapping):
         return None
     inner = [value.get(key) for key in ("message", "kwargs", "data")]
@@ -157,10 +146,7 @@ def _message(value: Json) -> Message | None:
 
 
 def _content(content: Json) -> str:
-    """Return the text of a message; parts of a list are joined by line ends, images left out.
-
-    '' for null and any other value.
-    """
+    """Return the text of a message; parts of a list are joined by line ends, images left out."""
     if isinstance(content, str):
         return content
     texts = []
@@ -209,11 +195,7 @@ def read_documents(
 
 
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:
-    """Return a passage from its text or object; None if it has neither an id nor a text.
-
-    A text without an id gets a hash of it; a score goes into the metadata as `score`. An id without
-    a text gets text and title of the corpus, or '' if the corpus lacks it.
-    """
+    """Return a passage from its text or object; None if it has neither an id nor a text."""
     value = parse(value)
     if isinstance(value, str):
         return Document(content_id(value), value)
@@ -236,10 +218,7 @@ def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document])
 
 
 def _layers(value: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the (key, value) pairs of a passage, then of those in `document`, `node` and `kwargs`.
-
-    Lists are left out; in a dict of the pairs, an inner value replaces an outer one.
-    """
+    """Yield the (key, value) pairs of a passage, then those in `document`, `node` and `kwargs`."""
     # an id beside `kwargs` is the path of a class
     yield from ((key, inner) for key, inner in value.items() if not isinstance(inner, list))
     for key in ("document", "node", "kwargs"):

@@ -9,14 +9,7 @@ from ragbench.registry import PYTHON, Family
 
 class _Judges(Family):
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
-        """Return the class or factory of a judge type; a plain function gets a factory.
-
-        `search` are the folders in which `python:module:name` is looked up first.
-
-        Raises:
-            OptionError: The type is unknown.
-            DataError: The module cannot be imported or lacks the name, or the target is no judge.
-        """
+        """Return the class or factory of a judge type; a plain function gets a factory."""
         factory = super().load(type_name, search)
         if not type_name.startswith(PYTHON):
             return factory

@@ -93,10 +93,7 @@ class OpenAIJudge(ModelJudge):
 
 
 def _models(model: str | None, models: list[str] | None) -> tuple[str, ...]:
-    """Return the distinct names of the models, in order, from exactly one of the two options.
-
-    OptionError for none or both, a repeated or an empty name, or an empty list.
-    """
+    """Return the distinct names of the models, in order, from exactly one of the two options."""
     if model is None and models is None:
         raise OptionError("openai", "model", None, "the name of a model, or models: [a, b]")
     if model is not None and models is not None:

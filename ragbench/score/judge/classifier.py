@@ -145,20 +145,12 @@ class Classifier(RubricJudge):
 
     @property
     def _supported(self) -> str | None:
-        """Label of a supported text: that of the options, else of the preset.
-
-        None takes the first usual one that the model has.
-        """
+        """Return the label of a supported text, by the options, the preset or usual names."""
         return self._chosen.label or (self._preset.label if self._preset else None)
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset | None, str]:
-    """Return the checked options, the preset or None, and the name of the model.
-
-    Raises:
-        OptionError: A wrong value, or neither a model nor a preset.
-        TypeError: An unknown option.
-    """
+    """Return the checked options, the preset or None, and the name of the model."""
     chosen = ClassifierOptions(**options)
     check_values(_OWNER, declared_options(ClassifierOptions), options)
     preset = None if chosen.preset is None else load_presets()[chosen.preset]
@@ -345,15 +337,7 @@ class ServedClassifier(ModelJudge, Classifier):
         return claims_verdict(claims, supports)
 
     async def _supports(self, vote: Vote, text: str) -> dict[int, Support]:
-        """Return number -> support of a text by each source of the item of a vote.
-
-        Numbers are those of the passages, from 1, without blank ones; 0 for a model that reads all
-        at once. In a rehearsal the probability is always 0.
-
-        Raises:
-            CallFailure: A request failed, or its reply cannot be read.
-            RagbenchError: The model cannot be loaded.
-        """
+        """Return number -> support of a text by each source of the item of a vote."""
         sources = sources_of(self._preset, vote.item)
         numbers, texts = list(sources), list(sources.values())
         if self._local is not None:
@@ -372,15 +356,8 @@ class ServedClassifier(ModelJudge, Classifier):
         return {n: Support(value) for n, value in zip(numbers, supports, strict=True)}
 
     async def _ask_in_windows(self, ask: Ask, sources: Sequence[str], text: str) -> list[float]:
-        """Return the probability of support by each source, in order.
-
-        `ask` returns the probability of support of a text by each source. A source that is too long
-        for the model counts as the better of two overlapping windows.
-
-        Raises:
-            CallFailure: A request failed, or a source is too long although it has few characters,
-                or one prompt has all passages.
-        """
+        """Return the probability of support by each source, in order."""
+        # A source that is too long for the model counts as the better of two overlapping windows.
         try:
             return await ask(sources, text)
         except llm.CallFailure as failure:
@@ -397,11 +374,7 @@ class ServedClassifier(ModelJudge, Classifier):
     async def _ask_chat(
         self, vote: Vote, preset: Preset, sources: Sequence[str], text: str
     ) -> list[float]:
-        """Return a list of one probability of support, by all sources read together.
-
-        A model that reads all passages at once reads those of the item in place of `sources`.
-        CallFailure for a failed request, or a reply without a verdict. 0 in a rehearsal.
-        """
+        """Return the probability of support, in a list, by all sources read together."""
         passages = list(vote.item.contexts or []) if preset.reads_all else list(sources)
         documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
         request = llm.ChatRequest(
@@ -417,14 +390,7 @@ class ServedClassifier(ModelJudge, Classifier):
         return [0.0 if self.asking.rehearsal else read_answer(reply, preset.answers)]
 
     async def _ask_endpoint(self, vote: Vote, sources: Sequence[str], text: str) -> list[float]:
-        """Return the probability of support of a text by each source, in order.
-
-        In a rehearsal each is 0.
-
-        Raises:
-            CallFailure: The call failed, or the reply has another form.
-            OptionError: The model has no such label.
-        """
+        """Return the probability of support of a text by each source, in order."""
         inputs: list[list[str]] = []
         for source in sources:
             gaps = {"passage": source, "text": text, "eos": "</s>"}
@@ -453,12 +419,7 @@ class ServedClassifier(ModelJudge, Classifier):
 
 
 def _read_splitter(options: Mapping[str, Any] | None, model: str) -> SplitterOptions | None:
-    """Return the checked options of the splitter; None if `options` is None.
-
-    Raises:
-        OptionError: No `model`, a wrong option, or the splitter has the name of the classifier,
-            `model`.
-    """
+    """Return the checked options of the splitter; None if `options` is None."""
     if options is None:
         return None
     owner = f"{_OWNER}: splitter"

@@ -114,11 +114,7 @@ def _share(marks: Iterable[bool]) -> float | None:
 
 
 def _pair_share(grounding: Grounding, counts: Callable[[bool, bool], bool]) -> float | None:
-    """Return the share of the answer's claims for which `counts(grounded, right)` is true.
-
-    For each claim of `grounding`: `grounded` if a passage supports it, `right` if the reference
-    does. None without claims. ValueError if the two sides differ in length.
-    """
+    """Return the share of the answer's claims for which `counts(grounded, right)` is true."""
     return _share(counts(*pair) for pair in zip(grounding.grounded, grounding.right, strict=True))
 
 
@@ -130,29 +126,20 @@ def _claim_f1(grounding: Grounding) -> float | None:
 
 
 def _backed(cells: Iterable[Cell]) -> bool:
-    """Return True if a cell supports the claim, alone or together with others.
-
-    False for no cells.
-    """
+    """Return True if a cell supports the claim, alone or together with others."""
     return any(cell in ("supported", "supported_together") for cell in cells)
 
 
 def _ruling(cells: Sequence[Cell]) -> Ruling:
-    """Return the ruling of all passages on a claim: support outweighs contradiction.
-
-    `not_mentioned` without passages.
-    """
+    """Return the ruling of all passages on a claim: support outweighs contradiction."""
     if _backed(cells):
         return "supported"
     return "contradicted" if "contradicted" in cells else "not_mentioned"
 
 
 def _citation_precision(grounding: Grounding) -> float | None:
-    """Return the share of citations whose passage supports a claim of the citing sentence.
-
-    A passage that supports the claim only together with others counts as well. A number without
-    passage counts as unsupported. None without citations.
-    """
+    """Return the share of citations whose passage supports a claim of the citing sentence."""
+    # A passage that supports the claim only together with others counts as well.
     # one citation per sentence and passage: a sentence may have several claims
     citations: dict[tuple[int, int], bool] = {}
     claims = zip(grounding.answer_passages, grounding.sentences, grounding.cited, strict=True)
@@ -166,20 +153,13 @@ def _citation_precision(grounding: Grounding) -> float | None:
 
 
 def _citation_recall(grounding: Grounding) -> float | None:
-    """Return the share of claims that the passages cited by their sentence support.
-
-    A claim that needs several passages counts if all of them are cited. None without claims; a
-    claim without citations counts as unsupported.
-    """
+    """Return the share of claims that the passages cited by their sentence support."""
     claims = zip(grounding.answer_passages, grounding.cited, strict=True)
     return _share(_backed_by(row, cited) for row, cited in claims)
 
 
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
-    """Return True if one cited passage supports the claim, or all that do so together are cited.
-
-    False for an empty row or without citations. Passages count from 1.
-    """
+    """Return True if one cited passage supports the claim, or all that do so together are cited."""
     alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
     joint = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
     return bool(alone & cited or (joint and joint <= cited))
@@ -260,11 +240,8 @@ def grounded_verdict(
 
 
 def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim]:
-    """Yield the claims whose verdicts the rubric reads, with ruling and passages of each.
-
-    Claims of the answer come first; passages count from 1. A ruling is None on a side that the
-    formula does not read. KeyError if the rubric's formula is not in `FORMULAS`.
-    """
+    """Yield the claims whose verdicts the rubric reads, with ruling and passages of each."""
+    # Claims of the answer come first. A ruling is None on a side that the formula does not read.
     sides = FORMULAS[rubric.formula or ""].sides
     parts: Sequence[tuple[Literal["answer", "reference"], Side, Side, Sequence[str]]] = (
         ("answer", "answer_passages", "answer_reference", grounding.claims),
@@ -287,12 +264,7 @@ def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim
 def _describe_claims(
     claims: Sequence[JudgedClaim], cited: Sequence[frozenset[int]]
 ) -> Iterator[str]:
-    """Yield a line per claim: its passages, the ruling of the other text, and what it cites.
-
-    A line is `claim 1: supported by passage 2, in the reference, cites passage 1: ` and the text;
-    claims of the reference start with `reference claim 1`. Claims of both are numbered from 1 each.
-    `cited` has the passages that each claim of the answer cites; IndexError if it has too few.
-    """
+    """Yield a line per claim: its passages, the ruling of the other text, and what it cites."""
     numbers = {"answer": 0, "reference": 0}
     for claim in claims:
         of_answer = claim.whose == "answer"

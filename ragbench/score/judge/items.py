@@ -83,14 +83,7 @@ _ROW_KEYS = (*_INPUTS, "queries", "guidelines", "other", "turns", "tool_calls", 
 
 
 def _texts(place: str, row: Mapping[str, Any], name: str) -> list[str] | None:
-    """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent.
-
-    A text or mapping alone is a list of one. Documents are those of ragbench, whose title comes
-    before the text, and of LangChain.
-
-    Raises:
-        DataError: A member has no text.
-    """
+    """Return the texts of a column of texts, `{id, text}` mappings or documents; None if absent."""
     value, texts = row.get(name), []
     if value is None:
         return None
@@ -111,12 +104,7 @@ def _failing(place: str) -> Fail:
 
 
 def _nugget(place: str, value: object) -> Nugget:
-    """Return the nugget of a mapping or `Nugget` in the form of TREC RAG.
-
-    Raises:
-        DataError: The value is no such mapping, a key is missing, or importance or assignment is an
-            unknown word.
-    """
+    """Return the nugget of a mapping or `Nugget` in the form of TREC RAG."""
     fields = asdict(value) if isinstance(value, Nugget) else value
     if isinstance(fields, Mapping) and isinstance(fields.get("text"), str):
         importance, assignment = fields.get("importance"), fields.get("assignment")
@@ -128,11 +116,7 @@ def _nugget(place: str, value: object) -> Nugget:
 
 
 def _nuggets(place: str, values: object) -> tuple[Nugget, ...]:
-    """Return the nuggets of a list of mappings or `Nugget`, in order.
-
-    DataError for a value that is no list, and for a member without text, or with an unknown word
-    as importance or assignment.
-    """
+    """Return the nuggets of a list of mappings or `Nugget`, in order."""
     return tuple(_nugget(place, v) for v in (values if isinstance(values, Iterable) else [values]))
 
 
@@ -193,11 +177,7 @@ def _mappings(rows: object) -> tuple[list[Mapping[str, Any]], bool]:
 
 
 def _arguments(columns: Sequence[str], owner: str) -> dict[str, str]:
-    """Return column -> argument of `Judge.score`; columns that are no argument are absent.
-
-    Exact names come before recognised ones. DataError if two columns of `owner` could be one
-    argument.
-    """
+    """Return column -> argument of `Judge.score`; columns that are no argument are absent."""
     arguments = {name: name for name in columns if name in _ROW_KEYS}
     # exact names of arguments take precedence over recognised names
     free = [part for part, argument in _PARTS.items() if argument not in arguments]
@@ -340,11 +320,7 @@ def judge_with_evidence(
 
 
 def _further_evidence(item: JudgedItem) -> Iterator[tuple[str, str]]:
-    """Yield origin and text of tool outputs and earlier passages, this answer's calls first.
-
-    Then come passages and calls turn by turn, without calls that are calls of this answer. A call
-    without output has an empty text.
-    """
+    """Yield origin and text of tool outputs and earlier passages, this answer's calls first."""
     calls = item.tool_calls or ()
     for call in calls:
         yield f"Returned by the tool call {call.written}", call.output or ""

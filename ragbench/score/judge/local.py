@@ -123,10 +123,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
             return [self._values[pair] for pair in pairs]
 
     def _loaded(self) -> TextClassifier:
-        """Return the model, loaded at the first call and after `close`; the caller holds the lock.
-
-        MissingExtra, OptionError or DataError if it cannot be loaded.
-        """
+        """Return the model, loaded at the first call and after `close`."""
         if self._classifier is None:
             self.check()
             self._classifier = TextClassifier(
@@ -141,10 +138,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
 
     @abstractmethod
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
-        """Return the columns of the wanted classes; OptionError if the model lacks a label.
-
-        `labels` maps a column to the label of the model of `checkpoint`.
-        """
+        """Return the columns of the wanted classes; OptionError if the model lacks a label."""
 
     @abstractmethod
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Value]:
@@ -154,22 +148,14 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     def _verdict(
         self, value_of: Callable[[Pair], Value], item: JudgedItem, rubric: Rubric
     ) -> Verdict:
-        """Return the verdict on an item, from the values of its pairs.
-
-        `value_of` returns the value of a pair. It is called twice with the same pairs: the first
-        time it returns `_blank` for new pairs, and the verdict is dropped.
-        """
+        """Return the verdict on an item, from the values of its pairs."""
+        # `value_of` is called twice with the same pairs: the first time it returns `_blank` for new
+        # pairs, and the verdict is dropped.
 
     def _judge_block(
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
-        """Return rubric -> verdict per item of a block; all failed if the model raises an error.
-
-        An item that lacks a part of a rubric has `not_applicable`.
-
-        Raises:
-            RagbenchError: The model cannot be loaded, or it cannot apply a rubric.
-        """
+        """Return rubric -> verdict per item of a block; all failed if the model raises an error."""
         check_allowed(self._owner, "rubric", [rubric.name for rubric in rubrics], self.served or ())
         with self._lock:
             classifier = self._loaded()

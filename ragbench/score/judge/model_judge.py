@@ -250,11 +250,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         return _METHODS[rubric.method]
 
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
-        """Return rubric -> verdict on one item; equal prompts of rubrics are sent once.
-
-        In the order of the rubrics; `not_applicable` for a rubric of which the item lacks a part.
-        RagbenchError if the user has to act; it is raised after all requests have ended.
-        """
+        """Return rubric -> verdict on one item; equal prompts of rubrics are sent once."""
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
         present = [rubric for rubric in rubrics if missing[rubric.name] is None]
@@ -297,11 +293,7 @@ class ModelJudge(llm.Connected, RubricJudge):
     def _votes(
         self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
     ) -> dict[str, list[Vote]]:
-        """Return rubric -> votes, model by model and sample by sample.
-
-        `pairs` are rubrics with the item and its evidence. Votes of one model and sample share
-        their replies. Without pairs it is empty.
-        """
+        """Return rubric -> votes, model by model and sample by sample."""
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
         # samples of a generator may be equal answers: each is judged by new replies
         n = self.jury.samples
@@ -417,11 +409,8 @@ def combine_verdicts(
 
 
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
-    """Return the combination of verdicts with scores: of their levels if all have one.
-
-    At least one verdict; without levels the result has a score alone. `combine` is mean, median or
-    majority; for a majority, levels are rounded first. The reasoning is empty.
-    """
+    """Return the combination of verdicts with scores: of their levels if all have one."""
+    # For a majority, levels are rounded first. The reasoning is empty.
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
     # methods without levels have a score alone
@@ -442,11 +431,7 @@ def _outcome_of(verdict: Verdict) -> str:
 
 
 class _Recording(CountingModel):
-    """Chat model that records requests and sends none; replies have the shape of the schema.
-
-    Attributes:
-        requests: Requests in the order of `complete`; empty at first.
-    """
+    """Chat model that records requests and sends none; replies have the shape of the schema."""
 
     def __init__(self) -> None:
         super().__init__(llm.Prices({}), items=1, reply=0, bytes_a_token=1)

@@ -99,10 +99,7 @@ class NLI(LocalJudge[Ruling]):
         return [self._ruling(row) for row in classifier.probabilities(pairs).tolist()]
 
     def _ruling(self, probabilities: Sequence[float]) -> Ruling:
-        """Return the ruling by the probabilities of entailment, neutral and contradiction.
-
-        `not_mentioned` below the threshold; a tie is `supported`.
-        """
+        """Return the ruling by the probabilities of entailment, neutral and contradiction."""
         entails, _, contradicts = probabilities
         if max(entails, contradicts) < self._threshold:
             return "not_mentioned"

@@ -254,12 +254,9 @@ def _maker(
     *,
     is_judge: bool = False,
 ) -> Callable[..., object]:
-    """Return a factory that calls `make`, with the name, options and facts of the target.
-
-    Validation and `ragbench list` read name, signature and `judge_facts` off the factory before
-    any judge is created. `is_judge`: the target is the judge itself, so that `make` runs no code of
-    the user.
-    """
+    """Return a factory that calls `make`, with the name, options and facts of the target."""
+    # Validation and `ragbench list` read name, signature and `judge_facts` off the factory before
+    # any judge is created.
 
     def maker(**chosen: object) -> object:
         return make(**chosen)

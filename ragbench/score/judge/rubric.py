@@ -182,12 +182,7 @@ _EMBEDS = "sentence-transformers/all-MiniLM-L6-v2"
 
 @functools.cache
 def _built_in(full_name: str) -> Rubric:
-    """Return a built-in rubric after applying the options of its name; cached by the whole name.
-
-    Raises:
-        OptionError: An option is unknown or has a wrong value, or `model` comes without as=ragas.
-        DataError: No built-in rubric has the name.
-    """
+    """Return a built-in rubric after applying the options of its name; cached by the whole name."""
     match = _NAME.fullmatch(full_name)
     name, text = match.groups() if match else (full_name, None)
     rubric = read_rubric(_FOLDER / f"{name}.yaml")
@@ -279,10 +274,7 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def _as_texts(value: Any) -> Any:
-    """Return data with every scalar as text, as YAML is read here.
-
-    Tuples become lists; keys become texts. A scalar is `str` of it: None is `None`, True is `True`.
-    """
+    """Return data with every scalar as text, as YAML is read here."""
     if isinstance(value, Mapping):
         return {str(key): _as_texts(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -291,40 +283,22 @@ def _as_texts(value: Any) -> Any:
 
 
 class _RubricReader:
-    """Reader of the keys of one rubric.
-
-    `keys` are those of a rubric file, with texts as scalars; `path` names the file in messages.
-    `read` returns the rubric, or raises a `DataError` for the first wrong key.
-
-    Attributes:
-        lines: Key -> its line in the file; empty for a rubric that is no file.
-    """
+    """Reader of the keys of one rubric."""
 
     def __init__(self, path: Path, keys: Mapping[str, Any]) -> None:
         self._path, self._keys = path, keys
         self.lines: dict[str, int] = {}
 
     def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
-        """Return an error with file, key and line of the key; `close` is the nearest valid word.
-
-        Nothing is raised. The line is None for a key that the file lacks. A mapping that comes from
-        no file has no lines, and `rubric` as its file.
-        """
+        """Return an error with file, key and line of the key; `close` is the nearest valid word."""
         line = self.lines.get(key)
         return DataError(
             problem, file=self._path, line=line, record=key, allowed=allowed, nearest=close
         )
 
     def read(self) -> Rubric:
-        """Check all keys and return the rubric.
-
-        Unknown keys are reported first, then missing ones: `name`, `needs` and `scale` are
-        required. Keys and their words count in their case. Another missing key has its default;
-        empty lists are allowed. Parts that object, method and formula need are added to `needs`.
-
-        Raises:
-            DataError: A key is missing or unknown, or its value is wrong.
-        """
+        """Check all keys and return the rubric."""
+        # Unknown keys are reported before missing ones.
         keys = self._keys
         for key in keys:
             if key not in _KEYS:
@@ -365,11 +339,7 @@ class _RubricReader:
         )
 
     def _choice(self, key: str, default: str, words: Sequence[str] = ()) -> str:
-        """Return the word of a key, or the default if the key is missing.
-
-        Allowed are `words`, or without any those of `_CHOICES`. Raise a `DataError` for another
-        word, also in another case.
-        """
+        """Return the word of a key, or the default if the key is missing."""
         value, allowed = self._keys.get(key, default), words or _CHOICES[key]
         if value not in allowed:
             close = nearest(value, allowed) if isinstance(value, str) else None
@@ -377,11 +347,7 @@ class _RubricReader:
         return str(value)
 
     def _check_method(self, asks: str, method: str) -> None:
-        """Check that the other keys fit the method.
-
-        Raises:
-            DataError: A key does not apply to the method, or its text would not be sent.
-        """
+        """Check that the other keys fit the method."""
         keys = self._keys
         judged = _ASKS.get(method)
         if (asks == "pair") != (method == "pairwise") or judged not in (None, asks):
@@ -402,20 +368,14 @@ class _RubricReader:
             raise self.error(key, problem, allowed)
 
     def _texts(self, key: str) -> tuple[str, ...]:
-        """Return the texts of a key, in order; () if it is missing or empty.
-
-        Raise a `DataError` if it is no list of texts, also for null.
-        """
+        """Return the texts of a key, in order; () if it is missing or empty."""
         value = self._keys.get(key, [])
         if not _is_texts(value):
             raise self.error(key, repr(value), "a list of texts")
         return tuple(value)
 
     def _scale(self, value: Any) -> dict[int, str]:
-        """Return level -> text, lowest level first; levels between 1 and the last may be missing.
-
-        Raise a `DataError` unless level 1 and another one up to 99 have texts.
-        """
+        """Return level -> text, lowest level first; levels in between may be missing."""
         allowed = "a mapping of levels 1 to n to texts, with texts for 1 and n at least"
         levels = value if isinstance(value, dict) and len(value) > 1 else {}
         if "1" not in levels or not all(
@@ -426,11 +386,7 @@ class _RubricReader:
         return dict(sorted((int(level), text) for level, text in levels.items()))
 
     def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-        """Return the checked examples, in order; () without any.
-
-        Each has an integer level from 1 to `levels`, and the keys `judged` and `reasoning`. Raise a
-        `DataError` if the examples are no list, or one of them is wrong.
-        """
+        """Return the checked examples, in order; () without any."""
         examples = self._keys.get("examples", [])
         if not isinstance(examples, list):
             raise self.error("examples", repr(examples), "a list of judged items")
@@ -440,11 +396,7 @@ class _RubricReader:
     def _example(
         self, number: int, example: Any, levels: int, judged: Sequence[str]
     ) -> Mapping[str, Any]:
-        """Return an example with its level as a number and its turns as records.
-
-        `number` counts from 1, for messages. Raise a `DataError` if a key is unknown or has another
-        form, one of `judged` or `reasoning` is missing or empty, or the level is out of range.
-        """
+        """Return an example with its level as a number and its turns as records."""
 
         def error(problem: str, allowed: str, close: str | None = None) -> DataError:
             return self.error("examples", f"number {number}{problem}", allowed, close)
@@ -479,10 +431,7 @@ class _RubricReader:
 def _all_needs(
     needs: Sequence[str], asks: str, method: str, formula: str | None
 ) -> tuple[str, ...]:
-    """Return the needs of a rubric file, with those that follow from object, method and formula.
-
-    Each once, those of the file first.
-    """
+    """Return the needs of a rubric file, with those that follow from object, method and formula."""
     implied = [*_JUDGED[asks]]
     if method == "claims":
         implied += FORMULAS[formula or ""].needs

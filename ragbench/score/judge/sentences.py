@@ -155,11 +155,7 @@ def _ground(
     sides: Collection[grounding.Side],
     forms: CitationForms,
 ) -> grounding.Grounding:
-    """Return the rulings on the sentences of answer and reference.
-
-    Sources are the passages, and the other of both texts after the question. `rule` is not called
-    for an empty source, which is `not_mentioned`. Sides that are not in `sides` are empty.
-    """
+    """Return the rulings on the sentences of answer and reference."""
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze, forms), claims_of(reference, analyze, forms)
 

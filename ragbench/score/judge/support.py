@@ -194,8 +194,5 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a reply or a token in lower case, in order, without punctuation.
-
-    Asterisks stay. A text without words gives [].
-    """
+    """Return the words of a reply or a token in lower case, in order, without punctuation."""
     return [word for word in _BETWEEN.split(text.lower()) if word]

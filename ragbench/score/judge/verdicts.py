@@ -326,10 +326,8 @@ def same_answers(item: JudgedItem) -> bool:
 
 
 def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
-    """Merge the verdicts of the two orders; if one has no score, return that verdict.
-
-    The first of two without score counts. The scores of `two` are those of the exchanged answers.
-    """
+    """Merge the verdicts of the two orders; if one has no score, return that verdict."""
+    # The scores of `two` are those of the exchanged answers.
     if one.score is None or two.score is None:
         return one if one.score is None else two
     scores = one.score, 1 - two.score
@@ -338,10 +336,7 @@ def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
 
 
 def _win_column(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
-    """Return the column with each score rounded to a win 1, a tie 0.5 or a loss 0; NaN stays.
-
-    With `lower_wins`, 0 is a win; the result is always higher is better.
-    """
+    """Return the column with each score rounded to a win 1, a tie 0.5 or a loss 0; NaN stays."""
     values = 0.5 + 0.5 * np.sign(column.values - 0.5)
     return replace(column, values=1 - values if lower_wins else values, direction="higher")
 
@@ -468,18 +463,7 @@ def _column_of(
     models: Sequence[str],
     type_name: str,
 ) -> ScoreColumn:
-    """Return the score column of a rubric, with its signature; a value per item.
-
-    Errors of `RubricJudge.signature_parts` are passed on, as for a missing embedding model.
-
-    Args:
-        judge: Judge of the verdicts.
-        rubric: Rubric of the verdicts.
-        tally: Values and causes of the rubric.
-        data: Hashes under `gold`, `queries` and `nuggets`, as `_data_fingerprints` returns them.
-        models: Names for the signature if no model of the tally replied.
-        type_name: Name of the judge in the signature.
-    """
+    """Return the score column of a rubric, with its signature; a value per item."""
     nuggets = data["nuggets"] if rubric.method == "nuggets" else None
     signature = Signature.of(
         rubric.name,
@@ -502,11 +486,7 @@ def _column_of(
 
 
 def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
-    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any.
-
-    The keys are `gold`, `queries` and `nuggets`. Queries are ids, questions and earlier turns. The
-    order of the items does not count.
-    """
+    """Return short hashes of gold answers, queries and nuggets; None for nuggets without any."""
     gold, queries, nuggets = list[list[str]](), list[list[str]](), list[list[str]]()
     has_nuggets = False
     # one pass: the items of a large run are read from files
@@ -524,25 +504,7 @@ def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
 
 
 class _RubricTally:
-    """Running tally of the verdicts by one rubric on n items; `requested` names the models.
-
-    `add(row, verdict)` counts the verdict of item `row`, from 0. KeyError for an unknown cause,
-    IndexError for a row behind the last item.
-
-    Attributes:
-        values: Score of each item; NaN without one.
-        causes: Code of the cause of each item; 0 for a score, and before its verdict.
-        details: Item -> reasoning of its failed verdict.
-        models: Names of the models that replied.
-        scored_by: Names of the models of each scored verdict, joined by `+`.
-        left_out: Names of the request parameters that a model refused.
-        weighted: Whether the levels of scored verdicts are weighted by probabilities: True, False,
-            or both.
-        templates: System and user template of each prompt.
-        deviations: Standard deviation of each item that has several samples, without the others.
-        failures: Cause -> number of failed verdicts.
-        count: Number of verdicts.
-    """
+    """Running tally of the verdicts by one rubric on n items; `requested` names the models."""
 
     def __init__(self, n: int, requested: Sequence[str]) -> None:
         self._requested, self._joined = requested, "+".join(sorted(requested))
@@ -576,11 +538,8 @@ class _RubricTally:
 
     @property
     def model_part(self) -> str:
-        """Models for the signature: those of the scored verdicts, else of all; '' without any.
-
-        A mixture if verdicts come from different models, as after an alias moved. The models of a
-        jury judge each item, and are none.
-        """
+        """Models of the scored verdicts for the signature, else all; '' without any."""
+        # It is a mixture if verdicts come from different models, as after an alias moved.
         names = "+".join(sorted(self.models))
         if len(self.scored_by) > 1:
             return mixture(_union(joined.split("+") for joined in self.scored_by))
@@ -588,26 +547,14 @@ class _RubricTally:
 
 
 def _union(name_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Return the distinct names of several sets, sorted.
-
-    No names give an empty tuple.
-    """
+    """Return the distinct names of several sets, sorted."""
     return tuple(sorted(set(chain.from_iterable(name_sets))))
 
 
 def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) -> dict[str, Any]:
-    """Return name -> value of the signature parts that scores depend on besides model and data.
-
-    These are the parts of the judge, such as prompt and options. A judge that asks a model adds
-    `weighted` (for ratings: whether they are means weighted by log-probabilities, or a mixture, for
-    verdicts that do not tell their levels) and `in_words` (True if the model refused a response
-    format). Both are None if they do not apply, and so are options that the model refused.
-
-    Args:
-        judge: Judge whose parts are read.
-        rubric: Rubric of the scores.
-        tally: Tally of the verdicts, with the request parameters that models refused.
-    """
+    """Return name -> value of the signature parts that scores depend on besides model and data."""
+    # A judge that asks a model adds `weighted` (levels are means weighted by log-probabilities) and
+    # `in_words` (the model refused a response format).
     parts, refused = dict(judge.signature_parts(rubric)), tally.left_out
     if not judge.asks:
         return parts

@@ -73,12 +73,9 @@ def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> Float
 
 
 def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:
-    """Return the sum of the precisions at each query's hits, a mean over the orders of ties.
-
-    With b hits before its group of m documents, r of them hits, a hit at place i of the group has
-    b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it, on average, and each place is as likely. With k,
-    only places up to rank k count. Shape (n,).
-    """
+    """Return the sum of the precisions at each query's hits, a mean over the orders of ties."""
+    # With b hits before its group of m documents, r of them hits, a hit at place i of the group has
+    # b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it on average, and each place is as likely.
     ties = ranked.ties
     hits_above, tied = _hits_by_group(ranked, hit)
     other_hits = (tied - 1) / np.maximum(ties.size - 1, 1)
@@ -89,10 +86,7 @@ def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> 
 
 
 def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Count, for each row, the hits of its query before its tie group, and those in the group.
-
-    The first array has the hits before, the second those inside; both have a value per row.
-    """
+    """Count, for each row, the hits of its query before its tie group, and those in the group."""
     edges, group = number_groups(ranked.query, ranked.ties.first)
     count = np.concatenate(([0], np.cumsum(hit)))
     hits_above = count[edges[group]] - count[ranked.starts[ranked.query]]

@@ -386,10 +386,7 @@ def rndcg(
 
 
 def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
-    """Return True for each judged document behind which the best ranking gains less.
-
-    An array in the order of `ideal`; documents that gain nothing have False.
-    """
+    """Return True for each judged document behind which the best ranking gains less."""
     query, ideal = gained.ranked.judged_query, gained.ideal
     if not len(ideal):
         return np.zeros(0, np.bool_)
@@ -398,42 +395,24 @@ def _last_of_its_gain(gained: Gained) -> NDArray[np.bool_]:
 
 
 def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -> FloatArray:
-    """Return the nDCG at each position: the DCG divided by the ideal DCG at the same rank.
-
-    The three arrays are parallel; empty arrays give an empty array.
-
-    Args:
-        gained: Gains of the retrieved and of the judged documents.
-        query: Positions of queries, each with a document that gains something.
-        rank: Cut-offs, from 1.
-        dcg: DCG of the query down to the rank.
-    """
+    """Return the nDCG at each position: the DCG divided by the ideal DCG at the same rank."""
     terms = gained.ideal / discounts(gained.ranked.judged_rank)
     return dcg / gained.ideal_down_to(query, rank, terms) if len(query) else dcg
 
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
-    """Return the nDCG of each query's whole ranking; 0 where nothing can be gained.
-
-    Shape (n,).
-    """
+    """Return the nDCG of each query's whole ranking; 0 where nothing can be gained."""
     best = gained.sum_best()
     return gained.sum_retrieved() / np.where(best > 0, best, 1.0)
 
 
 def _dcg_so_far(gained: Gained) -> FloatArray:
-    """Return the DCG of the query of each row, down to the row.
-
-    Shape (rows,).
-    """
+    """Return the DCG of the query of each row, down to the row."""
     return running_sums(gained.rows / discounts(gained.ranked.rank), gained.ranked.starts)
 
 
 def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
-    """Return the DCG of given queries down to given ranks.
-
-    `query` and `rank` are parallel. Shape of `rank`; 0 before the first judged document.
-    """
+    """Return the DCG of given queries down to given ranks."""
     ranked = gained.ranked
     so_far = np.append(_dcg_so_far(gained), 0.0)
     # (query, rank) as one number, which ascends with the rows

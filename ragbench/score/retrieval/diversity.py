@@ -128,10 +128,7 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
-    """Return the sum of the gains of a ranking, each over log2(rank + 1).
-
-    `alpha` is that of `alpha_ndcg`. 0 for an empty ranking.
-    """
+    """Return the sum of the gains of a ranking, each over log2(rank + 1)."""
     covered: Counter[Hashable] = Counter()
     total = 0.0
     for rank, covers in enumerate(ranking, 1):
@@ -141,10 +138,7 @@ def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
 
 
 def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> list[Subtopics]:
-    """Return the subtopics of the relevant documents, ranked greedily by their gain.
-
-    Of equal gains the first in `judged` goes first. At most k; all if k is None.
-    """
+    """Return the subtopics of the relevant documents, ranked greedily by their gain."""
     candidates, order = list(judged), list[Subtopics]()
     covered: Counter[Hashable] = Counter()
     while candidates and (k is None or len(order) < k):

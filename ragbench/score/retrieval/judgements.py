@@ -41,10 +41,7 @@ def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
 
 
 def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None:
-    """Return the n grades of all queries, concatenated; None if one is no int of 32 bits.
-
-    None too for a grade of another type, such as True.
-    """
+    """Return the n grades of all queries, concatenated; None if one is no int of 32 bits."""
     values: list[int] = [*chain.from_iterable(map(dict.values, qrels.values()))]
     if {*map(type, values)} <= {int}:  # the exact type: True is an int, and no grade
         with suppress(OverflowError):
@@ -123,15 +120,7 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
 def _look_up(
     first: int, tables: list[Mapping[str, float]], judged: list[Mapping[str, int]]
 ) -> LookedUp:
-    """Return scores, ids and scores of judged ids of some queries, reading each table once.
-
-    `first` is the position of the first query. All errors are in `NUMBER_ERRORS`.
-
-    Raises:
-        TypeError: An id is no text.
-        ValueError: A score is NaN.
-        struct.error: A score is no number; OverflowError for an integer that is too large.
-    """
+    """Return scores, ids and scores of judged ids of some queries, reading each table once."""
     starts = borders(map(len, tables), len(tables))
     scores = np.empty(int(starts[-1]), np.float64)
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
@@ -176,11 +165,7 @@ def line_up_rows(
 
 
 def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield first and end of blocks of queries with about equal numbers of rows.
-
-    `starts` has shape (n + 1,): the first row of each query. A query is in one block, however long;
-    ends are exclusive. No queries yield nothing.
-    """
+    """Yield first and end of blocks of queries with about equal numbers of rows."""
     first = 0
     while first < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[first] + _BLOCK_ROWS, side="right")) - 1

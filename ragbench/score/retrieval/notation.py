@@ -227,13 +227,7 @@ _WHOLE = {
 
 
 def _text(name: object) -> str:
-    """Return the name of a measure as text, also of an object of ir_measures.
-
-    White space around is dropped. Any other object becomes its text, unchecked.
-
-    Raises:
-        OptionError: An object of ir_measures whose name means another measure here: `Accuracy`.
-    """
+    """Return the name of a measure as text, also of an object of ir_measures."""
     theirs = str(getattr(name, "NAME", ""))
     if theirs in FALSE_FRIENDS:
         raise OptionError("measure", "", str(name), FALSE_FRIENDS[theirs])
@@ -265,11 +259,7 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
 
 
 def _spelt(name: str) -> str:
-    """Return our name for a spelling, with implied options; unknown names are unchanged.
-
-    `P` gives `precision`, `nDCG_exp` gives `ndcg(gain=exp)`. Case does not count, except for `ERR`,
-    the spelling of ir_measures; `python:` names are unchanged.
-    """
+    """Return our name for a spelling, with implied options; unknown names are unchanged."""
     if name.startswith(PYTHON) or name in MEASURES.table:
         return name
     folded = name.casefold()
@@ -280,10 +270,7 @@ def _spelt(name: str) -> str:
 
 @functools.cache
 def _built_in_names() -> Mapping[str, str]:
-    """Return name or alias -> canonical name of the built-in measures.
-
-    A canonical name stands for itself too. All names are in lower case; plug-ins are left out.
-    """
+    """Return name or alias -> canonical name of the built-in measures."""
     specs = {name: base.spec_of(MEASURES.load(name)) for name in MEASURES.table}
     return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
 
@@ -315,14 +302,7 @@ def _measure(
 
 
 def _load(name: str, text: str) -> Callable[..., FloatArray]:
-    """Return the function of the measure with a canonical or `python:` name.
-
-    `text` is what the caller wrote, for the error. DataError if code of the user cannot be
-    imported.
-
-    Raises:
-        OptionError: The measure is unknown; with all names and the nearest spelling.
-    """
+    """Return the function of the measure with a canonical or `python:` name."""
     registered = name in MEASURES.table or name.startswith(PYTHON)
     if not registered and name not in MEASURES.names():
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
@@ -341,14 +321,7 @@ def _respell(key: str, text: str) -> tuple[str, str]:
 
 
 def _cutoff(spec: base.MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any:
-    """Return the value after `@`, usually a number of ranks; None without `@`.
-
-    `k` is the text after `@`, None without it. A measure whose option is no rank, such as a recall,
-    gives a number.
-
-    Raises:
-        OptionError: A required cut-off is missing, one is not allowed, or the value is wrong.
-    """
+    """Return the value after `@`, usually a number of ranks; None without `@`."""
     if k is None:
         if spec.cutoff == "required":
             example = f"{spec.name}@{'10' if spec.at == 'k' else '0.5'}"

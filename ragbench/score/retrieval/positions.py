@@ -49,10 +49,7 @@ class SortedLists:
 
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray]:
-        """First places and ends of the tie groups of two or more places, ascending.
-
-        Places count from 0, ends are exclusive; empty arrays without ties.
-        """
+        """First places and ends of the tie groups of two or more places, ascending."""
         as_next = _within_lists(self.scores[1:] == self.scores[:-1], self.starts)
         links = np.flatnonzero(as_next)  # consecutive links form a tie group
         first, last = np.ones((2, len(links)), bool)
@@ -75,10 +72,7 @@ class SortedLists:
         return self._around(rows) if self.order is None else self.groups(query, scores)
 
     def _around(self, places: IntArray) -> Groups:
-        """Return the tie groups that contain the places.
-
-        In the order of the places.
-        """
+        """Return the tie groups that contain the places."""
         starts, ends = self._ties
         if not len(starts):
             return Groups(places, places + 1, starts)
@@ -111,10 +105,7 @@ class SortedLists:
         return places
 
     def _bisect(self, low: IntArray, high: IntArray, target: FloatArray) -> IntArray:
-        """Return the first place in each span whose score is at most the target.
-
-        The end of the span if none is; spans are from `low` to before `high`.
-        """
+        """Return the first place in each span whose score is at most the target."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
             # finished spans have middle == high, which may lie after the last place
@@ -125,11 +116,8 @@ class SortedLists:
 
 
 def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool_]:
-    """Return the marks without those at the last score of each list, whose successor is foreign.
-
-    There is a mark for each score but the last one of all; they are changed in place. `starts` has
-    the first place of each list, and the end of the last one.
-    """
+    """Return the marks without those at the last score of each list, whose successor is foreign."""
+    # The last score of a list is followed by the first of another list.
     borders = starts[1:-1]
     # empty lists at either end have a border without a pair of neighbours
     marks[borders[(borders > 0) & (borders <= len(marks))] - 1] = False
@@ -137,11 +125,7 @@ def _within_lists(marks: NDArray[np.bool_], starts: IntArray) -> NDArray[np.bool
 
 
 def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_]) -> IntArray:
-    """Return the order that sorts each query by falling score, ties in any order.
-
-    `rises` marks each score, except the last, whose successor in its query is higher. `starts` has
-    shape (n + 1,), as in `SortedLists`. A row for each place.
-    """
+    """Return the order that sorts each query by falling score, ties in any order."""
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         # one integer of query and score for the whole run: many short sorts cost more than one

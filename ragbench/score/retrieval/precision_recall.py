@@ -171,11 +171,7 @@ def r_precision_multiple(
 
 
 def _precision_at(ranked: RankedGrades, ranks: IntArray, rel: int) -> FloatArray:
-    """Return the precision of each query at its own number of ranks; NaN for 0 ranks.
-
-    `ranks` has that number for each query; it and the result have shape (n,). Documents graded
-    `rel` or higher are hits.
-    """
+    """Return the precision of each query at its own number of ranks; NaN for 0 ranks."""
     hit = ranked.grades >= rel
     within = ranked.weigh(np.ones_like, ranks[ranked.query])
     return ranked.divide(ranked.sum(hit * within), ranks)
@@ -286,10 +282,7 @@ def eleven_point_average(
 
 
 def _levels(text: str) -> tuple[float, ...]:
-    """Return the levels of a text such as `{0.2,0.5,0.8}`, in its order.
-
-    OptionError for anything but numbers from 0 to 1; spaces and missing braces are allowed.
-    """
+    """Return the levels of a text such as `{0.2,0.5,0.8}`, in its order."""
     try:
         levels = tuple(map(float, text.strip().removeprefix("{").removesuffix("}").split(",")))
     except ValueError:
@@ -301,11 +294,8 @@ def _levels(text: str) -> tuple[float, ...]:
 
 
 def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:
-    """Return the number of relevant documents that make up a level of recall, for each query.
-
-    `recall` is from 0 to 1, `relevant` the number of relevant documents. Shape (n,); rounded as the
-    version of trec_eval does.
-    """
+    """Return the number of relevant documents that make up a level of recall, for each query."""
+    # It is rounded as that version of trec_eval does.
     share = recall * relevant
     whole: IntArray = np.floor(share + 0.9).astype(np.int64)
     if trec_eval == 10:

@@ -100,11 +100,8 @@ def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
 
 
 def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArray] | None:
-    """Return the pairs of rows with equal upper bits of the key; None if three rows share them.
-
-    Hits are first in a pair, ascending, and judgements second; pairs may have equal bits of
-    different ids.
-    """
+    """Return the pairs of rows with equal upper bits of the key; None if three rows share them."""
+    # Hits are first in a pair. Equal bits may be those of different ids.
     # the lower bits hold the row number: NumPy sorts numbers several times as fast as it finds
     # their order
     n = len(keys)
@@ -125,10 +122,7 @@ def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArr
 
 
 def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
-    """Join hits and judgements by comparing ids: for the rare block with equal hashes.
-
-    The result is that of `join`.
-    """
+    """Join hits and judgements by comparing ids: for the rare block with equal hashes."""
     table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
     places = enumerate(hits.query.tolist())
     judgements = [table.get((query, hits.documents[row]), -1) for row, query in places]
@@ -138,10 +132,7 @@ def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
 
 
 def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
-    """Return the rows whose key may be judged, a superset, by a filter on the upper bits.
-
-    They are ascending.
-    """
+    """Return the rows whose key may be judged, a superset, by a filter on the upper bits."""
     bits = min(max(_FEWEST_BITS, len(gold_keys).bit_length() + 3), _MOST_BITS)
     shift = np.uint64(64 - bits)
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
@@ -353,11 +344,7 @@ def _in_rank_order(
     trec_eval: TrecEval,
     depth: int | None,
 ) -> RankedGrades:
-    """Return the hits in rank order, and the judged grades in the ideal order.
-
-    Only the first `depth` documents of a query count; with None, all. `n_retrieved` has the number
-    of documents of each query of the qrels, before that cut; `missing` are positions of queries.
-    """
+    """Return the hits in rank order, and the judged grades in the ideal order."""
     hits = Hits.joined(parts)
     if depth is not None:
         depth = min(depth, np.iinfo(np.int64).max)  # arrays have a largest integer
@@ -471,10 +458,7 @@ class BlockRanker:
         return _in_rank_order(self._qrels, hits, n_retrieved, missing, *rules)
 
     def _rank_block(self, block: HitBlock) -> tuple[Hits, int, int, ScoreSteps]:
-        """Return the judged hits of a block, its queries without qrels, and its dropped hits.
-
-        These two are numbers; the last part are the steps between the scores of the block.
-        """
+        """Return the judged hits of a block, its queries without qrels, and its dropped hits."""
         hits, duplicates = Keyed.of_block(block), 0
         steps = ScoreSteps.of(block.scores, block.starts)
         suspects = repeated_rows(hits.keys)

@@ -128,10 +128,7 @@ def gather(
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """Return document -> subtopics with a grade of 1 or above.
-
-    `judged` is document -> subtopic -> grade. A document without any has an empty list.
-    """
+    """Return document -> subtopics with a grade of 1 or above."""
     return {
         document: [topic for topic, grade in topics.items() if grade >= 1]
         for document, topics in judged.items()
@@ -452,10 +449,7 @@ def score_gold(
 def _values(
     measure: Measure, evidence: Evidence, rules: Rules
 ) -> tuple[FloatArray, CauseArray, int]:
-    """Return values and causes after applying the rules, and the number of 0s by `no_relevant`.
-
-    NaN wherever the cause is not `SCORED`.
-    """
+    """Return values and causes after applying the rules, and the number of 0s by `no_relevant`."""
     ranked = evidence.grades
     spec = measure.spec
     record: Any = evidence.subtopics if spec.reads == "subtopics" else ranked

@@ -47,10 +47,7 @@ _UNJUDGED = -1  # like a negative grade: no gain, and ignored by bpref
 
 
 def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
-    """Return a decorator that checks the options of the measure `name` and returns a `Value`.
-
-    A `Value` is a float with a `to_dict`. OptionError for a wrong option.
-    """
+    """Return a decorator that checks the options of the measure `name` and returns a `Value`."""
 
     def declare(function: Callable[P, float]) -> Callable[P, Value]:
         @functools.wraps(function)
@@ -478,22 +475,14 @@ def span_iou(
 def _overlap(
     hits: Iterable[SpanLike], spans: Iterable[SpanLike], k: int | None
 ) -> tuple[int, int, int]:
-    """Return the number of characters of the first k hits, of the gold spans, and of both.
-
-    Overlapping characters count once; `k` None takes all hits. OptionError if an argument is no
-    list of spans, DataError for impossible positions.
-    """
+    """Return the number of characters of the first k hits, of the gold spans, and of both."""
     retrieved, gold = _spans("hits", hits)[:k], _spans("spans", spans)
     n_retrieved, n_gold = count_characters(retrieved), count_characters(gold)
     return n_retrieved, n_gold, n_retrieved + n_gold - count_characters([*retrieved, *gold])
 
 
 def _spans(name: str, values: Iterable[SpanLike]) -> list[Span]:
-    """Return spans and mappings as spans, in order.
-
-    OptionError if `values` is no list of spans, with `name` as their name; DataError for impossible
-    positions.
-    """
+    """Return spans and mappings as spans, in order."""
     try:
         return [_span(value) for value in values]
     # a document that is no id is a ValueError
@@ -568,10 +557,7 @@ def _text_grades(judged: Mapping[Hashable, int]) -> dict[Hashable, int]:
 
 
 def _distinct(name: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Return the distinct ids in their order, each with the grade 1; numbers are texts.
-
-    OptionError, with `name` as their name, unless they are a collection of ids that can be hashed.
-    """
+    """Return the distinct ids in their order, each with the grade 1; numbers are texts."""
     try:
         if isinstance(ids, (str, bytes)):  # their letters are no ids
             raise TypeError
@@ -584,11 +570,7 @@ def _distinct(name: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
 
 
 def _comparable(name: str, identifier: Hashable) -> Hashable:
-    """Return an id as text; a tuple or another object that is no number stays as it is.
-
-    OptionError, with `name` as the name of the argument, for null, bytes and other values that are
-    no ids.
-    """
+    """Return an id as text; a tuple or another object that is no number stays as it is."""
     # NumPy's truth values are no numbers of Python
     has_rule = identifier is None or isinstance(identifier, (str, bytes, Number, UUID))
     if not (has_rule or hasattr(identifier, "dtype")):

@@ -30,12 +30,7 @@ _measure = partial(
 def _scores(
     of_one: Callable[..., float], retrieved: RetrievedSpans, k: Cutoff | None
 ) -> FloatArray:
-    """Return the value of a function of one list for each query; NaN with an unplaced passage.
-
-    `of_one` takes the spans of the first k passages and the gold spans. An unplaced passage behind
-    rank k does no harm. NaN without gold too. Shape (n,). ValueError if the two lists of
-    `retrieved` have different lengths.
-    """
+    """Return the value of a function of one list for each query; NaN with an unplaced passage."""
     # cut before the check: a passage below rank k that cannot be placed does no harm
     rows = (
         (spans[:k], gold) for spans, gold in zip(retrieved.passages, retrieved.gold, strict=True)

@@ -471,14 +471,7 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
 
 
 def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a metric of one prediction that raises `OptionError` for arguments that are no text.
-
-    `function` is the metric, and `owner` its name in messages. References may be a text, or any
-    collection of texts but a mapping.
-
-    Metrics of many predictions are returned unchanged. Further errors are those of the metric; an
-    empty list of references passes here.
-    """
+    """Return a metric that raises `OptionError` for arguments that are no text."""
     names = [*inspect.signature(function).parameters][:2]
     if len(names) < 2 or names[0] != "prediction":
         return function  # metrics of many predictions check their rows themselves

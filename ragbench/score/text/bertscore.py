@@ -36,10 +36,8 @@ _OWNERS = frozenset(
 
 
 def _bert_score() -> Path:
-    """Return the folder of the installed bert-score package; an empty path without it.
-
-    The package is never imported: it loads pandas and matplotlib, which takes two seconds.
-    """
+    """Return the folder of the installed bert-score package; an empty path without it."""
+    # The package is never imported: it loads pandas and matplotlib, which takes two seconds.
     spec = find_spec("bert_score")
     folders = spec.submodule_search_locations if spec else None
     return Path(next(iter(folders or ("",))))
@@ -269,11 +267,8 @@ class BERTScorer:
         return scores
 
     def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> base.BertScore:
-        """Return the largest precision, recall and F over the references, rescaled by a baseline.
-
-        Each is the largest by itself, as in bert-score. There is at least one reference, and each
-        text has a token.
-        """
+        """Return the largest precision, recall and F over the references, after rescaling."""
+        # Each of the three is the largest by itself, as in bert-score.
         pairs = [match(prediction, reference) for reference in references]
         best = base.BertScore(*map(max, zip(*pairs, strict=True)))
         if self._baseline is None:
@@ -286,15 +281,7 @@ class BERTScorer:
 def _choose(
     model: str, num_layers: int | None, rescale: bool, baseline: str, **options: object
 ) -> tuple[embed.Checkpoint, int, base.BertScore | None]:
-    """Return the model, the layer of `choose_layer`, and the baseline or None without `rescale`.
-
-    Other `options` are ignored.
-
-    Raises:
-        MissingExtra: bert-score is not installed.
-        OptionError: No such model, layer or baseline.
-        DataError: The baseline or bert-score's table of layers cannot be read.
-    """
+    """Return the model, the layer of `choose_layer`, and the baseline or None without `rescale`."""
     embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
     checkpoint, layer = embed.find_checkpoint(OWNER, model), choose_layer(model, num_layers)
     values = read_baseline(find_baseline(model, baseline), layer) if rescale else None
@@ -305,21 +292,13 @@ def _choose(
 def _encoder(
     checkpoint: embed.Checkpoint, identity: str, layer: int, **options: Any
 ) -> TokenEncoder:
-    """Return the loaded model, cached until the content of its folder (`identity`) changes.
-
-    `checkpoint` is the model and `layer` the one whose vectors are returned; `options` are those of
-    `TokenEncoder`. The key is all arguments. The last two models stay loaded.
-    """
+    """Return the loaded model, cached until the content of its folder (`identity`) changes."""
+    # The last two models stay loaded.
     return TokenEncoder(checkpoint, layer, **options)
 
 
 class _RunScorer:
-    """Scorer of the systems of a run, with weights from all references of the run.
-
-    It is created with the options of `BERTScorer`, and loads the model then. `weigh` sets the
-    weights; before it, those of no references count. A call with rows, metrics and `advance`
-    returns a column per metric: its precision, recall or F.
-    """
+    """Scorer of the systems of a run, with weights from all references of the run."""
 
     def __init__(self, options: base.Options) -> None:
         self._scorer = BERTScorer(**options)
@@ -344,15 +323,7 @@ def _check(options: base.Options) -> None:
 
 
 def _facts(options: base.Options) -> Mapping[str, str]:
-    """Return identity and layer of the model and the values of the baseline, for signatures.
-
-    The keys are `model`, `layer`, `rescale` (a fingerprint or `no`) and `references`.
-
-    Raises:
-        MissingExtra: bert-score is not installed.
-        OptionError: No such model, layer or baseline.
-        DataError: The baseline or bert-score's table of layers cannot be read.
-    """
+    """Return identity and layer of the model and the values of the baseline, for signatures."""
     checkpoint, layer, baseline = _choose(**options)
     rescaled = fingerprint(map(str, baseline)) if baseline else "no"
     model = {"model": checkpoint.identity, "layer": str(layer)}

@@ -47,10 +47,7 @@ def count(prediction: TokenizedText, references: Sequence[TokenizedText], order:
 
 
 def _most(references: Sequence[TokenizedText], n: int) -> Counts:
-    """Return n-gram -> largest count in any reference.
-
-    `references` has at least one text; a single one gives its own counts.
-    """
+    """Return n-gram -> largest count in any reference."""
     if len(references) == 1:
         return references[0].counts(n)
     most = dict(references[0].counts(n))
@@ -84,12 +81,7 @@ def bleu_of(
 
 
 def _open(options: base.Options) -> base.Scorer:
-    """Return a scorer that counts a row once, and computes from it a value per metric.
-
-    A text that is among the last 100 is not tokenized again.
-
-    MissingExtra or OptionError for a tokenizer that is not there.
-    """
+    """Return a scorer that counts a row once, and computes from it a value per metric."""
     texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
     def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
@@ -116,10 +108,7 @@ def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
 
 
 def _reader(metric: base.Metric, max_order: int) -> tuple[int, Callable[[base.BleuScore], float]]:
-    """Return the longest n-gram that a metric needs, and the function that reads its value.
-
-    `max_order` counts for plain `bleu`.
-    """
+    """Return the longest n-gram that a metric needs, and the function that reads its value."""
     if metric.part.startswith("precision"):
         n = int(metric.part.removeprefix("precision"))
         return n, lambda result: result.precisions[n - 1]

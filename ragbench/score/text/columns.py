@@ -154,12 +154,7 @@ class TextScorer:
 
 
 class _WorkerScorer:
-    """Scorer that sends rows to workers, for the metrics of one declaration.
-
-    Rows that end their worker twice are lost: NaN, with a reason. A call with rows, metrics and
-    `advance` returns a column per metric: AdapterError if a worker has other versions or models,
-    lacks a package, or a metric of the user fails. `weigh` keeps the references for the workers.
-    """
+    """Scorer that sends rows to workers, for the metrics of one declaration."""
 
     def __init__(self, metrics: Sequence[base.Metric], executor: Executor) -> None:
         declaration = metrics[0].declaration
@@ -191,16 +186,7 @@ class _WorkerScorer:
 
 
 class _Component:
-    """Metrics of one declaration in a worker process.
-
-    The constructor parses the names `metrics` and loads their model; `gold` are the references of
-    the run. OptionError for an unknown metric or option, MissingExtra for a missing package,
-    DataError if a model is not in the cache of the hub, which cannot be reached.
-
-    Attributes:
-        metrics: Parsed metrics.
-        scorer: Scorer of rows by these metrics, with weights from all references of the run.
-    """
+    """Metrics of one declaration in a worker process."""
 
     def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:
         self.metrics = [parse_metric(name) for name in metrics]
@@ -210,10 +196,7 @@ class _Component:
 
 
 def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float | str, ...]]:
-    """Return the values of each row, one per metric of `component`, or why there is none.
-
-    In the order of the rows; no rows give an empty list. Errors of the metrics are passed on.
-    """
+    """Return the values of each row, one per metric of `component`, or why there is none."""
     columns = component.scorer(rows, component.metrics, lambda n: None)
     outcomes = (
         [column.lost.get(row, value) for row, value in enumerate(column.values)]
@@ -223,10 +206,7 @@ def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float
 
 
 def _facts(metrics: Sequence[base.Metric]) -> Facts:
-    """Return names, options, versions and models of metrics, to compare with a worker's.
-
-    The key is `metrics`: one text per metric. Errors of `Declaration.facts` are passed on.
-    """
+    """Return names, options, versions and models of metrics, to compare with a worker's."""
     return {"metrics": [f"{m.signed_name}|{shared_signature(m, '')}" for m in metrics]}
 
 
@@ -263,16 +243,7 @@ def _open(metric: base.Metric) -> base.Scorer:
 
 
 def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowReader:
-    """Return a function of a prediction and its references: one value per metric, in their order.
-
-    The metrics are parts of one declaration, so its function is called once a row. The returned
-    function raises `AdapterError` if a value is not an int or a float, is a bool, or is infinite or
-    outside the range of its metric; NaN passes. Exceptions of a user's function become one too.
-
-    Args:
-        metrics: Metrics with one declaration and equal options; at least one.
-        options: Keyword arguments of each call.
-    """
+    """Return a function of a prediction and its references, with one value per metric."""
     function = metrics[0].declaration.function
     is_built_in = str(getattr(function, "__module__", "")).startswith("ragbench.")
     ranges = [metric.range for metric in metrics]

@@ -261,11 +261,9 @@ class GoldWords:
     def _share_of(
         self, gold: _GoldAnswer, content: ContentTerms, words: AnswerWords, declines: bool
     ) -> Share:
-        """Return the share of one gold answer, by the content and all words of a text.
-
-        Yes or no counts as one word, shared only if it is the first word of the text, which does
-        not say `No information is given`: then it `declines`.
-        """
+        """Return the share of one gold answer, by the content and all words of a text."""
+        # Yes or no counts as one word, only as the first of a text that does not decline: `No
+        # information is given` is no answer.
         whole, contrary = gold.is_in(words, declines), _CONTRARY.get(gold.says)
         contradicts = contrary is not None and words.starts_with(_YES_OR_NO[contrary])
         if gold.is_yes_or_no:
@@ -309,10 +307,7 @@ class ContentTerms(NamedTuple):
 
 
 class _GoldAnswer(NamedTuple):
-    """Gold answer: its content without that of the question, and all its words.
-
-    `is_of_question` is True if it has no content beyond the question, and so keeps all of it.
-    """
+    """Gold answer: its content without that of the question, and all its words."""
 
     content: ContentTerms
     words: AnswerWords
@@ -337,10 +332,7 @@ class _GoldAnswer(NamedTuple):
         return any(self.words.is_equal(word) for word in _YES_OR_NO.values())
 
     def is_in(self, words: AnswerWords, declines: bool) -> bool:
-        """Return True if a text has the answer word by word.
-
-        Yes or no has to be its first word, and not that of a text that `declines`.
-        """
+        """Return True if a text has the answer word by word."""
         if self.is_yes_or_no:
             return not declines and words.starts_with(self.words)
         return words.holds(self.words)

@@ -46,10 +46,7 @@ def find_wordnet() -> list[Any]:
 
 @functools.cache
 def _wordnet_version() -> str:
-    """Return release and fingerprint of the database, such as `3.0-` and a hash.
-
-    Synonyms differ between releases. The release is `?` if unknown. MissingExtra without files.
-    """
+    """Return release and fingerprint of the database, such as `3.0-` and a hash."""
     files = []
     for pointer in find_wordnet():
         with pointer.open() as stream:

@@ -93,11 +93,7 @@ def parse_metrics(name: str) -> Metric | list[Metric]:
 
 
 def _split_part(text: str) -> tuple[str, str]:
-    """Return the canonical name of a metric and its part, empty if there is none.
-
-    `text` is a name without options, such as `bleu.precision2`. Aliases become the name that they
-    stand for; whether the metric exists is not checked.
-    """
+    """Return the canonical name of a metric and its part, empty if there is none."""
     # dots in `python:module:name` belong to the module
     name, _, part = (text, "", "") if text.startswith(PYTHON) else text.partition(".")
     # `bleu.corpus` is a metric of its own, not a part of `bleu`

@@ -33,13 +33,7 @@ AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
 
 @functools.cache
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
-    """Return the tokenizer of a name, with stems of ASCII words if `stemmer`.
-
-    Results are cached. MissingExtra for a tokenizer that needs a package.
-
-    Raises:
-        OptionError: There is no such tokenizer; `auto` is none either, `_Tokenizers` replaces it.
-    """
+    """Return the tokenizer of a name, with stems of ASCII words if `stemmer`."""
     extra = (AUTO, ROUGE, UNICODE)
     split: Tokenize
     if name == ROUGE:
@@ -58,10 +52,7 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
 
 
 def _with_stems(split: Tokenize) -> Tokenize:
-    """Return a tokenizer that stems the tokens of `split` of more than three letters.
-
-    The stems are those of rouge-score. Words beyond ASCII stay as they are.
-    """
+    """Return a tokenizer that stems the tokens of `split` of more than three letters."""
     stem = load_stemmer("porter")
     return lambda text: [
         stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
@@ -69,13 +60,10 @@ def _with_stems(split: Tokenize) -> Tokenize:
 
 
 class _Tokenizers:
-    """Tokenizers of a metric, one of which is chosen for each reference.
+    """Tokenizers of a metric, one of which is chosen for each reference."""
 
-    Both texts of a pair need the same tokenizer: that of the reference, which is in the right
-    language. For ASCII texts, both tokenizers of `auto` return equal tokens. `name` is `auto`,
-    `rouge`, `unicode` or a tokenizer of bleu; OptionError for another one, MissingExtra for one
-    whose package is missing. `of` returns the tokenizer for a reference.
-    """
+    # Both texts of a pair need the same tokenizer: that of the reference, which is in the right
+    # language.
 
     def __init__(self, name: str, stemmer: bool) -> None:
         names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
@@ -83,10 +71,7 @@ class _Tokenizers:
         self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
     def of(self, reference: str) -> tuple[Tokenize, Callable[[str], TokenizedText]]:
-        """Return the tokenizer for a reference, and a caching version of it.
-
-        The second function returns the `TokenizedText` of a text, cached for the last 100 texts.
-        """
+        """Return the tokenizer for a reference, and a caching version of it."""
         tokens = self._texts[0][1]
         # ASCII first: nearly all texts are, and both tokenizers agree on them
         if reference.isascii() or _is_seen(reference, tokens(reference).tokens):
@@ -95,10 +80,7 @@ class _Tokenizers:
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
-    """Return True if at least half of the words are Latin, and rouge-score finds tokens in a text.
-
-    `tokens` are those of rouge-score.
-    """
+    """Return True if half of the words or more are Latin, and rouge-score finds tokens."""
     n_beyond = len(text) - len(text.encode("ascii", "ignore"))
     # each character beyond ASCII splits at most one word, or is part of a word in other letters
     first = tokens[: 4 * n_beyond]
@@ -108,13 +90,7 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def _open(options: base.Options) -> base.Scorer:
-    """Return a scorer that computes a row once, and takes from it a value per metric.
-
-    A text that is among the last 100 is not tokenized again. Of several references each type takes
-    the one with the best F.
-
-    OptionError for an unknown tokenizer, MissingExtra for one whose package is missing.
-    """
+    """Return a scorer that computes a row once, and takes from it a value per metric."""
     tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
     def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
@@ -136,10 +112,7 @@ def _open(options: base.Options) -> base.Scorer:
 
 
 def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
-    """Return a note on texts in which rouge-score finds no word, in a list; [] without any.
-
-    `options` needs `tokenize`: only the tokenizer `rouge` drops words of other scripts.
-    """
+    """Return a note on texts in which rouge-score finds no word, in a list; [] without any."""
     texts = texts if options["tokenize"] == ROUGE else ()
     return note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN)
 
@@ -263,11 +236,8 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
 
 
 def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeScore:
-    """Return the union-LCS scores: common subsequences of each reference line with all lines.
-
-    `mine` are the tokens of each line of the prediction, `theirs` those of the reference. A token
-    counts at most as often as both sides have it; all are 0 without a line.
-    """
+    """Return the union-LCS scores: common subsequences of each reference line with all lines."""
+    # A token counts at most as often as both sides have it.
     # tokens of either side that no line has used yet
     left_mine = Counter(token for line in mine for token in line)
     left_theirs = Counter(token for line in theirs for token in line)
@@ -342,10 +312,7 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
 
 
 def _masks(tokens: Sequence[str]) -> dict[str, int]:
-    """Return token -> bit mask of its positions.
-
-    Bit j stands for position j, from 0.
-    """
+    """Return token -> bit mask of its positions."""
     masks: dict[str, int] = {}
     bits = map((1).__lshift__, range(len(tokens)))
     for token, bit in zip(tokens, bits, strict=True):

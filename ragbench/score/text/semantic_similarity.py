@@ -120,11 +120,7 @@ class SemanticSimilarity:
 def _best_cosine(
     prediction: str, references: Sequence[str], vectors: Mapping[str, embed.Vectors]
 ) -> float:
-    """Return the largest cosine of a prediction with a reference, cut to -1..1.
-
-    `vectors` maps a text to its unit vector. References without a vector, as empty ones, are left
-    out; 0 if the prediction or every reference has none.
-    """
+    """Return the largest cosine of a prediction with a reference, cut to -1..1."""
     import numpy as np
 
     gold = [vectors[text] for text in references if text in vectors]
@@ -135,17 +131,8 @@ def _best_cosine(
 
 
 def _in_rows(advance: base.Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
-    """Return a function that counts encoded texts and reports rows to `advance`, in proportion.
-
-    Each call reports the rows that are completed since the last one, maybe 0, and all rows once all
-    texts are encoded. Without `advance` it reports nothing.
-
-    Example:
-        >>> told = []
-        >>> report = _in_rows(told.append, n_texts=4, n_rows=3)
-        >>> report(3), report(1), told
-        (None, None, [2, 1])
-    """
+    """Return a function that counts encoded texts and reports rows to `advance`, in proportion."""
+    # Texts are encoded once, however many rows have them, so rows are completed in jumps.
     texts_done = rows_done = 0
 
     def report(n: int) -> None:

@@ -74,10 +74,8 @@ _EQUALS = (
 
 
 def _facts(options: base.Options) -> dict[str, str]:
-    """Return the parts of the signature: `normalize`, the rules of `squad`, and `references`.
-
-    By default they are those from before the option `squad`, so that older signatures are equal.
-    """
+    """Return the parts of the signature: `normalize`, the rules of `squad`, and `references`."""
+    # The defaults are the parts from before the option `squad`, so that older signatures are equal.
     rules = {"unicode": "squad", "script": "squad_script", "mlqa": "mlqa_script"}
     return {"normalize": rules[options["squad"]], "references": "best"}
 
@@ -135,11 +133,7 @@ def exact_match(
 
 
 def _open_token_f1(options: base.Options) -> base.Scorer:
-    """Return a scorer that compares a row once, and takes from it a value per metric.
-
-    Values are precision, recall or F; of several references the one with the largest F counts. A
-    tokenizer is looked up at the first row: OptionError or MissingExtra.
-    """
+    """Return a scorer that compares a row once, and takes from it a value per metric."""
     tokens = squad_tokens("token_f1", options["tokenize"], options["articles"], options["squad"])
 
     def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:

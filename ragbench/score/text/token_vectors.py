@@ -76,11 +76,7 @@ class EncodedTexts:
                     self._vectors.pop(text, None)
 
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
-        """Yield blocks of row positions, longest references first, of some batches of tokens.
-
-        Rows with equal references are neighbours; a block may end between them. No rows give no
-        block.
-        """
+        """Yield blocks of row positions, longest references first, of some batches of tokens."""
 
         def key(position: int) -> tuple[int, tuple[str, ...]]:
             gold = tuple(rows[position][1])

@@ -207,11 +207,7 @@ _Worth = Callable[[Entries, Entries], float]
 
 
 def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """Return the sum of the values of greedy matches: each gold call takes the best call left.
-
-    `value(gold call, call)` is the worth of a call. Gold calls choose in their order, of equal
-    calls the first; 0 without calls.
-    """
+    """Return the sum of the values of greedy matches: each gold call takes the best call left."""
     candidates, total = list(actual), 0.0
     for want in gold:
         values = [value(want, call) for call in candidates]
@@ -222,11 +218,7 @@ def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _
 
 
 def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
-    """Return the largest sum over pairs in the same order on both sides (weighted LCS).
-
-    Pairs are a gold call and a call of `actual`, and `value` is the worth of a pair. 0 without
-    calls.
-    """
+    """Return the largest sum over pairs in the same order on both sides (weighted LCS)."""
     previous = [0.0] * (len(actual) + 1)
     for want in gold:
         row = [0.0]
@@ -251,10 +243,7 @@ def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
 
 
 def _canonical(value: Json) -> str:
-    """Return a JSON value as text that is equal for equal values: keys are sorted, 5.0 is 5.
-
-    A value that JSON lacks is written as its `str`.
-    """
+    """Return a JSON value as text that is equal for equal values: keys are sorted, 5.0 is 5."""
     return json.dumps(_numbers(value), sort_keys=True, default=str)
 
 
@@ -278,10 +267,7 @@ def _sort_key(call: ToolCall) -> tuple[str, ...]:
 
 
 def _share_of_gold(gold: Entries, called: Entries) -> float:
-    """Return the share of gold arguments that `called` has with the same value, from 0 to 1.
-
-    Without gold arguments it is 1 for a call without arguments, else 0.
-    """
+    """Return the share of gold arguments that `called` has with the same value, from 0 to 1."""
     if not gold:
         return float(not called)
     return sum(name in called and _same(gold[name], called[name]) for name in gold) / len(gold)
@@ -292,10 +278,7 @@ def _share_of_gold_names(gold: Entries, called: Entries) -> float:
 
 
 def _share_of_both(gold: Entries, called: Entries) -> float:
-    """Return the share of all arguments on which both agree; objects count in part.
-
-    From 0 to 1; 1 for two empty ones, 0 if nothing agrees.
-    """
+    """Return the share of all arguments on which both agree; objects count in part."""
     if _same(gold, called):
         return 1.0
     total = 0.0

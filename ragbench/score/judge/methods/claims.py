@@ -38,41 +38,22 @@ class CitedClaim(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """Check of at most 50 claims of one text against a source or several passages.
+    """Check of at most 50 claims of one text against a source or several passages."""
 
-    `_checks` yields it; no request is sent yet.
-
-    Attributes:
-        claimant: Name of the text whose claims are checked.
-        start: Number of the first of these claims in the text, from 0.
-        claims: The claims.
-        against: Name of the source, or `passages`.
-        sources: Names of the sources, in the order in which the prompt numbers them.
-        prompt_of: Builder of the prompt for the claims or some of them.
-    """
-
-    claimant: str
-    start: int
-    claims: Sequence[str]
-    against: str
-    sources: tuple[str, ...]
-    prompt_of: PromptOf
+    claimant: str  # name of the text whose claims are checked
+    start: int  # number of the first of these claims in the text, from 0
+    claims: Sequence[str]  # the claims
+    against: str  # name of the source, or `passages`
+    sources: tuple[str, ...]  # names of the sources, in the order in which the prompt numbers them
+    prompt_of: PromptOf  # builder of the prompt for the claims or some of them
 
 
 class _Finding(NamedTuple):
-    """Ruling of one reply on one claim, with the sources that give it.
+    """Ruling of one reply on one claim, with the sources that give it."""
 
-    `str()` gives it as a text with sources and reason; IndexError without a source.
-
-    Attributes:
-        ruling: The verdict.
-        sources: Names of the sources; empty for `not_mentioned`.
-        reason: Reason in the words of the model.
-    """
-
-    ruling: grounding.Cell
-    sources: tuple[str, ...]
-    reason: str
+    ruling: grounding.Cell  # the verdict
+    sources: tuple[str, ...]  # names of the sources; empty for `not_mentioned`
+    reason: str  # reason in the words of the model
 
     def __str__(self) -> str:
         numbers = [source.removeprefix("passage ") for source in self.sources]
@@ -136,10 +117,7 @@ async def check_claims(vote: Vote) -> Verdict:
 
 
 def _texts(item: JudgedItem) -> _Texts:
-    """Return name -> text for the answer, the references and the passages of an item.
-
-    Names are `answer`, `reference 1` and `passage 1`, in this order; a missing answer is empty.
-    """
+    """Return name -> text for the answer, the references and the passages of an item."""
     return {
         _ANSWER: item.answer or "",
         **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
@@ -167,11 +145,7 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
 def _checks(
     vote: Vote, claimant: str, claims: Sequence[str], against: str, texts: _Texts
 ) -> Iterator[_Check]:
-    """Yield the checks of the claims of the text named `claimant`; nothing is sent.
-
-    `against` is `answer`, `reference` or `passages`; empty sources get no request. Passages that
-    are checked together come in windows.
-    """
+    """Yield the checks of the claims of the text named `claimant`; nothing is sent."""
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
     for start in range(0, len(claims), MOST_TEXTS):
@@ -196,11 +170,7 @@ def _tokens(text: str) -> int:
 
 
 def _windows(passages: _Texts, room: int) -> list[tuple[str, ...]]:
-    """Return the names of passages in windows of at most `room` tokens, one passage at least.
-
-    Windows in which all passages are empty are dropped. The order stays; no passages give no
-    window.
-    """
+    """Return the names of passages in windows of at most `room` tokens, one passage at least."""
     windows: list[list[str]] = [[]]
     used = 0
     for name, text in passages.items():
@@ -223,11 +193,8 @@ def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
 
 
 def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -> Verdict:
-    """Return the verdict of the rubric with one of the references, or without one.
-
-    `reference` is the name of its text, empty for none. `claims` and `findings` may have those of
-    other references too, which do not count.
-    """
+    """Return the verdict of the rubric with one of the references, or without one."""
+    # `claims` and `findings` may hold those of other references, which do not count.
     answer, gold = claims.get(_ANSWER, ()), claims.get(reference, ())
     passages = len(vote.item.contexts or [])
     checked = grounding.Grounding(
@@ -252,10 +219,7 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
 def _rows(
     claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]], passages: int
 ) -> list[list[grounding.Cell]]:
-    """Return the rulings of the passages (columns) on the claims (rows) of a text.
-
-    Passages without a finding are `not_mentioned`.
-    """
+    """Return the rulings of the passages (columns) on the claims (rows) of a text."""
     rows: list[list[grounding.Cell]] = [["not_mentioned"] * passages for _ in claims]
     # not strict: without requests about a text there are no findings
     for row, of_claim in zip(rows, findings, strict=False):
@@ -266,21 +230,14 @@ def _rows(
 
 
 def _rulings(claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]]) -> list[Ruling]:
-    """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty.
-
-    In the order of the claims. ValueError if a claim has several findings.
-    """
+    """Return the ruling of one text on each claim of another; `not_mentioned` if it is empty."""
     # only passages can have `supported_together`, which is no ruling
     rulings = cast("list[Ruling]", [finding.ruling for [finding] in findings])
     return rulings or ["not_mentioned"] * len(claims)
 
 
 def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> Iterator[str]:
-    """Yield a line per claim of the text `name`: its sources with their rulings and reasons.
-
-    Of the references only `reference` counts as a source. A claim without such sources is
-    `mentioned nowhere`.
-    """
+    """Yield a line per claim of the text `name`: its sources with their rulings and reasons."""
     rows = [
         row
         for (claimant, against), row in findings.items()

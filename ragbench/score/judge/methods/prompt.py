@@ -249,12 +249,7 @@ class Prompts:
         verdicts: Sequence[str],
         preamble: templates.Material,
     ) -> JudgePrompt:
-        """Return the prompt of a step that asks for one verdict on each of several texts.
-
-        `label` names a text in the prompt and in the keys of the reply, `verdicts` are the words
-        that the reply may use, and `preamble` is the material before the texts. Keys are `label_1`,
-        `label_2` ...; each has `reason` and `verdict`.
-        """
+        """Return the prompt of a step that asks for one verdict on each of several texts."""
         schema = _verdict_schema(_keys(label, len(texts)), verdicts)
         material = [*preamble, *numbered(label, texts)]
         return self._of_step(step, material, schema, count=len(texts))
@@ -262,24 +257,14 @@ class Prompts:
     def _of_step(
         self, step: str, material: templates.Material, schema: Mapping[str, Any], **words: object
     ) -> JudgePrompt:
-        """Return the prompt of a step from its templates and worked examples.
-
-        `step` names the templates, `material` is label and text of the fenced parts, and `schema`
-        that of the reply. `words` are further values of the user template. The rubric's own steps
-        are in the system text, unless its verdicts are shared. KeyError for a step without worked
-        examples, if prompts show some.
-        """
+        """Return the prompt of a step from its templates and worked examples."""
         examples = templates.worked_examples(step) if self.few_shot else []
         system = templates.system_text(step, steps=self.rubric.own_steps, examples=examples)
         return JudgePrompt(system, templates.user_text(step, material, **words), schema)
 
     def _conversation(self) -> list[tuple[str, str]]:
-        """Return label and text of all messages; tool outputs follow the message that called.
-
-        The question and the answer come last, with any tool calls of the answer after it. Labels
-        are `turn-1-user` and `turn-2-tool-1`. Messages are numbered from 1; empty ones, even the
-        answer, are left out, except those of the user.
-        """
+        """Return label and text of all messages; tool outputs follow the message that called."""
+        # Labels are `turn-1-user` and `turn-2-tool-1`; the question and the answer come last.
         material: list[tuple[str, str]] = []
         for number, message in enumerate(messages_of(self.item), start=1):
             # a message of the assistant may consist of tool calls alone
@@ -313,15 +298,7 @@ def ragas_prompt(step: str, material: templates.Material) -> JudgePrompt:
 
 
 def _check_passages(passages: Sequence[str], value: Any) -> None:
-    """Check the passage numbers of a reply against its verdicts.
-
-    Numbers beside `not_mentioned` are ignored, unless they are out of range or repeated. `value`
-    maps each claim to its `passages`, numbers from 1, and its `verdict`.
-
-    Raises:
-        Unreadable: A number is out of range, repeated or of an empty passage, or a verdict has too
-            few passages.
-    """
+    """Check the passage numbers of a reply against its verdicts."""
     for claim, entry in value.items():
         numbers, verdict = entry["passages"], entry["verdict"]
         for number in numbers:
@@ -360,14 +337,7 @@ def example_item(example: Mapping[str, Any]) -> JudgedItem:
 
 
 def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tuple[str, str]]:
-    """Return label and text of the parts that a rubric needs, in the order of `NEEDS`.
-
-    `passage`: number from 0 of the only passage to include; None: all passages.
-
-    The question comes with the turns before it. Labels of several texts are numbered (`passage-1`);
-    a single passage is `passage`. Parts that the item lacks are left out. IndexError if it has no
-    such passage.
-    """
+    """Return label and text of the parts that a rubric needs, in the order of `NEEDS`."""
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
         "question": item.question_messages,  # with the turns before it
@@ -382,10 +352,7 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
 
 
 def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Material:
-    """Return the material of a comparison; `swapped` exchanges the labels A and B.
-
-    Answer A comes before answer B, other parts before both.
-    """
+    """Return the material of a comparison; `swapped` exchanges the labels A and B."""
     labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
     names = dict(zip(("answer", "other"), labels, strict=True))
     material = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
@@ -394,10 +361,7 @@ def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Mater
 
 
 def _outcome(rubric: Rubric, level: int) -> str:
-    """Return the outcome of an example whose answer A has this level: A, B or tie.
-
-    `score_of` above 1/2 is A, below it B.
-    """
+    """Return the outcome of an example whose answer A has this level: A, B or tie."""
     score = rubric.score_of(level)
     return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
 
@@ -423,10 +387,7 @@ def _several(items: _Schema) -> _Schema:
 
 
 def _verdict_schema(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
-    """Return the schema of one verdict per key: `reason`, and `verdict`, a word of `allowed`.
-
-    A reply cannot omit a key or have another one.
-    """
+    """Return the schema of one verdict per key: `reason`, and `verdict`, a word of `allowed`."""
     return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": _word(allowed)})))
 
 

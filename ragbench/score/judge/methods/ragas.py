@@ -45,11 +45,7 @@ async def apply_ragas(vote: Vote) -> Verdict:
 
 
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
-    """Return the mean cosine of the question with three questions that are made of the answer.
-
-    The verdict has it as score, 0 to 1. Three requests; CallFailure if one failed. Empty questions
-    do not count; 0 without any, or if all are noncommittal.
-    """
+    """Return the mean cosine of the question with three questions that are made of the answer."""
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
     replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
     # an empty question has no embedding
@@ -65,10 +61,7 @@ async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
 
 
 async def _faithfulness(vote: Vote, _: str) -> Verdict:
-    """Return the share of the answer's statements that the passages imply, as a verdict.
-
-    Up to two requests; `not_applicable` without a statement. CallFailure if a request failed.
-    """
+    """Return the share of the answer's statements that the passages imply, as a verdict."""
     statements = await _statements(vote, vote.item.answer or "")
     if not statements:
         return _NO_STATEMENT
@@ -77,11 +70,7 @@ async def _faithfulness(vote: Vote, _: str) -> Verdict:
 
 
 async def _context_precision(vote: Vote, reference: str) -> Verdict:
-    """Return the mean precision at the ranks of the useful passages, as a verdict; 0 without one.
-
-    One request per passage, also for an empty one; CallFailure if one failed. Useful for the
-    reference, or for the answer if the metric needs no reference.
-    """
+    """Return the mean precision at the ranks of the useful passages, as a verdict."""
     answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
     around = [*_question(vote), ("answer", answer)]
     prompts = [
@@ -95,10 +84,7 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
 
 
 async def _context_recall(vote: Vote, reference: str) -> Verdict:
-    """Return the share of the reference's statements that the passages support, as a verdict.
-
-    One request for all; `not_applicable` if the model lists no statement. CallFailure if it failed.
-    """
+    """Return the share of the reference's statements that the passages support, as a verdict."""
     context = "\n".join(vote.item.contexts or [])
     material = [*_question(vote), ("context", context), ("answer", reference)]
     reply = await vote.ask(ragas_prompt("attribution", material))
@@ -106,11 +92,8 @@ async def _context_recall(vote: Vote, reference: str) -> Verdict:
 
 
 async def _correctness(vote: Vote, reference: str) -> Verdict:
-    """Return 0.75 F1 of the statements + 0.25 cosine of the texts, as a verdict.
-
-    Up to three requests. F1 is 1 if answer or reference has no statement, as in ragas. CallFailure
-    if a request failed; errors of the embedding model are passed on.
-    """
+    """Return 0.75 F1 of the statements + 0.25 cosine of the texts, as a verdict."""
+    # F1 is 1 if the answer or the reference has no statement, as in ragas.
     answer = vote.item.answer or ""
     statements = await _statements(vote, answer)
     gold = await _statements(vote, reference)
@@ -130,11 +113,7 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
 
 
 async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
-    """Return the share of the answer's statements that are wrong and in a relevant passage.
-
-    The verdict has it as score; the reference says which statements are wrong. CallFailure if a
-    request failed. `not_applicable` if answer or reference has no statement.
-    """
+    """Return the share of the answer's statements that are wrong and in a relevant passage."""
     gold = await _statements(vote, reference)
     statements = await _statements(vote, vote.item.answer or "")
     if not statements or not gold:
@@ -172,10 +151,7 @@ def _question(vote: Vote) -> list[tuple[str, str]]:
 
 
 async def _statements(vote: Vote, text: str) -> list[str]:
-    """Return the statements of a text as the model lists them, without empty ones.
-
-    An empty text has none, and no request is sent. CallFailure if the request failed.
-    """
+    """Return the statements of a text as the model lists them, without empty ones."""
     if not text.strip():
         return []
     reply = await vote.ask(ragas_prompt("statements", [*_question(vote), ("text", text)]))
@@ -189,10 +165,7 @@ def _inference(statements: Sequence[str], context: str) -> JudgePrompt:
 async def _matrix(
     vote: Vote, statements: Sequence[str], sources: Sequence[str]
 ) -> list[list[bool]]:
-    """Return True per statement (row) and source (column) if the source implies the statement.
-
-    A statement that a reply omits is False. CallFailure if a request failed.
-    """
+    """Return True per statement (row) and source (column) if the source implies the statement."""
     replies = await vote.ask_all([_inference(statements, source) for source in sources])
     columns = [[bool(entry["verdict"]) for entry in reply.value["statements"]] for reply in replies]
     return [[n < len(column) and column[n] for column in columns] for n in range(len(statements))]
@@ -211,11 +184,7 @@ def _mark(entry: _Entry, key: str) -> str:
 
 
 async def _cosines(vote: Vote, text: str, candidates: Sequence[str]) -> list[float]:
-    """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal.
-
-    In the order of the candidates, from -1 to 1; none without candidates. MissingExtra, OptionError
-    or DataError if the embedding model of the rubric cannot be loaded.
-    """
+    """Return the cosine of a text with each candidate, computed in a thread; 0 in a rehearsal."""
     if vote.asking.rehearsal or not candidates:
         return [0.0] * len(candidates)
     return await asyncio.to_thread(_embedded_cosines, vote.rubric.model or "", text, candidates)

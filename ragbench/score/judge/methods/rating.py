@@ -97,12 +97,8 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
 
 
 def _token_of_level(tokens: Sequence[TokenLogprob], level: int) -> TokenLogprob | None:
-    """Return the token of the level, which may hold spaces and JSON punctuation as well.
-
-    The last `"level":` of the reply counts, since the reasoning before it may quote one. None if
-    there is no such token, or if the reply names another level. None too if the token holds more
-    than this level.
-    """
+    """Return the token of the level, which may hold spaces and JSON punctuation as well."""
+    # The last `"level":` of the reply counts, since the reasoning before it may quote one.
     text = "".join(token.token for token in tokens)
     matches = list(_LEVEL.finditer(text))
     if not matches or int(matches[-1].group(1)) != level:

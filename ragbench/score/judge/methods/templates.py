@@ -242,12 +242,7 @@ def reads_passages(rubric: Rubric) -> bool:
 
 
 def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
-    """Return the names of the prompts of a rubric, in the order of sending.
-
-    `passages` says whether claims are checked against passages together or against each.
-
-    KeyError for an unknown method or formula.
-    """
+    """Return the names of the prompts of a rubric, in the order of sending."""
     if rubric.method != "claims":
         return _STEPS[rubric.method]
     sides = FORMULAS[rubric.formula or ""].sides

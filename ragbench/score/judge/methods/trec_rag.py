@@ -54,11 +54,7 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
 
 async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
-    """Return up to 20 nuggets of the references, or of the passages, vital ones first.
-
-    Repeated texts count once, with the importance of the last; case tells texts apart. Else their
-    order stays. CallFailure if the request failed.
-    """
+    """Return up to 20 nuggets of the references, or of the passages, vital ones first."""
     item = vote.item
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []
     reply = await vote.ask(vote.prompts.nuggets(sources))

@@ -243,11 +243,9 @@ class Vote:
     async def _replies(
         self, tasks: Sequence[asyncio.Task[llm.StructuredReply]]
     ) -> list[llm.StructuredReply]:
-        """Append all replies to `replies`, then return those of the tasks, in order.
-
-        The first failure is raised after all have ended, as CallFailure. An error that the user has
-        to fix comes before it.
-        """
+        """Append all replies to `replies`, then return those of the tasks, in order."""
+        # The first failure is raised after all requests have ended; an error of the user comes
+        # before it.
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, (llm.StructuredReply, llm.CallFailure)):
