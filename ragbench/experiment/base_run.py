@@ -108,22 +108,15 @@ def paths_in_repository() -> Iterator[None]:
 
 
 def _mirrored(path: Path, temporary: Path) -> Path:
-    """Return the place of a path below a temporary folder, with all of its parents.
-
-    A relative path from an output to the tree is then the same as in the run of the head.
-    """
+    """Return the place of a path below a temporary folder, with all of its parents."""
+    # A relative path from an output to the tree is then the same as in the run of the head.
     whole = Path(os.path.abspath(path))
     return temporary / whole.relative_to(whole.anchor)
 
 
 def _git(folder: Path, *arguments: str, check: bool = True, record: str = "") -> str:
-    """Return the output of a Git command in a folder, without white space around it.
-
-    No hook of the user is called. Without `check`, a command may fail.
-
-    Raises:
-        DataError: Git is not installed, or the command fails.
-    """
+    """Return the output of a Git command in a folder, without white space around it."""
+    # No hook of the user is called.
     # In a checkout of another user Git refuses, and names the setting that allows it: a checkout
     # can run filters, which that user chose.
     command = ["git", "-c", f"core.hooksPath={os.devnull}", *arguments]
@@ -142,11 +135,8 @@ def _git(folder: Path, *arguments: str, check: bool = True, record: str = "") ->
 
 
 def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig) -> None:
-    """Link files that the config names and that Git does not track into the tree of the base.
-
-    Such files, as a large corpus, have no older version: base and head read the same. A file that
-    the tree has already stays. DataError if Git cannot list the files.
-    """
+    """Link files that the config names and that Git does not track into the tree of the base."""
+    # Such files, as a large corpus, have no older version: base and head read the same.
     folder = config.base.absolute()
     places = (folder / text for _, text in texts_of(config.resolved) if text)
     paths = [str(p) for p in places if p.is_relative_to(root) and os.path.exists(p)]
@@ -168,14 +158,9 @@ def _run_base(
     options: Sequence[str],
     config: ExperimentConfig,
 ) -> Path:
-    """Run the config of the base in its tree, in a process of its own, and return its run folder.
-
-    The tree is `_mirrored(root, temporary)`. The cache is that of the head. Modules are imported
-    from the tree, also those of a package that is installed from the checkout.
-
-    Raises:
-        DataError: The config does not exist in the base, or its run fails.
-    """
+    """Run the config of the base in its tree, in another process, and return its run folder."""
+    # The cache is that of the head. Modules are imported from the tree, also those of a package
+    # that is installed from the checkout.
     tree = _mirrored(root, temporary)
 
     def in_tree(place: str | Path) -> Path:

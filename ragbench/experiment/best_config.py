@@ -61,11 +61,7 @@ def write_best(
 
 
 def _add_fusion(retrievers: dict[str, Any], fusion: FusedRetriever) -> str:
-    """Add a fusion to the retrievers of a config, and return its name.
-
-    The name joins those of its retrievers by `-`, with `-fused` if that is taken; a name of over
-    100 characters becomes `fusion`.
-    """
+    """Add a fusion to the retrievers of a config, and return its name."""
     name = "-".join(fusion.retrievers)
     # The name becomes a file name, and three long names could exceed what file systems allow.
     name = name if len(name) <= _LONGEST_NAME else "fusion"
@@ -83,11 +79,9 @@ def _add_fusion(retrievers: dict[str, Any], fusion: FusedRetriever) -> str:
 
 
 def _rebased(value: Any, old: Path, new: Path) -> Any:
-    """Return a value of a config with paths relative to another folder.
-
-    A run folder writes all paths relative to itself, and its data lie outside of it: only texts
-    that begin with `../` change. A text with a variable, `${NAME}`, becomes a `Quoted` one.
-    """
+    """Return a value of a config with paths relative to another folder."""
+    # A run folder writes all paths relative to itself, and its data lie outside of it: only texts
+    # that begin with `../` change.
     if isinstance(value, dict):
         return {key: _rebased(part, old, new) for key, part in value.items()}
     if isinstance(value, list):

@@ -72,10 +72,7 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
 
     def _outcome(self, query_id: str) -> Outcome[Retrieved]:
-        """Return the hits of a query, at most `top_k`; none if the file lacks it.
-
-        A query without hits has an empty ranking; the outcome has no latency.
-        """
+        """Return the hits of a query, at most `top_k`; none if the file lacks it."""
         run = self.read()
         if (place := run.query_index.get(query_id)) is None:
             return Outcome(Retrieved([]))
@@ -175,10 +172,8 @@ def calling(
 
 
 def _next_call(done: queue.SimpleQueue[Future[Value]]) -> Future[Value]:
-    """Return the next call that ends.
-
-    The wait has no limit, and breaks in which Python can handle Ctrl-C.
-    """
+    """Return the next call that ends."""
+    # A wait without a limit would keep Python from handling Ctrl-C.
     while True:
         try:
             return done.get(timeout=_WAIT_S)
@@ -222,13 +217,7 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
 
 
 def _with_retries(function: Callable[[Item], Value], calls: Calls) -> Callable[[Item], Value]:
-    """Return a function that tries again after errors that may be temporary.
-
-    These are timeouts, errors of connections, and HTTP statuses such as 429 and 503, as
-    `failure_of_exception` recognises them. That of the last try is raised as a CallFailure, whose
-    detail names the number of tries if there were several; other errors are raised as they are, and
-    so are all without retries. No try starts after the time limit.
-    """
+    """Return a function that tries again after errors that may be temporary."""
     if not calls.retries:
         return function
 
@@ -340,10 +329,8 @@ def within(timeout: float | None, function: Callable[[Item], Value], item: Item)
 
 
 def _finished_call(function: Callable[[Item], Value], item: Item) -> Future[Value]:
-    """Return a finished future with the value of a call, or its error, for another thread.
-
-    No error is raised here, also no SystemExit and no Ctrl-C: `result()` raises it.
-    """
+    """Return a finished future with the value of a call, or its error, for another thread."""
+    # `result()` raises the error, also SystemExit and Ctrl-C, in the thread that asks for it.
     call: Future[Value] = Future()
     try:
         call.set_result(function(item))

@@ -158,10 +158,7 @@ def run_collections(
 def _remaining_limits(
     budget: BudgetLimits, experiments: Iterable[Experiment], started: float
 ) -> BudgetLimits:
-    """Return the limits less the tokens, dollars and minutes since `started` of earlier runs.
-
-    They are at least 0; a limit of None stays None.
-    """
+    """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
     spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
     limits = (
         (budget.usd, fsum(cost.usd or 0.0 for cost in spent)),
@@ -187,11 +184,7 @@ def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None
 def _summarize(
     config: ExperimentConfig, experiments: Mapping[str, Experiment], run_id: str
 ) -> CollectionsSummary:
-    """Return the record of `collections.json`: macro means and tests over the finished runs.
-
-    `experiments` is collection -> its run, whose files are read: DataError for a damaged one. A
-    measure or a system that a collection lacks is left out, with a note.
-    """
+    """Return the record of `collections.json`: macro means and tests over the finished runs."""
     method, cluster, collections = method_of(config), config.statistics.cluster, []
     for name, experiment in experiments.items():
         # from the files of the run: the summary and `ragbench compare` read the same numbers

@@ -162,10 +162,7 @@ class Comparison:
 
 
 def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:
-    """Return a difference in three digits with its sign, and its interval if there is one.
-
-    A missing difference is a dash.
-    """
+    """Return a difference in three digits with its sign, and its interval if there is one."""
     return ("+" if value is not None and value > 0 else "") + number(value, interval)
 
 
@@ -278,14 +275,7 @@ def _match_or_advise(
     intersect: bool,
     unpaired: bool,
 ) -> Matching:
-    """Match the sources and return the result; the first is the base.
-
-    An OptionError for an unknown measure passes through.
-
-    Raises:
-        DataError: They may not be compared. The message tells whether `intersect` or `unpaired`
-            would help.
-    """
+    """Match the sources and return the result; the first is the base."""
     base, *runs = sources
     try:
         return match_sources(base, runs, measures=measures, intersect=intersect, unpaired=unpaired)
@@ -353,11 +343,7 @@ def read_all(
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
-    """Return the name of each source: its path as the user wrote it, else a letter.
-
-    An experiment has the path of its run folder. The letters are by position, from 'a', and start
-    again after 'z'.
-    """
+    """Return the name of each source: its path as the user wrote it, else a letter."""
     return [
         str(source.path if isinstance(source, HasRunFolder) else source)
         if isinstance(source, (str, Path, HasRunFolder))

@@ -193,11 +193,8 @@ def write_run(
 def _query_files(
     plan: Plan, results: Results, clean: Callable[[str], str]
 ) -> dict[str, str | Iterable[str]]:
-    """Return the files with a line per query, answer, verdict or text: path -> parts of the text.
-
-    `clean` removes secrets from a text. Texts are made when they are written, and can be read once.
-    `queries.jsonl` and `texts.jsonl` are left out without lines, `prompts.jsonl` without prompts.
-    """
+    """Return path -> pieces of the text, for files with a line per query, answer or verdict."""
+    # Texts are made when they are written, so that memory stays bounded.
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
         "per_query.csv": _per_query(ids, results.systems),
@@ -242,28 +239,18 @@ def _query_files(
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
-    """Yield the JSON line of each record, with its line end, in their order.
-
-    Nothing without records. `clean` masks secrets in the texts of a record that may hold some.
-    Raises ValueError for NaN.
-    """
+    """Yield the JSON line of each record, with its line end, in their order."""
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
 
 
 def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
-    """Yield the text of the run file of a ranking, in pieces, as `run_lines` does.
-
-    The ranking is read here and not before. One without hits is a comment line.
-    """
+    """Yield the text of the run file of a ranking, in pieces, as `run_lines` does."""
     # a generator function: `ranking.run` of a large run file would fill the memory for all at once
     yield from run_lines(ranking.run)
 
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the text of `per_query.csv`: a header, then a line per system and query.
-
-    A score has a column; its cell is empty where a query has no value, or its system not the score.
-    """
+    """Yield the text of `per_query.csv`: a header, then a line per system and query."""
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
     tables = (
         [s.name, ids, *(s.columns[name].values if name in s.columns else None for name in names)]
@@ -273,19 +260,13 @@ def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[
 
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
-    """Yield the lines of `fingerprints.csv`: a header, then the fingerprints of each query.
-
-    A cell is empty where a query lacks the part.
-    """
+    """Yield the lines of `fingerprints.csv`: a header, then the fingerprints of each query."""
     prints = fingerprint_queries(plan.queries, plan.collection, results.qrels(plan))
     yield from format_fingerprints(plan.ids, prints)
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
-    """Yield a row for each query without a score, by system and score, then for each sample.
-
-    A sample has a row also if its query has a score by other samples.
-    """
+    """Yield a row for each query without a score, by system and score, then for each sample."""
     columns: list[tuple[str, str, ScoreColumn, int | None]] = [
         (system.name, name, column, None)
         for system in results.systems
@@ -312,10 +293,7 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[AnswerRow]:
-    """Yield the answers and failures, query by query; several answers to a query are numbered.
-
-    Numbers are from 0; a query with one answer has none. Latencies are rounded to 0.001 ms.
-    """
+    """Yield the answers and failures, query by query; several answers to a query are numbered."""
     samples = answers.by_sample()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
@@ -364,13 +342,9 @@ def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
 
 
 def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
-    """Yield the texts of gold documents, of the first 10 hits of each ranking, and their documents.
-
-    The row of an id without system and query has the text of the corpus, or else the first one. A
-    hit with another text, such as a part of a document that has its id, has a row of its own with
-    its system and query. A text is cut at 8,000 characters; rows end before the one that would make
-    more than `MOST_CHARACTERS` in all.
-    """
+    """Yield the texts of gold documents and of the first 10 hits of each ranking."""
+    # A hit whose text is not that of the corpus, such as a chunk with the id of its document, has a
+    # row of its own with its system and query.
     common: dict[str, int] = {}  # id -> hash of the text without system and query
     yielded: set[str] = set()  # ids whose common text is yielded
     characters = 0
@@ -404,12 +378,7 @@ def _text_hash(document: Document) -> int:
 
 
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
-    """Yield (system, query id, document): query by query gold documents, then first hits.
-
-    Gold documents, of a grade above 0, have an empty system. A document of the corpus is yielded
-    once, a hit with a text of its own each time. Documents that neither the corpus nor the hit has
-    a text for are left out.
-    """
+    """Yield (system, query id, document): query by query gold documents, then first hits."""
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     yielded: set[str] = set()
@@ -431,10 +400,8 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
 
 
 def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
-    """Yield (system, query id, document) of the passages in `hits/`: the documents of the corpus.
-
-    They end before the one that would make more than `MOST_DOCUMENTS` characters.
-    """
+    """Yield (system, query id, document) of the documents with passages in `hits/`."""
+    # Documents end before the one that would make more than `MOST_DOCUMENTS` characters.
     characters, yielded = 0, set[str]()
     for system, rows in results.hits.items():
         for row in rows:
@@ -452,10 +419,7 @@ def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Doc
 def _shown_hits(
     ranking: RetrieverRun, corpus: Mapping[str, Document]
 ) -> Sequence[Sequence[ScoredDocument]]:
-    """Return the first 10 hits of each query, empty if it failed.
-
-    Of run files, those of them that the corpus has; none without a corpus.
-    """
+    """Return the first 10 hits of each query, empty if it failed."""
     outcomes = ranking.outcomes
     if isinstance(outcomes, FileRankings):
         if not corpus:

@@ -130,11 +130,8 @@ def _decide(
 
 
 def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
-    """Return the base with its choice of each sweep, and its pairs, under the names of the head.
-
-    The winner of a sweep is compared with the winner in the base, whatever combinations they are.
-    A system of which the head has the name keeps it; `SystemScores.name` stays the one in the base.
-    """
+    """Return the base with its choice of each sweep, and its pairs, under the names of the head."""
+    # The winner of a sweep is compared with the winner in the base, whatever combinations they are.
     if base.summary is None or head.summary is None:
         return base
     chosen = {choice.sweep: choice.system for choice in head.summary.selected}
@@ -148,10 +145,7 @@ def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
 
 
 def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
-    """Yield the scores that a system of both has by one definition, in the order of the head.
-
-    Sums over the queries are left out.
-    """
+    """Yield the scores that a system of both has by one definition, in the order of the head."""
     columns = {name: c for system in head.systems.values() for name, c in system.columns.items()}
     names = {name for system in base.systems.values() for name in system.columns}
     for name, column in columns.items():
@@ -182,21 +176,15 @@ def _against_base(gate: Gate) -> Gate:
 
 
 def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
-    """Return True if no system of the head has the score of the gate.
-
-    Also for a gate of a judge, such as one of its certificate.
-    """
+    """Return True if no system of the head has the score of the gate."""
     names = {name for system in head.systems.values() for name in system.columns}
     has_score = gate.score is None or find_score(gate.score, list(names)) is not None
     return gate.of == "judge" or not has_score
 
 
 def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
-    """Return True if all systems have the passages, answers and scores of the base.
-
-    On the common queries. False if a system is new or removed, or if the base has no run folder.
-    Controls do not count, and of `measures` not those of judges: they may vary by themselves.
-    """
+    """Return True if all systems have the passages, answers and scores of the base."""
+    # Scores of judges may vary by themselves, and do not count.
     base, head = matching.sources
     # the names in the files: the choice of a sweep has that of the head
     names = {system.name for system in base.systems.values() if system.role != "control"}
@@ -223,12 +211,8 @@ def _has_scores_of(base: SystemScores, head: SystemScores, measures: Sequence[st
 
 
 def _results(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:
-    """Yield the ranked passages and the answers of a system to each query, without their scores.
-
-    Passages are their ids, with documents, places and gold as far as the run folder has them; None
-    without a ranking. An answer has the passages and tool calls that it was made from; it is None
-    if it failed. Prompts, costs and times are left out: no score reads them.
-    """
+    """Yield the ranked passages and the answers of a system to each query, without their scores."""
+    # Prompts, costs and times are left out: no score reads them.
     lines = Lines(views.folder / "predictions" / f"{file_name(system)}.jsonl")
     for query in query_ids:
         ranking = views.ranking(system, query)

@@ -234,14 +234,7 @@ def gated_run(
 
 
 def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
-    """Return the gates in their order, checked against the scores and systems of a run.
-
-    An empty list gives ().
-
-    Raises:
-        ConfigError: Some gates are wrong; all their problems at once.
-        OptionError: `gates` is no list, or a text is no gate.
-    """
+    """Return the gates in their order, checked against the scores and systems of a run."""
     report = Report()
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
@@ -254,10 +247,7 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
 
 
 def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
-    """Return a gate as a node of a config; None if it is malformed, which `report` gets.
-
-    A text that is no mapping is a condition; an OptionError if it is none.
-    """
+    """Return a gate as a node of a config; None if it is malformed, which `report` gets."""
     if isinstance(gate, str) and gate.lstrip().startswith("{"):
         return read_value(gate, Place(), path, report)
     keys = read_condition(gate) if isinstance(gate, str) else gate
@@ -265,10 +255,7 @@ def _read(gate: GateLike, path: KeyPath, report: Report) -> Node | None:
 
 
 def _known_names(run: ScoredSystems) -> GateNames:
-    """Return the scores and systems of a run that gates may refer to; scores of skipped judges too.
-
-    A system with rankings alone counts as retriever, with other scores alone as pair, else as app.
-    """
+    """Return the scores and systems that gates may refer to; scores of skipped judges too."""
     scores = dict[str, ScoreFacts]()
     retrievers, pairs, apps = list[str](), list[str](), list[str]()
     for system in run.systems.values():
@@ -287,14 +274,7 @@ def _known_names(run: ScoredSystems) -> GateNames:
 
 
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
-    """Return the cluster of each query of a run, by a key of its metadata.
-
-    A query without the key is a cluster of its own.
-
-    Raises:
-        DataError: The source has no metadata of its queries, none of them has the key, or a value
-            is a list or mapping.
-    """
+    """Return the cluster of each query of a run, by a key of its metadata."""
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
         problem = (

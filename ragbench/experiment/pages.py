@@ -121,11 +121,8 @@ def write_figures(run: Path, folder: Path) -> list[Path]:
 
 
 def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:
-    """Return the fix list of a run; None, with a line for `tell`, if a file of it is damaged.
-
-    Also None, without a line, where `list_fixes_of_page` gives none. The other parts of a page need
-    neither the config nor the texts of the questions.
-    """
+    """Return the fix list of a run; None, with a line for `tell`, if a file of it is damaged."""
+    # The other parts of a page need neither the config nor the texts of the questions.
     try:
         return list_fixes_of_page(run)
     except DataError as error:
@@ -135,14 +132,7 @@ def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None
 
 
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
-    """Return the joined summary of several runs, and their comparisons with the first.
-
-    If any run may not be compared, there are no comparisons at all, and the summary has warnings
-    with the reasons. The level of the intervals is that of the first run.
-
-    Raises:
-        DataError: A folder is no run, or its files are wrong.
-    """
+    """Return the joined summary of several runs, and their comparisons with the first."""
     names = short_names([str(run) for run in runs])
     sources = [read_scored(run) for run in runs]
     summaries = [source.summary for source in sources if source.summary is not None]
@@ -168,11 +158,7 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
 
 
 def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
-    """Return the summary with the baselines of these comparisons, which are of the first run.
-
-    A system without a comparison has no baseline; a score names one only if it is not that of its
-    system.
-    """
+    """Return the summary with the baselines of these comparisons, which are of the first run."""
     baselines = {
         (difference.system, family.measure): difference.baseline
         for family in comparisons.measures
@@ -194,11 +180,7 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
 def _label_systems(
     sources: Sequence[ScoredSystems], names: Sequence[str], matching: Matching | None = None
 ) -> Callable[[int, str], str]:
-    """Return a function from the position of a run and a system's name to its label.
-
-    A name in several runs gets the name of its run: `bm25 (run1)`; `matching` brings the labels of
-    a comparison. An unknown system keeps its name. `names` are those of the runs.
-    """
+    """Return a function from the position of a run and a system's name to its label."""
     systems = [name for source in sources for name in source.systems]
     labels = {
         (place, name): name if systems.count(name) == 1 else f"{name} ({names[place]})"

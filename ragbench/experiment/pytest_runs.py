@@ -56,11 +56,7 @@ class SharedRuns:
         return experiment
 
     def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
-        """Run an experiment, or read the run of another worker; `key` names the run.
-
-        Waits without a time limit for another worker. Raises as `run_experiment` and
-        `load_experiment` do.
-        """
+        """Run an experiment, or read the run of another worker; `key` names the run."""
         if self._folder is None:
             return run_experiment(path, overrides)
         # the file holds the run folder; the other workers wait for the lock, then read it
@@ -133,11 +129,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
 
 
 def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
-    """Return the systems that a gate will be decided on; [None] if the config does not tell them.
-
-    A gate that names none is asked with the systems of the config, whose scores are unknown yet.
-    Of a sweep with `select` the run has one combination, which is unknown yet, too.
-    """
+    """Return the systems that a gate applies to; [None] if the config does not tell them."""
     open_members = {m for sweep in config.sweeps.values() if sweep.is_open for m in sweep.members}
     candidates = gate.systems or config.retrievers
     if any(name.partition("/")[0] in open_members for name in candidates):
@@ -216,14 +208,7 @@ def decide_assertion(
 def _explained(
     decided: Sequence[tuple[Gate, Decision]], run: GatedRun, strict: bool, *, has_title: bool
 ) -> tuple[list[str], list[str]]:
-    """Return a message for each (failed, undecided) decision; passed ones have none.
-
-    Args:
-        decided: Each decision with its gate.
-        run: The run that was decided on.
-        strict: Whether undecided decisions fail.
-        has_title: Whether the messages stand under the text of the gate.
-    """
+    """Return a message for each (failed, undecided) decision; passed ones have none."""
     failed, undecided = list[str](), list[str]()
     for gate, decision in decided:
         if decision.verdict == "pass":

@@ -185,11 +185,7 @@ def reproduce(
 def _check_import(
     folder: Path, trust: bool, tell: Callable[[str], None], module: str, files: Sequence[Path]
 ) -> None:
-    """Report the import of a module by `tell`; `files` are those of the module, or empty.
-
-    Raises:
-        DataError: The module lies in the run folder or that of the experiment, without `trust`.
-    """
+    """Report the import of a module by `tell`; `files` are those of the module, or empty."""
     if not files:  # a module of the folder is not on the module path without --trust
         place = folder.joinpath(*module.split("."))
         files = [path for path in (place, place.with_suffix(".py")) if path.exists()]
@@ -203,15 +199,7 @@ def _check_import(
 def _load_config(
     folder: Path, recorded: Mapping[str, EnvironmentVariable], code: Sequence[Path]
 ) -> ExperimentConfig:
-    """Return the config of a run folder, with the recorded values of environment variables.
-
-    `code` are the folders for modules. Relative paths start at the run folder; if that fails, at
-    its former place, as CI keeps a folder without its surroundings.
-
-    Raises:
-        ConfigError: The config is wrong; all its problems at once.
-        DataError: `summary.json` cannot be read, when the first try fails.
-    """
+    """Return the config of a run folder, with the recorded values of environment variables."""
     file = folder / "config.yaml"
     # a placeholder: whether the run needs the secret is known only when the config is read
     absent = {name: MASK for name, variable in recorded.items() if variable.secret and variable.set}
@@ -232,13 +220,7 @@ def _load_config(
 def _require_secrets(
     config: ExperimentConfig, choices: Choices, summary: Summary, folder: Path
 ) -> None:
-    """Check that each secret of a component of the run is set.
-
-    Components that the run left out, by `only` or without a judge, need none.
-
-    Raises:
-        DataError: A secret is not set.
-    """
+    """Check that each secret of a component of the run is set."""
     for path, text in texts_of(config.resolved):
         if path[:2] == ("metrics", "judge"):
             is_used = choices.judge
@@ -258,11 +240,7 @@ def _require_secrets(
 def _environment(
     config: ExperimentConfig, recorded: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    """Yield a phrase for each environment variable that differs from the recorded one.
-
-    Variables that the config uses but the run did not record, and masked secrets, have one too. The
-    variables come first, in recorded order.
-    """
+    """Yield a phrase for each environment variable that differs from the recorded one."""
     for name, old in recorded.items():
         value = os.environ.get(name)
         # secrets are those of now, other variables have their recorded values
@@ -284,10 +262,7 @@ def _environment(
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield a phrase for each difference of versions, platform and data.
-
-    No difference yields nothing.
-    """
+    """Yield a phrase for each difference of versions, platform and data."""
     old_facts, new_facts = (
         {"ragbench": m.ragbench, "python": m.python, "platform": m.platform, **m.packages, **m.data}
         for m in (old, new)
@@ -296,21 +271,14 @@ def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> Iterator[str]:
-    """Yield the template with name, old and new value for each value that differs.
-
-    The names are in the order of `old`, then those that only `new` has; a missing value is None.
-    """
+    """Yield the template with name, old and new value for each value that differs."""
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
             yield template.format(name, old.get(name), new.get(name))
 
 
 def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Iterator[str]:
-    """Yield a phrase for each difference of signatures, scores, rankings and hits of two runs.
-
-    Files that only the new run has are not compared; equal runs yield nothing. Raises DataError for
-    a damaged `per_query.csv`.
-    """
+    """Yield a phrase for each difference of signatures, scores, rankings and hits of two runs."""
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
@@ -322,11 +290,7 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
 
 
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a phrase for each system or score that differs, with the number of queries.
-
-    Both are system -> query -> score -> value, None without a value. A system that one run alone
-    has is told. Scores and queries that only the new run has are not.
-    """
+    """Yield a phrase for each system or score that differs, with the number of queries."""
     for system in dict.fromkeys([*old, *new]):
         if system not in old or system not in new:
             yield f"{system} is only in the {'old' if system in old else 'new'} run"

@@ -151,11 +151,7 @@ class Experiment:
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
 
     def _texts(self, name: str, view: QueryView) -> dict[str, object]:
-        """Return column -> text of a query and a system for `to_pandas`.
-
-        Columns are `row`, `question`, `answer`, `reference` and `reason`. A missing text is None,
-        a missing reason ''; several gold answers are a list.
-        """
+        """Return column -> text of a query and a system for `to_pandas`."""
         system = view.system(name)
         answers = system.answers if system else ()
         verdicts = system.verdicts if system else ()

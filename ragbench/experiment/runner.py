@@ -159,11 +159,7 @@ def _run_stages(
 
 
 def _executor_of(plan: Plan) -> Executor | None:
-    """Return the executor of a plan, and mark the generators whose models its workers load.
-
-    None if the config has no workers. A ConfigError if it refuses an option, an AdapterError for
-    another error of it.
-    """
+    """Return the executor of a plan, and mark the generators whose models its workers load."""
     executor = build_executor(plan.config)
     for name, generator in plan.generators.items() if executor is not None else ():
         # live objects cannot be sent to workers
@@ -172,10 +168,7 @@ def _executor_of(plan: Plan) -> Executor | None:
 
 
 def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> Collection:
-    """Return the data set that the caller passes, or else that of the config.
-
-    Raises an OptionError for `documents` without `dataset`, and a DataError for wrong data.
-    """
+    """Return the data set that the caller passes, or else that of the config."""
     if dataset is not None:
         return collection_of(dataset, documents=documents)
     if documents is not None:
@@ -270,14 +263,7 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
 
 
 def _open_locked(folder: Path) -> IO[bytes]:
-    """Open the lock file of a folder, lock it, write the process id into it, and return it.
-
-    The caller closes it. It does not wait.
-
-    Raises:
-        FolderLocked: Another process holds the lock.
-        OSError: The file cannot be opened.
-    """
+    """Open the lock file of a folder, lock it, write the process id into it, and return it."""
     path = folder / _LOCK
     while True:
         stream = files.opened_to_append(path)

@@ -66,11 +66,7 @@ def choose_combinations(
 
 
 def _deciding(config: ExperimentConfig, name: str, select: Selection) -> ExperimentConfig:
-    """Return the config of the run that decides: the retrievers on one split, by one measure.
-
-    It is named `select-<sweep>`, below the folder of the experiment, and has no generators, apps,
-    judges, gates and sweeps. `name` is that of the sweep.
-    """
+    """Return the config of the run that decides: the retrievers on one split, by one measure."""
     # `fill` asks a judge about passages: without it the choice costs no calls
     retrieval = replace(config.metrics.retrieval, measures=(select.measure,), fill=None)
     folder = f"select-{name}"  # names of swept systems have no other characters than file names

@@ -111,13 +111,8 @@ def new_run_id(started: float, home: Path) -> str:
 
 
 def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
-    """Return latency and throughput of a system; without values if no latency is known.
-
-    Latencies of stored items count too: they are those of the run that made the calls. The median
-    and the 95th percentile are in milliseconds, rounded to 0.001. Throughput is in queries per
-    second, for as many calls side by side as the config allows (one for a live object), whatever
-    the wall time was; None if all latencies are 0.
-    """
+    """Return latency and throughput of a system; without values if no latency is known."""
+    # Latencies of stored items count too: they are those of the run that made the calls.
     system, outcomes = plan.system(name), outcomes_of(results, name)
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     if not latencies:
@@ -137,11 +132,7 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 
 
 def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
-    """Yield the cheapest system that is surely not much worse, by the first measure of each kind.
-
-    A measure that tells nothing, or a sum, is no first measure. Controls do not count. Nothing is
-    yielded for a measure without known costs; see `CostComparison.cheapest`.
-    """
+    """Yield the cheapest system that is not much worse, by the first measure of each kind."""
     systems = [system for system in results.systems if system.role != "control"]
     families = [family for family in results.comparisons.measures if family.best]
     # reversed, so that the first measure of a kind overwrites the later ones
@@ -159,11 +150,7 @@ def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.Cheapest
 def _count_failures(
     systems: Sequence[records.SystemSummary], pairs: Sequence[PreferredPair], results: Results
 ) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Yield (failures by cause, number of items with a value) of each score of the run.
-
-    These are scores of systems, pairs that a judge compared, scores of several answers to a query,
-    counted by answer, and passages that a judge graded.
-    """
+    """Yield (failures by cause, number of items with a value) of each score of the run."""
     for system in systems:
         yield from ((score.failed, score.n) for score in system.scores.values())
     yield from ((pair.failed, pair.n) for pair in pairs)
@@ -182,14 +169,7 @@ def _warnings(
     systems: Sequence[records.SystemSummary],
     pairs: Sequence[PreferredPair],
 ) -> Iterator[str]:
-    """Yield sentences on what makes the numbers doubtful; a reached budget comes first.
-
-    Warnings of the plan and of the stages follow, then failures unless `within`, and a sentence if
-    nothing was scored. A run without doubts yields nothing.
-
-    `within` is True if no score has a larger share of failures than the config allows; `pairs` are
-    the pairs of systems that a judge compared.
-    """
+    """Yield sentences on what makes the numbers doubtful; a reached budget comes first."""
     if results.spending is not None and results.spending.reached:
         yield budget_warning(results.spending)
     yield from (*plan.warnings, *results.warnings)
@@ -219,11 +199,7 @@ def _warnings(
 
 
 def _describe_dataset(plan: Plan) -> records.Dataset:
-    """Return name, type and sizes of the data set; sizes are None without corpus or judgements.
-
-    The name is that of its file or folder, without the suffix, else its type, or `data of Python`;
-    `/` and the split follow if there is one.
-    """
+    """Return name, type and sizes of the data set; sizes are None without corpus or judgements."""
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
@@ -244,11 +220,8 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
 
 
 def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
-    """Return a sentence on the first failure of each system, `FIRST_TO_FAIL` and a text, each once.
-
-    A pair of retriever and generator often fails as its retriever does, with the same text. A
-    system without a failure with a text is left out; [] if there is none.
-    """
+    """Return a sentence on the first failure of each system, each text once."""
+    # A pair of retriever and generator often fails as its retriever does, with the same text.
     reasons = []
     for system in systems:
         details = (
@@ -262,10 +235,7 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
 
 
 def _summarize_systems(plan: Plan, results: Results) -> Iterator[records.SystemSummary]:
-    """Yield the summary of each system, with the baseline of each of its scores.
-
-    In the order of `results.systems`.
-    """
+    """Yield the summary of each system, with the baseline of each of its scores."""
     by_score = baselines(results.systems, plan.baseline)
     for system in results.systems:
         baseline_of = {
@@ -292,12 +262,7 @@ def _summarize_system(
     scores: Mapping[str, SystemScore],
     baseline: str | None,
 ) -> records.SystemSummary:
-    """Return the summary of a system: scores, causes, answers, tokens and cost.
-
-    Tokens and cost (USD) are sums over its successful answers, None if not known for one of them; a
-    retriever has zeros. `baseline` is the name of its baseline, None without one. A KeyError if
-    `results` has no causes of the system.
-    """
+    """Return the summary of a system: scores, causes, answers, tokens and cost."""
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = () if answers is None else answers.outcomes
     # of successful answers: failed calls have no usage here
@@ -341,10 +306,7 @@ def _summarize_system(
 
 
 def _unjudged(system: SystemScores, losses: Sequence[Loss]) -> dict[AnswerCause, int]:
-    """Return cause -> number of the queries of a system without a value of `right` or `found`.
-
-    `right` counts if the system has it. Failed queries are left out; {} without both scores.
-    """
+    """Return cause -> number of the queries of a system without a value of `right` or `found`."""
     counts = [name for name in system.columns if counted_cause(name)]
     if not counts:
         return {}
@@ -357,10 +319,7 @@ def _unjudged(system: SystemScores, losses: Sequence[Loss]) -> dict[AnswerCause,
 def _score_slice(
     rows: NDArray[np.intp], system: SystemScores, plan: Plan
 ) -> dict[str, SystemScore]:
-    """Return score -> mean, interval and counts over the queries at `rows`.
-
-    Without rows, mean and interval are None.
-    """
+    """Return score -> mean, interval and counts over the queries at `rows`."""
     confidence = plan.config.statistics.confidence
     clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
     return {
@@ -372,13 +331,7 @@ def _score_slice(
 def _summarize_score(
     plan: Plan, results: Results, system: SystemScores, name: str, baseline: str | None
 ) -> SystemScore:
-    """Return mean, interval and counts of a score.
-
-    A score of a judge has the judge, its models and their spread. A score by judgements that a
-    model completed has the numbers of judgements by people and by the model. Level and clusters of
-    the interval are those of the config. The mean is None if nothing is scored. `baseline` becomes
-    the baseline that the score names; None if it is that of the system.
-    """
+    """Return mean, interval and counts of a score."""
     column = system.columns[name]
     confidence = plan.config.statistics.confidence
     kind, clusters = system.kinds[name], plan.clusters
@@ -455,10 +408,7 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> I
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:
-    """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known.
-
-    Four numbers, always. Tokens and dollars are 0 for a ranking, NaN for a failed call.
-    """
+    """Yield latency, input tokens, output tokens and dollars of an outcome; NaN if not known."""
     yield math.nan if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     value = outcome.value
     # a failed call may have been paid all the same; a ranking uses no model
@@ -493,12 +443,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
 
 
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
-    """Yield name, number of items left out by the budget, and their likely usage, for each kind.
-
-    Kinds are `generate SYSTEM`, `judge SYSTEM (JUDGE)` (items are answers), `judge passages`,
-    `judge pairs (JUDGE)` and `retrieve SYSTEM`, which has a usage of 0. The other usages are None
-    if no item of the kind is finished. Kinds without missing items come too, with 0.
-    """
+    """Yield name, number of items left out by the budget, and their likely usage, for each kind."""
     for system, answers in results.answers.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
         used = [o.value.usage for o in answers.outcomes if o.value is not None]

@@ -297,7 +297,7 @@ class SystemPairs:
 
     @cached_property
     def _basis(self) -> FloatArray:
-        """Differences of the systems from the first of their group: small numbers lose few digits."""
+        """Differences of the systems from the first of their group, which lose few digits."""
         # With clusters, rows are sums over the scored queries of a cluster; NaN marks a cluster
         # without any.
         return self._by_unit(self._table, self._table[:, self._origin])

@@ -95,11 +95,7 @@ def _resolve(name: str, names: DocumentNames) -> str | None:
 
 
 def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
-    """Return the anchor of a label in its own document; None if that lacks the quote.
-
-    The status is `kept` where the label says, and for a label without place; else `moved`, or
-    `split` if the document has the quote twice.
-    """
+    """Return the anchor of a label in its own document; None if that lacks the quote."""
     text = document.text
     # before the search: a quote that stands twice is kept where its label says, not at its
     # first place
@@ -113,11 +109,7 @@ def _anchor_at_home(label: GoldQuote, document: Document) -> QuoteAnchor | None:
 
 
 def _anchor_elsewhere(label: GoldQuote, document: Document, place: tuple[int, int]) -> QuoteAnchor:
-    """Return the anchor of a quote at another place than its label says, in one document.
-
-    The status is `moved`; `split`, without a span, if the label has a place and the document has
-    the quote twice.
-    """
+    """Return the anchor of a quote at another place than its label says, in one document."""
     # positions tell the copies apart, so that a choice would be a guess; a label without positions
     # means the quote in the document, and any copy of it will do
     if label.place is not None and _stands_twice(label.text, document.text, place):
@@ -128,10 +120,7 @@ def _anchor_elsewhere(label: GoldQuote, document: Document, place: tuple[int, in
 def _anchor_at(
     status: str, document: Document, place: tuple[int, int], label: GoldQuote
 ) -> QuoteAnchor:
-    """Return the anchor of a quote at one place in a document, with this status.
-
-    The finding has the positions only for a label with a place.
-    """
+    """Return the anchor of a quote at one place in a document, with this status."""
     span = Span(document.id, *place, label.text)
     finding = f"stands in {document.id}"
     if label.place is not None:
@@ -147,10 +136,7 @@ def _stands_twice(quote: str, text: str, place: tuple[int, int]) -> bool:
 
 
 class _QuoteSearch:
-    """Search for quotes and their parts, by an index of the word pairs of these quotes.
-
-    `anchor` finds only the quotes that were given at creation.
-    """
+    """Search for quotes and their parts, by an index of the word pairs of these quotes."""
 
     def __init__(self, documents: Sequence[Document], quotes: Iterable[str]) -> None:
         """Index the documents; without a quote no document is read."""
@@ -170,11 +156,7 @@ class _QuoteSearch:
         return f" {' '.join(unicode_words(self._documents[row].text))} "
 
     def anchor(self, label: GoldQuote) -> QuoteAnchor:
-        """Return the anchor of a label whose own document lacks its quote.
-
-        The status is `moved` if one document has it (once, for a label with a place), `gone` if
-        none has it or its parts, or it has fewer than four words, and else `split`.
-        """
+        """Return the anchor of a label whose own document lacks its quote."""
         words = unicode_words(label.text)
         # this also guards `inner[0]`, which a quote of one word does not have
         if len(words) < _SHORTEST:
@@ -198,11 +180,9 @@ class _QuoteSearch:
         return QuoteAnchor("split", finding + ", ".join(documents), documents)
 
     def _parts(self, words: Sequence[str]) -> list[str]:
-        """Return the ids of two or more documents with the parts of a quote, in its order.
-
-        Each part has four words or more, or stands at an end of its document; parts may overlap, as
-        those of chunks do. [] if the parts do not cover the quote, or stand in one document.
-        """
+        """Return the ids of two or more documents with the parts of a quote, in its order."""
+        # Each part has four words or more, or stands at an end of its document; parts may overlap,
+        # as those of chunks do.
         rows = sorted({row for pair in _needed_pairs(words) for row in self._rows[pair]})
         parts, position = list[str](), 0
         while position < len(words):
@@ -220,10 +200,7 @@ class _QuoteSearch:
         return parts if len(set(parts)) > 1 else []
 
     def _reach(self, row: int, words: Sequence[str], position: int) -> int:
-        """Return the position behind the longest part of a quote from a word on in a document.
-
-        0 if the document has no such part that is long enough, or stands at its end.
-        """
+        """Return the position behind the longest part of a quote from a word on in a document."""
         text, start, end = self._words_of(row), position, position
         while end < len(words) and f" {' '.join(words[start : end + 1])} " in text:
             end += 1
@@ -239,10 +216,8 @@ class _QuoteSearch:
 
 
 def _needed_pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the word pairs of a document that holds a part of a quote: one of them is enough.
-
-    A part of one word is looked for at the ends of documents, as the neighbour of an empty word.
-    """
+    """Yield the word pairs of a document that holds a part of a quote: one of them is enough."""
+    # A part of one word is looked for at the ends of documents, as the neighbour of an empty word.
     yield from pairwise(words)
     for word in words:
         yield ("", word)
@@ -252,15 +227,7 @@ def _needed_pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _mark_merged(
     labels: Sequence[GoldQuote], homes: Sequence[str | None], anchors: Sequence[QuoteAnchor]
 ) -> list[QuoteAnchor]:
-    """Return the anchors, with the labels of a question as merged that now have one place.
-
-    A merged anchor has no span. The order stays.
-
-    Args:
-        labels: The labels.
-        homes: The document of each label, None where the corpus lacks it.
-        anchors: The anchor of each label by itself.
-    """
+    """Return the anchors, with the labels of a question as merged that now have one place."""
     by_question = defaultdict[str, list[tuple[int, Span, Span]]](list)
     for row, (label, home, anchor) in enumerate(zip(labels, homes, anchors, strict=True)):
         if anchor.span is not None:
@@ -286,10 +253,7 @@ def _mark_merged(
 
 
 def _are_merged(first: tuple[int, Span, Span], second: tuple[int, Span, Span]) -> bool:
-    """Return True if two labels, each as (row, old place, new place), now have one place.
-
-    That is one document that they did not share before, or overlapping places that did not overlap.
-    """
+    """Return True if two labels, each as (row, old place, new place), now have one place."""
     (_, old, new), (_, other_old, other_new) = first, second
     if new.document != other_new.document:
         return False

@@ -92,13 +92,7 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
 
 
 def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dict[str, list[str]]]:
-    """Return the hits that are stored: of run files and of recorded systems, by name and query.
-
-    {} if there are none.
-
-    Raises:
-        DataError: A run file cannot be read.
-    """
+    """Return the hits that are stored: of run files and of recorded systems, by name and query."""
     rankings = {
         name: {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
         for name, answered in collection.given.items()
@@ -115,14 +109,7 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
 def _detects(
     config: ExperimentConfig, collection: Collection, audited: AuditedSet
 ) -> Iterator[Detectable]:
-    """Yield the detectable differences of each kind of scores, for all queries and each slice.
-
-    Slices are those of `statistics.slices`, else the kinds of the questions. Scores without a query
-    are left out. `graded` and `hits` are None if so few queries cannot detect a difference up to 1.
-
-    Raises:
-        DataError: The data lack what a slice needs.
-    """
+    """Yield the detectable differences of each kind of scores, for all queries and each slice."""
     queries, statistics = collection.queries, config.statistics
     if statistics.slices is None and any(map(audited.question_kind, queries)):
         config = replace(config, statistics=replace(statistics, slices=(audited.rules.kind,)))

@@ -179,10 +179,7 @@ def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
 
 
 def _is_doubtful(passage: LabelledPassage, level: int, fill: PlannedFill, top: int) -> bool:
-    """Return True if a level contradicts the grade of a passage, by the rules of `judge_labels`.
-
-    `top` is the best grade of people.
-    """
+    """Return True if a level contradicts the grade of a passage, by the rules of `judge_labels`."""
     relevant_from = fill.rules.relevant_from or fill.rubric.levels // 2 + 1
     if passage.grade is None:
         return level >= relevant_from
@@ -191,10 +188,7 @@ def _is_doubtful(passage: LabelledPassage, level: int, fill: PlannedFill, top: i
 
 
 def _level(verdict: Verdict, fill: PlannedFill) -> int:
-    """Return the level of a scored verdict, rounded with halves down as for `fill`.
-
-    A verdict without a level gets that of its score (0 to 1).
-    """
+    """Return the level of a scored verdict, rounded with halves down as for `fill`."""
     level = verdict.level
     if level is None:
         level = 1 + (verdict.score or 0) * (fill.rubric.levels - 1)
@@ -205,10 +199,7 @@ def _level(verdict: Verdict, fill: PlannedFill) -> int:
 def _finding(
     audited: AuditedSet, passage: LabelledPassage, fill: PlannedFill, level: int, verdict: Verdict
 ) -> Finding:
-    """Return the finding on a doubtful label, with the reason of the judge.
-
-    Its kind is `label_suspected_wrong` for gold, and `label_suspected_missing` for an unjudged hit.
-    """
+    """Return the finding on a doubtful label, with the reason of the judge."""
     name, query = passage.document.id, passage.query
     label = "an unjudged hit of" if passage.grade is None else f"of grade {passage.grade} for"
     problem = (

@@ -117,11 +117,7 @@ def _main_language(texts: Sequence[str]) -> str | None:
 # both the nearly repeated questions and the outliers need it
 @lru_cache(maxsize=20_000)
 def _language(text: str) -> str | None:
-    """Return the language of a text, or its script if that is not Latin; None if unclear.
-
-    The name is in lower case, such as `english` or `cyrillic`. A language needs two stop words more
-    than any other one.
-    """
+    """Return the language of a text, or its script if that is not Latin; None if unclear."""
     scripts = Counter(
         unicodedata.name(character, "").partition(" ")[0]
         for character in text

@@ -37,21 +37,13 @@ _REPAIRABLE = ("kept", "moved")
 
 @dataclass(frozen=True, slots=True)
 class _RowLabel:
-    """Gold quote in a row of the table, as `_StaleTable.labels` returns.
+    """Gold quote in a row of the table, as `_StaleTable.labels` returns."""
 
-    `settle` checks an anchor of the quote, and `record` makes the entry of the report.
-
-    Attributes:
-        row: The row.
-        quote: The quote, with the document that it is expected in.
-        number: Position in the list `reference_spans`, from 0; None for a document of `relevant`.
-        is_clear: False if it is not known which document of the row had the quote.
-    """
-
-    row: Entry
-    quote: GoldQuote
+    row: Entry  # the row
+    quote: GoldQuote  # the quote, with the document that it is expected in
+    # position in the list `reference_spans`, from 0; None for a document of `relevant`
     number: int | None = None
-    is_clear: bool = True
+    is_clear: bool = True  # false if it is not known which document of the row had the quote
 
     def settle(self, anchor: QuoteAnchor) -> QuoteAnchor:
         """Return the anchor; gone if the quote moved, and it is not known which document had it."""
@@ -62,10 +54,7 @@ class _RowLabel:
         return replace(anchor, status="gone", finding=finding, documents=(), span=None)
 
     def record(self, anchor: QuoteAnchor) -> AnchoredLabel:
-        """Return the label and its anchor as the record of the report.
-
-        Start and end are those of the anchor; None without a span, and for a label without place.
-        """
+        """Return the label and its anchor as the record of the report."""
         span = None if self.quote.place is None else anchor.span
         return AnchoredLabel(
             status=anchor.status,
@@ -135,17 +124,7 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
 
 
 class _StaleTable:
-    """Table of questions that was written for earlier documents, read when it is created.
-
-    `labels` returns its gold quotes, `repaired_cells` the changes of a row, and `write` writes the
-    rows with such changes. Errors of the files are those of `repair_labels`.
-
-    Attributes:
-        path: The file.
-        corpus: The documents of today.
-        names: Names of the documents.
-        unquoted: Number of gold documents without a quote, after `labels`.
-    """
+    """Table of questions that was written for earlier documents, read when it is created."""
 
     def __init__(self, config: ExperimentConfig, target: Path | None) -> None:
         """Read the table and the corpus; arguments and errors are those of `repair_labels`."""
@@ -173,10 +152,7 @@ class _StaleTable:
         self._ids = GoldIds(self.names, is_stale=True)
 
     def labels(self) -> list[_RowLabel]:
-        """Return the gold quotes in the order of the rows; those with keep = no have none.
-
-        Each call adds to `unquoted`. DataError if a cell cannot be read.
-        """
+        """Return the gold quotes in the order of the rows; those with keep = no have none."""
         return [label for row in self._rows for label in self._row_labels(row)]
 
     def _row_labels(self, row: Entry) -> Iterator[_RowLabel]:
@@ -206,21 +182,14 @@ class _StaleTable:
             yield _RowLabel(row, GoldQuote(question, home, quote), is_clear=is_clear)
 
     def open_cells(self) -> dict[str, Any]:
-        """Return column -> cell, one entry, that leaves a row out of every run.
-
-        The column is `keep` in its spelling in the file; the cell is `no`, in JSON `false`.
-        """
+        """Return column -> cell, one entry, that leaves a row out of every run."""
         present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
         # the column may have another spelling; a second `keep` beside it would be ambiguous
         column = next(iter(columns_named(present, [KEEP])), KEEP)
         return {column: "no" if is_csv(self.path) else False}
 
     def repaired_cells(self, group: _Anchored) -> dict[str, Any]:
-        """Return the changed cells of a row whose labels were kept or moved; {} if all were kept.
-
-        Raises:
-            DataError: The column is made of others, or a path within an object.
-        """
+        """Return the changed cells of a row with labels that were kept or moved."""
         row, cells = group[0][0].row, dict[str, Any]()
         old_spans = list(read_written_spans(row, self._spans))
         spans = [dict(span.fields) for span in old_spans]
@@ -257,13 +226,7 @@ class _StaleTable:
         return cells
 
     def _renamed(self, row: Entry, moves: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-        """Return column -> changed cell of a row after its gold moved; {} if no document is new.
-
-        The columns are those that the table has for `relevant` and `grades`. One document is a
-        text, several are a list; with a grade in the old cell, an object document -> grade, also
-        for one document. Beside a column of grades, both cells are lists. Documents that `moves`
-        lacks stay.
-        """
+        """Return column -> changed cell of a row after its gold moved; {} if no document is new."""
         column, grade_column = self._columns["relevant"], self._columns.get("grades")
         gold, grades = self._ids.read(row, column), dict[str, int]()
         if grade_column is not None:
@@ -284,11 +247,7 @@ class _StaleTable:
         return {column: next(iter(grades), "") if len(grades) < 2 else [*grades]}
 
     def write(self, target: Path, cells: Mapping[int, Mapping[str, Any]]) -> None:
-        """Write all rows, with the changed cells of some row numbers (from 1), in one step.
-
-        Raises:
-            DataError: The file cannot be written, or is another one that holds something else.
-        """
+        """Write all rows, with the changed cells of some row numbers (from 1), in one step."""
         rows = [entry.values | {**cells.get(n, {})} for n, entry in enumerate(self._entries, 1)]
         if self._suffix == ".jsonl":
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -305,10 +264,7 @@ class _StaleTable:
         write_file(target, text)
 
     def _to_table(self, rows: Sequence[Mapping[str, str | None]]) -> str:
-        """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert.
-
-        The header has all columns in the order of first use; missing cells are empty.
-        """
+        """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
         header = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[row.get(column) or "" for column in header] for row in rows]
         # apostrophes before formulas are removed when such a table is read, and have to come back;

@@ -304,10 +304,7 @@ def _build(
     noun: str,
     adapt: Callable[[Any, Mapping[str, Any], str], Any],
 ) -> Any:
-    """Create a component: built in, or adapted from the user's code.
-
-    Errors as `_make` and `adapt`.
-    """
+    """Create a component: built in, or adapted from the user's code."""
     if component is None:
         return adapt(live_object, {}, f"{noun} '{name}'")
     if component.type.startswith(PYTHON):
@@ -317,13 +314,7 @@ def _build(
 
 
 def _make(component: schema.Component, kind: str) -> Any:
-    """Create a built-in component; `kind` is the block of the config that has its entry.
-
-    Raises:
-        ConfigError: The component refuses an option; the error names the place of the entry.
-        AdapterError: The component raises one; the place of the entry is added. Other errors pass
-            through, such as a MissingExtra or a DataError.
-    """
+    """Create a built-in component; `kind` is the block of the config that has its entry."""
     # the executor stands at the top of the config, in no block
     path, place = f"{kind}.{component.name}".lstrip("."), component.place
     try:
@@ -368,10 +359,7 @@ def checked_metric(entry: schema.NamedMetric) -> Metric:
 
 @contextmanager
 def _errors_at(place: errors.Place, path: str) -> Iterator[None]:
-    """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`.
-
-    Other errors of the block pass through.
-    """
+    """Turn an `OptionError` into a `ConfigError` at the place of an entry, whose path is `path`."""
     try:
         yield
     except errors.OptionError as error:
@@ -495,10 +483,7 @@ def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
 
 
 def _is_checked_by_plan(planned: PlannedJudge) -> bool:
-    """Return True if checking a judge calls no code of the user, such as a factory.
-
-    False too for a judge that takes items one by one.
-    """
+    """Return True if checking a judge calls no code of the user, such as a factory."""
     block = planned.block
     is_built_in = block.options.get("factory") is None and _is_built_in(block.cls)
     return planned.judge.takes_many and is_built_in
@@ -571,11 +556,7 @@ def connected(
 
 
 def _check_generator(component: schema.Component | None, generator: Generator) -> None:
-    """Check the key, packages and model of a built-in generator; nothing for one of the user.
-
-    Raises a ConfigError for a wrong option or a missing key; other errors of the check pass
-    through.
-    """
+    """Check the key, packages and model of a built-in generator; nothing for one of the user."""
     if component is not None and not component.type.startswith(PYTHON):
         with _errors_at(component.place, f"generators.{component.name}"):
             generator.check()

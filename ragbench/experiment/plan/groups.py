@@ -186,21 +186,7 @@ def slicings(
 def _values(
     path: str, metadata: Sequence[Entries], file: object, record: str, *, lists: bool = False
 ) -> list[tuple[str, ...]]:
-    """Return the values of a metadata key as texts, a tuple per query; empty where it has none.
-
-    A null counts as no value.
-
-    Args:
-        path: Key, such as `metadata.topic`.
-        metadata: Metadata of each query.
-        file: Config or metadata file, for messages.
-        record: Place in the file, for messages.
-        lists: True allows lists of values; equal values of a list count once.
-
-    Raises:
-        DataError: No query has a value, or a value is a mapping, a list that is not allowed, or a
-            list with a list or mapping in it.
-    """
+    """Return the values of a metadata key as texts, a tuple per query; empty where it has none."""
     values = [look_up(entry, path) for entry in metadata]
     parts = [value if lists and isinstance(value, (list, tuple)) else [value] for value in values]
     bad = next((part for part in chain(*parts) if isinstance(part, (list, Mapping))), None)
@@ -226,20 +212,7 @@ _PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 
 
 def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
-    """Return the days, weeks or months of times in UTC, each once; blank texts are left out.
-
-    Args:
-        times: Times as texts: ISO 8601, UTC without a zone, or s, ms, us or ns since 1970.
-        period: `day`, `week` or `month`.
-        record: Place in the config, for the message.
-
-    Raises:
-        DataError: A text is no time.
-
-    Example:
-        >>> _periods(["2024-12-30"], "week", "statistics.slices")
-        ('2025-W01',)
-    """
+    """Return the days, weeks or months of times in UTC, each once; blank texts are left out."""
     labels: dict[str, None] = {}
     for text in filter(str.strip, times):
         if (time := read_time(text)) is None:

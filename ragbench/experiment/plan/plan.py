@@ -209,10 +209,7 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
 
 
 def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Generator]:
-    """Create the generators of the pairs by name, in the order of the pairs; {} without pairs.
-
-    Errors as in `build_generator`.
-    """
+    """Create the generators of the pairs by name, in the order of the pairs; {} without pairs."""
     return {
         name: build_generator(name, *inputs.parts("generator", name), calls=inputs.calls)
         for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
@@ -230,10 +227,7 @@ def _selection_warnings(config: ExperimentConfig, choices: Choices) -> list[str]
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
-    """Return the config, with matching by text if gold passages stand in no corpus.
-
-    Another level than `id` that the config names stays.
-    """
+    """Return the config, with matching by text if gold passages stand in no corpus."""
     rules = config.metrics.retrieval
     if not collection.gold_passages or rules.match.level != "id":
         return config
@@ -244,11 +238,7 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Yield a warning for each generator whose controls or samples tell nothing.
-
-    First come generators with controls whose answers are stored, then those with several samples
-    at temperature 0.
-    """
+    """Yield a warning for each generator whose controls or samples tell nothing."""
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
@@ -278,11 +268,7 @@ def method_of(config: ExperimentConfig) -> Method:
 
 
 def _score_names(plan: Plan) -> list[str]:
-    """Return the names of all scores of a run, those of skipped judges included.
-
-    Measures come first, then metrics, then scores of judges for single answers. Raises an
-    OptionError for an unknown rubric of a skipped judge, and a DataError for a wrong file.
-    """
+    """Return the names of all scores of a run, those of skipped judges included."""
     rubrics = {name: judge.rubrics for name, judge in plan.judges.items()}
     for name in plan.skipped_judges:
         block = (plan.config.metrics.judges or {})[name]
@@ -300,17 +286,7 @@ def _coverage_warnings(
     queries: Sequence[Query],
     run_queries: Sequence[Query],
 ) -> Iterator[str]:
-    """Yield a warning for each component whose stored results lack queries of the run.
-
-    Args:
-        noun: Kind of the components, for messages.
-        components: Components by name; those that answer any query are skipped.
-        queries: All queries of the data set.
-        run_queries: Queries of the run.
-
-    Raises:
-        DataError: A component has results for no query of the data set.
-    """
+    """Yield a warning for each component whose stored results lack queries of the run."""
     for name, component in components.items():
         stored = component.query_ids
         if stored is None:
@@ -343,14 +319,7 @@ def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[
 def _judgement_warnings(
     inputs: PlanInputs, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
-    """Return a list with one warning if judged documents are not in the corpus, else [].
-
-    [] without qrels or corpus, if no measure reads the qrels, and where hits are matched by
-    document, if no document of the corpus has the metadata to match by.
-
-    Raises:
-        DataError: None of the judged documents is in the corpus.
-    """
+    """Return a list with one warning if judged documents are not in the corpus, else []."""
     collection, match = inputs.collection, inputs.config.metrics.retrieval.match
     reads_qrels = any(measure.spec.reads_ids for measure in parse_measures(measures))
     if qrels is None or collection.documents is None or not reads_qrels:

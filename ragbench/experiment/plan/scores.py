@@ -111,13 +111,7 @@ def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
 
 
 def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:
-    """Check that the data have what a measure of the config reads.
-
-    Raises:
-        DataError: They lack gold answers, gold spans, judgements or subtopics; or the measure reads
-            subtopics, and a judge fills the judgements.
-        OptionError: Ties are averaged, and the measure has no average over ties.
-    """
+    """Check that the data have what a measure of the config reads."""
     rules, reads = inputs.config.metrics.retrieval, measure.spec.reads
     collection = inputs.collection
     if rules.ties == "average" and not measure.spec.averages_ties:
@@ -349,13 +343,7 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
 
 
 def _unscored_warnings(inputs: PlanInputs, *, has_answers: bool) -> list[str]:
-    """Return the warnings of a run without measures, metrics and judges: one for traces, or none.
-
-    Answers to questions without an answer are right if they refuse, which needs no other score.
-
-    Raises:
-        DataError: Nothing would be scored or counted.
-    """
+    """Return the warnings of a run of traces without measures, metrics and judges."""
     if has_answers and decides_by_refusals(inputs.collection):
         return []
     if has_answers and inputs.config.dataset.type == "traces":

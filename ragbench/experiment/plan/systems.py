@@ -61,10 +61,7 @@ def user_systems(plan: Plan) -> tuple[str, ...]:
 
 
 def _is_users(plan: Plan, retriever: str) -> bool:
-    """Return True for a live object, `python:` code, or a class with `is_opaque`, as a service has.
-
-    True too for an unknown name.
-    """
+    """Return True for a live object, `python:` code, or a class with `is_opaque`."""
     component = plan.component("retriever", retriever)
     # a live object has no entry in the config
     return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)

@@ -145,7 +145,7 @@ class Classifier(RubricJudge):
 
     @property
     def _supported(self) -> str | None:
-        """Return the label of a supported text, by the options, the preset or usual names."""
+        """Label of a supported text, by the options, the preset or the usual names."""
         return self._chosen.label or (self._preset.label if self._preset else None)
 
 
