@@ -6,6 +6,9 @@ are the message:
 
     ## test_refuses_a_bad_grade[a word]
       qrels/test.tsv:2: grade 'x'; allowed: an integer
+
+`...` in a section stands for any text, such as a path or a time that differs between runs. `make
+golden` keeps a section that still fits its message.
 """
 
 from __future__ import annotations
@@ -39,6 +42,12 @@ def mask(text: str, temporary: Path) -> str:
     return _NAMES.sub("NAMES", text.replace(str(REPOSITORY), "REPOSITORY"))
 
 
+def fits(text: str, section: str) -> bool:
+    """Return True if the text equals the section, in which `...` stands for any text."""
+    pattern = ".*?".join(map(re.escape, section.split("...")))
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
 @lru_cache(maxsize=8)
 def read_messages(path: Path) -> Mapping[str, str]:
     """Return the message of each section; empty if there is no such file."""
@@ -61,7 +70,9 @@ def write_message(path: Path, name: str, text: str, tests: str) -> None:
 
     with locked_beside(path):  # each worker of xdist writes the sections of its own tests
         read_messages.cache_clear()
-        messages = {**read_messages(path), name: text}
+        messages = dict(read_messages(path))
+        if name not in messages or not fits(text, messages[name]):
+            messages[name] = text
         lines = []
         for section, message in sorted(messages.items()):
             if f"def {function_of(section)}(" in tests:

@@ -5,6 +5,7 @@ import pytest
 from tests.messages import (
     MESSAGES,
     REPOSITORY,
+    fits,
     function_of,
     golden_file,
     mask,
@@ -25,6 +26,31 @@ def test_a_message_is_read_as_it_was_written(tmp_path, text):
     write_message(path, "test_one[a b]", text, TESTS)
 
     assert read_messages(path) == {"test_one[a b]": text, "test_two": text}
+
+
+def test_writing_keeps_a_section_that_still_fits(tmp_path):
+    path = tmp_path / "messages.txt"
+    write_message(path, "test_one", "a.csv: ... lines in ...", TESTS)
+
+    write_message(path, "test_one", "a.csv: 12 lines in 3 s", TESTS)
+    assert read_messages(path) == {"test_one": "a.csv: ... lines in ..."}
+
+    write_message(path, "test_one", "a.csv: 12 rows in 3 s", TESTS)
+    assert read_messages(path) == {"test_one": "a.csv: 12 rows in 3 s"}
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "expected"),
+    [
+        ("a (b)", "a (b)", True),
+        ("a (b)", "a (c)", False),
+        ("a\nb c", "a...c", True),
+        ("a\nb c", "a...d", False),
+        ("ab", "a", False),
+    ],
+)
+def test_three_dots_stand_for_any_text(text, section, expected):
+    assert fits(text, section) == expected
 
 
 def test_writing_drops_the_sections_of_removed_functions(tmp_path):
