@@ -53,16 +53,15 @@ class RequestOptions(OptionSet):
     """Time limit, number of retries and connections of requests.
 
     Only a config checks the values. `connect` returns the client of a URL.
-
-    Attributes:
-        timeout: Time limit of one reply, in seconds, retries included.
-        retries: Retries of errors that may be temporary.
-        keep_alive: Use a connection for several requests; false opens one for each request.
     """
 
-    timeout: Annotated[float, Option(gt=0)] = 60.0
-    retries: Annotated[int, Option(ge=0)] = 2
-    keep_alive: Annotated[bool, Option()] = True
+    timeout: Annotated[
+        float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
+    ] = 60.0
+    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 2
+    keep_alive: Annotated[
+        bool, Option("Use a connection for several requests; false opens one for each request.")
+    ] = True
 
     def connect(
         self, url: str, headers: Mapping[str, str] | None, accept: str = "application/json"
@@ -90,11 +89,13 @@ class EndpointOptions(RequestOptions):
     as `headers` sends none besides those for JSON.
 
     Attributes:
-        headers: Headers; `"Bearer ${TOKEN}"` reads the environment.
         url: URL that requests are posted to.
     """
 
-    headers: Annotated[dict[str, str] | None, Option(secret=True)] = None
+    headers: Annotated[
+        dict[str, str] | None,
+        Option('Headers; `"Bearer ${TOKEN}"` reads the environment.', secret=True),
+    ] = None
     url: Url
 
     def endpoint(self) -> Endpoint:

@@ -87,6 +87,7 @@ class _LazyGroup(click.Group):
 
 @click.group(
     cls=_LazyGroup,
+    help="Evaluate retrieval-augmented generation; say whether a difference is more than chance.",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; "
     + "; ".join(f"{code} {meaning}" for code, meaning in errors.EXIT_MEANINGS.items())
@@ -94,7 +95,7 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="ragbench", message="%(prog)s %(version)s")
 def group() -> None:
-    """Evaluate retrieval-augmented generation; say whether a difference is more than chance."""
+    """Hold the commands; click calls it before each."""
 
 
 def main() -> None:

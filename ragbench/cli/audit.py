@@ -28,12 +28,28 @@ from ragbench.types import Collection
 @output.command(name="audit")
 @output.config_argument
 @output.overrides_option
-@output.flag("--strict")
-@output.flag("--judge")
-@output.path_option("--reviewed")
-@output.flag("--repair")
-@output.file_option("-o", "--output", "target")
-@output.json_option
+@output.flag("--strict", help="Exit with 1 if there are findings.")
+@output.flag(
+    "--judge", help="Also ask the judge of the config about gold passages and unjudged hits."
+)
+@output.path_option(
+    "--reviewed",
+    help="In place of the audit: read the sheet that the page of --judge saved, and "
+    "print how far people agree with the judge.",
+)
+@output.flag(
+    "--repair",
+    help="In place of the audit: look up the gold quotes in documents that have changed.",
+)
+@output.file_option(
+    "-o",
+    "--output",
+    "target",
+    help="With --judge, a page (FILE.html) to grade the doubtful passages; with "
+    "--reviewed, the corrected judgements (FILE.tsv); with --repair, the table "
+    "with the new places of its quotes, which may be the table itself.",
+)
+@output.json_option(help="Print all findings as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -59,17 +75,6 @@ def command(
     With --repair, the table of questions of CONFIG was written for earlier documents. Labels that
     were kept, or moved to one other place, are written to -o; those that were split, merged or are
     gone are listed for a person, and count as findings.
-
-    Options:
-        strict: Exit with 1 if there are findings.
-        judge: Also ask the judge of the config about gold passages and unjudged hits.
-        reviewed: In place of the audit: read the sheet that the page of --judge saved, and print
-            how far people agree with the judge.
-        repair: In place of the audit: look up the gold quotes in documents that have changed.
-        target: With --judge, a page (FILE.html) to grade the doubtful passages; with --reviewed,
-            the corrected judgements (FILE.tsv); with --repair, the table with the new places of its
-            quotes, which may be the table itself.
-        as_json: Print all findings as JSON.
     """
     judge, reviewed, repair = (modes[name] for name in ("judge", "reviewed", "repair"))
     n_modes = sum(map(bool, modes.values()))

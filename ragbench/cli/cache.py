@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ragbench.cli.output import echo, flag
+from ragbench.cli import output
 from ragbench.errors import visible
 from ragbench.store.database import CacheEntry
 from ragbench.store.maintenance import remove, stored_in, to_prune, verify
@@ -19,7 +19,7 @@ _BYTES = {f"{unit}{b}": 1000.0**n for n, unit in enumerate(["", "k", "m", "g"]) 
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
-@click.group(name="cache", invoke_without_command=True)
+@output.command(name="cache", cls=click.Group, invoke_without_command=True)
 @click.option(
     "--path",
     type=click.Path(path_type=Path),
@@ -37,13 +37,13 @@ def command(ctx: click.Context, path: Path | None) -> None:
     if ctx.invoked_subcommand is not None:
         return
     stored = stored_in(ctx.obj)
-    echo(f"{ctx.obj}: {_size(sum(entry.size for entry in stored))} in {len(stored)} entries")
+    output.echo(f"{ctx.obj}: {_size(sum(entry.size for entry in stored))} in {len(stored)} entries")
     for kind, entries in groupby(stored, key=lambda entry: entry.kind):
         sizes = [entry.size for entry in entries]
-        echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} entries")
+        output.echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} entries")
 
 
-@command.command(name="prune")
+@output.command(name="prune", group=command)
 @click.option(
     "--older-than", metavar="AGE", help="Remove entries not used for this long: 12h, 30d, 8w."
 )
@@ -64,7 +64,7 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
     _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=size))
 
 
-@command.command(name="verify")
+@output.command(name="verify", group=command)
 @click.pass_context
 def verify_command(ctx: click.Context) -> None:
     """Check every checksum; the next run computes damaged items again.
@@ -76,14 +76,14 @@ def verify_command(ctx: click.Context) -> None:
     total = 0
     for path, damaged, description in verify(ctx.obj):
         total += damaged
-        echo(f"{path}: {damaged} damaged items ({description})")
-    echo(f"{total} damaged items")
+        output.echo(f"{path}: {damaged} damaged items ({description})")
+    output.echo(f"{total} damaged items")
     ctx.exit(EXIT_BAD_INPUT if total else 0)
 
 
-@command.command(name="clear")
-@flag("--replies", help="Also remove replies of models, which were paid for.")
-@flag("--yes", help="Do not ask.")
+@output.command(name="clear", group=command)
+@output.flag("--replies", help="Also remove replies of models, which were paid for.")
+@output.flag("--yes", help="Do not ask.")
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
     """Remove all stored results of stages.
@@ -104,7 +104,7 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
 
 def _remove(entries: list[CacheEntry]) -> None:
     freed = remove(entries)
-    echo(f"removed {len(entries)} entries, {_size(freed)}")
+    output.echo(f"removed {len(entries)} entries, {_size(freed)}")
 
 
 def _size(size: float) -> str:

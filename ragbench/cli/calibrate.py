@@ -8,15 +8,7 @@ from typing import Any, cast
 
 import click
 
-from ragbench.cli.output import (
-    DocumentedCommand,
-    confidence_option,
-    number_option,
-    path_option,
-    refuse,
-    seed_option,
-    several,
-)
+from ragbench.cli import output
 
 _SAMPLE = 50  # answers that a probe judges again
 # Parameters that only some uses of the command accept -> these uses.
@@ -31,35 +23,110 @@ _USES = {
 _SHARED = ("scale", "confidence", "as_json", "trusted")
 
 
-@click.command(name="calibrate", cls=DocumentedCommand)
+@output.command(name="calibrate")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--draw", "n", type=int, metavar="N")
-@path_option("--labels", multiple=True)
-@path_option("--ratings")
-@click.option("--probe", "probe", type=click.Choice(["position"]))
-@number_option("--sample", help=f"Judge N random answers again; default {_SAMPLE}.")
-@several("--trust", "trusted", metavar="URL|NAME")
-@path_option("-o", "--output")
-@several("--rubric", "rubrics")
-@several("--system", "systems")
-@click.option("--unit", type=click.Choice(["answer", "query"]))
-@click.option("--where", type=click.Choice(["unsure"]))
-@seed_option()
-@click.option("--scale", metavar="LOW..HIGH")
-@click.option("--judge-scale", metavar="LOW..HIGH")
-@click.option("--model", metavar="NAME")
-@click.option("--good", type=float, metavar="LABEL")
-@several("--column", "columns", metavar="NAME=COLUMN")
-@click.option("--random", is_flag=True)
-@confidence_option()
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--draw",
+    "n",
+    type=int,
+    metavar="N",
+    help="Draw N answers per rubric at random, and write a sheet to label. --unit "
+    "query draws queries.",
+)
+@output.path_option(
+    "--labels",
+    multiple=True,
+    help="A labelled sheet, or a table with query_id, system and labels; repeatable, "
+    "one per rater.",
+)
+@output.path_option(
+    "--ratings",
+    help="A table with the ratings of a judge and of people, without a RUN. One row "
+    "per answer: query_id, system, judge, label (or label_1, label_2 ...).",
+)
+@click.option(
+    "--probe",
+    "probe",
+    type=click.Choice(["position"]),
+    help="Judge answers again with the passages in reverse order. With --labels the "
+    "result is part of the certificate.",
+)
+@output.number_option("--sample", help=f"Judge N random answers again; default {_SAMPLE}.")
+@output.several(
+    "--trust",
+    "trusted",
+    metavar="URL|NAME",
+    help="Allow --probe to use this address or environment variable of the run "
+    "folder; repeatable. Without it, nothing is sent to an address that only the "
+    "run folder names, and OPENAI_API_KEY is the only variable that is sent.",
+)
+@output.path_option(
+    "-o",
+    "--output",
+    "target",
+    help="The file for the sheet, the certificate or the probe results. FILE.html is "
+    "a page to label with keys, which saves the sheet. Default: a sheet goes to "
+    "standard output.",
+)
+@output.several(
+    "--rubric", "rubrics", help="Only this rubric; repeatable. Default: all rubrics of the judge."
+)
+@output.several(
+    "--system", "systems", help="Draw answers of this system; repeatable. Default: all."
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["answer", "query"]),
+    help="Draw single answers (default), or queries with the answers of all systems.",
+)
+@click.option(
+    "--where",
+    type=click.Choice(["unsure"]),
+    help="Draw more often where the judge is unsure, N answers in all, the same "
+    "number of each system. All rows of the sheet need a label. Default: all "
+    "answers alike.",
+)
+@output.seed_option(help="Equal seeds draw the same answers; default: the seed of the run.")
+@click.option(
+    "--scale",
+    metavar="LOW..HIGH",
+    help="The scale of the labels, the worst value first: 1..5, 0..1. Default: the "
+    "levels of the rubric; 0..1 if it judges claims.",
+)
+@click.option(
+    "--judge-scale",
+    metavar="LOW..HIGH",
+    help="The scale of the judge's column in --ratings. Default: that of the labels.",
+)
+@click.option("--model", metavar="NAME", help="Model behind the judge's column in --ratings.")
+@click.option(
+    "--good",
+    type=float,
+    metavar="LABEL",
+    help="The smallest label of a good answer, for AUC. Default: above the middle of the scale.",
+)
+@output.several(
+    "--column",
+    "columns",
+    metavar="NAME=COLUMN",
+    help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
+    "rubric; repeatable, one per rater. With --ratings: query_id=, system=, "
+    "answer=, judge= or label=COLUMN.",
+)
+@click.option(
+    "--random", is_flag=True, help="The labelled answers of your own file were drawn at random."
+)
+@output.confidence_option(help="Coverage of the intervals; default 0.95.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
+)
 def command(
     run: Path | None,
     n: int | None,
     labels: tuple[Path, ...],
     ratings: Path | None,
     probe: str | None,
-    output: Path | None,
+    target: Path | None,
     **options: Any,
 ) -> None:
     """Compare the judge of a finished RUN with people, and probe its position bias.
@@ -69,38 +136,6 @@ def command(
     judge.json` prints the agreement of the judge with people, and writes the certificate.
     `--probe position` judges again with the passages reversed and reports the shift of the scores;
     it needs no labels. `--ratings table.csv` needs no run: the table has the ratings of both.
-
-    Options:
-        n: Draw N answers per rubric at random, and write a sheet to label. --unit query draws
-            queries.
-        labels: A labelled sheet, or a table with query_id, system and labels; repeatable, one per
-            rater.
-        ratings: A table with the ratings of a judge and of people, without a RUN. One row per
-            answer: query_id, system, judge, label (or label_1, label_2 ...).
-        probe: Judge answers again with the passages in reverse order. With --labels the result is
-            part of the certificate.
-        trusted: Allow --probe to use this address or environment variable of the run folder;
-            repeatable. Without it, nothing is sent to an address that only the run folder names,
-            and OPENAI_API_KEY is the only variable that is sent.
-        output: The file for the sheet, the certificate or the probe results. FILE.html is a page to
-            label with keys, which saves the sheet. Default: a sheet goes to standard output.
-        rubrics: Only this rubric; repeatable. Default: all rubrics of the judge.
-        systems: Draw answers of this system; repeatable. Default: all.
-        unit: Draw single answers (default), or queries with the answers of all systems.
-        where: Draw more often where the judge is unsure, N answers in all, the same number of each
-            system. All rows of the sheet need a label. Default: all answers alike.
-        seed: Equal seeds draw the same answers; default: the seed of the run.
-        scale: The scale of the labels, the worst value first: 1..5, 0..1. Default: the levels of
-            the rubric; 0..1 if it judges claims.
-        judge_scale: The scale of the judge's column in --ratings. Default: that of the labels.
-        model: Model behind the judge's column in --ratings.
-        good: The smallest label of a good answer, for AUC. Default: above the middle of the scale.
-        columns: A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a rubric;
-            repeatable, one per rater. With --ratings: query_id=, system=, answer=, judge= or
-            label=COLUMN.
-        random: The labelled answers of your own file were drawn at random.
-        confidence: Coverage of the intervals; default 0.95.
-        as_json: Print the certificate instead of the tables.
     """
     rubrics: tuple[str, ...] = options.pop("rubrics")
     choices = {  # by identity: 0 == False, but a seed or a label of 0 is a choice
@@ -115,7 +150,7 @@ def command(
         "--probe": probe is not None,
     }
     _check_uses(is_used, run, choices)
-    refuse(
+    output.refuse(
         (
             "where" in choices and "unit" in choices,
             "--unit is for a draw of all answers alike: --where unsure draws the answers of all "
@@ -130,13 +165,13 @@ def command(
         if name in choices:
             choices[name] = LabelScale.parse(choices[name], option)
     if run is None:
-        certificate.certify_ratings(cast("Path", ratings), output, rubrics, **choices)
+        certificate.certify_ratings(cast("Path", ratings), target, rubrics, **choices)
         return
     judged_run = read_judged_run(run)
     seed, sample = choices.pop("seed", judged_run.seed), choices.pop("sample", _SAMPLE)
     shared = {key: choices.pop(key) for key in _SHARED if key in choices}
     request = certificate.Request(
-        judged_run, seed, sample, output, rubrics, probes=probe is not None, **shared
+        judged_run, seed, sample, target, rubrics, probes=probe is not None, **shared
     )
     if n is not None:
         certificate.draw_sheet(request, n, **choices)
@@ -154,7 +189,7 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collecti
     uses return nothing.
     """
     is_drawing, has_labels, has_ratings, is_probing = is_used.values()
-    refuse(
+    output.refuse(
         (
             is_drawing + (has_labels or is_probing) + has_ratings != 1,
             "pass one of --draw N, --labels FILE, --probe position and --ratings FILE; --probe may "
@@ -170,4 +205,4 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collecti
     for names, allowed in _USES.items():
         for name in names:
             is_refused = name in choices and not any(is_used[use] for use in allowed)
-            refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))
+            output.refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))

@@ -20,21 +20,61 @@ _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 @output.command(name="compare")
 @click.argument("base")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@output.several("-m", "--measure", "measures")
-@click.option("--qrels", metavar="FILE")
-@output.several("--fail-if", metavar="'NAME drop > X'")
-@click.option("--cluster", metavar="metadata.KEY")
-@click.option(
-    "--family", type=click.Choice(["measure", "all"]), default="measure", show_default=True
+@output.several(
+    "-m",
+    "--measure",
+    "measures",
+    help="A measure or metric; repeatable. Default: all that BASE and RUN have.",
 )
-@output.flag("--strict")
-@output.flag("--intersect")
-@output.flag("--unpaired")
-@output.number_option("--moved", type=click.IntRange(min=0), default=5, show_default=True)
-@output.confidence_option(default=0.95, show_default=True)
-@output.number_option("--resamples", default=10_000, show_default=True)
-@output.seed_option(default=13, show_default=True)
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="table")
+@click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
+@output.several(
+    "--fail-if",
+    metavar="'NAME drop > X'",
+    help="Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
+)
+@click.option(
+    "--cluster",
+    metavar="metadata.KEY",
+    help="Count queries with the same value as one unit; needs a run folder. Default: "
+    "the statistics.cluster of the runs.",
+)
+@click.option(
+    "--family",
+    type=click.Choice(["measure", "all"]),
+    default="measure",
+    show_default=True,
+    help="Correct p-values over the comparisons of each measure, or of all measures.",
+)
+@output.flag("--strict", help="Exit 4 if a --fail-if is undecided.")
+@output.flag(
+    "--intersect",
+    help="Compare the common queries if the sets differ; leave out queries that have changed.",
+)
+@output.flag(
+    "--unpaired", help="Compare runs over different questions, such as two weeks, as two samples."
+)
+@output.number_option(
+    "--moved",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="List the N queries that changed most on the first measure, with both rankings.",
+)
+@output.confidence_option(default=0.95, show_default=True, help="Coverage of the intervals.")
+@output.number_option(
+    "--resamples",
+    default=10_000,
+    show_default=True,
+    help="Sign flips of a test and bootstrap resamples.",
+)
+@output.seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="table",
+    help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
+)
 @output.junit_option
 def command(
     base: str, runs: tuple[str, ...], form: str, strict: bool, junit: Path | None, **options: Any
@@ -45,24 +85,6 @@ def command(
     run files with --qrels. Systems are compared by name; two single systems are compared whatever
     their names. With BASE alone, its systems are compared with its own baseline. If data, options
     or judges differ, the command lists the differences and exits with 2.
-
-    Options:
-        measures: A measure or metric; repeatable. Default: all that BASE and RUN have.
-        qrels: The judgements of TREC run files.
-        fail_if: Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.
-        cluster: Count queries with the same value as one unit; needs a run folder. Default: the
-            statistics.cluster of the runs.
-        family: Correct p-values over the comparisons of each measure, or of all measures.
-        strict: Exit 4 if a --fail-if is undecided.
-        intersect: Compare the common queries if the sets differ; leave out queries that have
-            changed.
-        unpaired: Compare runs over different questions, such as two weeks, as two samples.
-        moved: List the N queries that changed most on the first measure, with both rankings.
-        confidence: Coverage of the intervals.
-        resamples: Sign flips of a test and bootstrap resamples.
-        seed: Equal seeds give equal results.
-        form: A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of
-            --fail-if.
     """
     from ragbench.errors import DataError
     from ragbench.experiment.compare import compare
@@ -130,15 +152,18 @@ def _summary(result: Comparison) -> Summary:
 
 @output.command(name="baseline")
 @output.run_argument
-@output.file_option("-o", "--output", "target", required=True)
+@output.file_option(
+    "-o",
+    "--output",
+    "target",
+    required=True,
+    help="The file, such as baselines/main.json; an existing file is replaced.",
+)
 def baseline(run: Path, target: Path) -> None:
     """Write the scores of a finished RUN to one small file.
 
     RUN is a run folder, or the folder of an experiment (the newest run). Commit the file; later,
     `ragbench compare FILE RUN` shows the changes. Equal scores give equal bytes.
-
-    Options:
-        target: The file, such as baselines/main.json; an existing file is replaced.
     """
     from ragbench.data.runs.run_scores import read_run_scores, write_baseline
     from ragbench.report.text import counted

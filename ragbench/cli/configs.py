@@ -24,11 +24,27 @@ _SCORES = ("measures", "metrics", "judged")
 
 @output.command(name="init")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
-@output.path_option("--from", "records", metavar="TABLE")
-@output.path_option("--corpus", metavar="PATH")
-@output.several("--column", "columns", metavar="PART=COLUMN")
-@output.file_option("-o", "--output", "target")
-@output.flag("--force")
+@output.path_option(
+    "--from",
+    "records",
+    metavar="TABLE",
+    help="A CSV, JSONL, JSON or Parquet file with a row per question, an export of "
+    "traces, or a folder of BEIR, mteb, save_to_disk or AutoRAG.",
+)
+@output.path_option(
+    "--corpus",
+    metavar="PATH",
+    help="The documents: a folder of .txt, .md, .html and .pdf files (the last two "
+    "need the extra documents), or a JSONL, CSV or Parquet file.",
+)
+@output.several(
+    "--column",
+    "columns",
+    metavar="PART=COLUMN",
+    help="Names a column that is not recognised, such as question=Frage; repeatable.",
+)
+@output.file_option("-o", "--output", "target", help="Where to write the config; the same as FILE.")
+@output.flag("--force", help="Overwrite FILE.")
 def init(
     file: Path | None,
     records: Path | None,
@@ -46,15 +62,6 @@ def init(
     Without --from the config reads a folder `dataset` in the BEIR layout, which you create and
     fill. An existing FILE is an error without --force. The command prints the columns that it
     recognised and the optional parts that are missing.
-
-    Options:
-        records: A CSV, JSONL, JSON or Parquet file with a row per question, an export of traces, or
-            a folder of BEIR, mteb, save_to_disk or AutoRAG.
-        corpus: The documents: a folder of .txt, .md, .html and .pdf files (the last two need the
-            extra documents), or a JSONL, CSV or Parquet file.
-        columns: Names a column that is not recognised, such as question=Frage; repeatable.
-        target: Where to write the config; the same as FILE.
-        force: Overwrite FILE.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
     from ragbench.files import write_file
@@ -113,7 +120,7 @@ def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:
     return {part: names[0] for part, names in columns_of_part.items()}
 
 
-@click.command(name="validate")
+@output.command(name="validate")
 @output.config_argument
 @output.no_judge_option
 @output.overrides_option
@@ -249,15 +256,12 @@ def _shorten(text: str) -> str:
 
 @output.command(name="schema")
 @click.argument("file", type=click.Choice(["config", "summary"]), default="config")
-@output.file_option("-o", "--output", "target")
+@output.file_option("-o", "--output", "target", help="Write it to a file.")
 def schema(file: str, target: Path | None) -> None:
     """Print the JSON Schema of configs, for completion and checks in an editor.
 
     The first line of a config names the schema: `# yaml-language-server:
     $schema=ragbench.schema.json`. `ragbench schema summary` prints the schema of summary.json.
-
-    Options:
-        target: Write it to a file.
     """
     from ragbench.config.json_schema import config_schema
     from ragbench.files import write_file

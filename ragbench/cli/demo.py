@@ -8,9 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-import click
-
-from ragbench.cli.output import echo
+from ragbench.cli import output
 
 if TYPE_CHECKING:
     from ragbench.records.gate import Decision
@@ -51,7 +49,7 @@ in the file, the command fails if a system got surely worse, or its mean fell by
 docs/ci.md describes all gates, and how they check each pull request."""
 
 
-@click.command(name="demo")
+@output.command(name="demo")
 def command() -> None:
     """Show a gate that fails, one that passes and one that cannot decide, each explained.
 
@@ -67,19 +65,19 @@ def command() -> None:
     questions = load_json(_QUESTIONS.read_bytes())
     gate = Drop(measure="ndcg@10", max_drop=_MAX_DROP, system=[*_CHANGES])
     decisions = decide_gates([gate], gated_run(scored_without_controls(_SCORES), [gate], None))
-    echo(_INTRODUCTION)
+    output.echo(_INTRODUCTION)
     for number, (decision, change) in enumerate(zip(decisions, _CHANGES.values(), strict=True), 1):
-        echo(f"\n{number}. {change}\n", bold=True)
+        output.echo(f"\n{number}. {change}\n", bold=True)
         head = f"gate {decision.verdict}: {decision.gate} ({decision.system}): {why_of(decision)}"
         worst = decision.worst_queries[0]
         scores = f"{worst.baseline:.2f} -> {worst.score:.2f}"
         question = f"most lost: {scores}  {worst.query_id} {questions[worst.query_id]}"
         for line in (head, question):
-            echo(fill(line, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6))
-        echo()
+            output.echo(fill(line, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6))
+        output.echo()
         for line in _explain(decision):
-            echo(fill(line, _WIDTH, subsequent_indent=" " * 6))
-    echo(f"\n{_CLOSING}")
+            output.echo(fill(line, _WIDTH, subsequent_indent=" " * 6))
+    output.echo(f"\n{_CLOSING}")
 
 
 def _explain(decision: Decision) -> Iterator[str]:

@@ -12,11 +12,18 @@ from ragbench.cli import output
 
 @output.command(name="fix")
 @output.run_argument
-@click.option("--system", metavar="S")
-@output.number_option("--passages", type=click.IntRange(min=1))
-@output.file_option("--write")
-@output.flag("--best")
-@output.json_option
+@click.option("--system", metavar="S", help="Start from this system. Default: the baseline.")
+@output.number_option(
+    "--passages",
+    type=click.IntRange(min=1),
+    help="Let a generator read N passages after the change. Default: as many as now.",
+)
+@output.file_option(
+    "--write",
+    help="Write the config with the best change, if it is better; another file is not replaced.",
+)
+@output.flag("--best", help="Write it even if it is not shown to be better.")
+@output.json_option(help="Print all changes, with all questions, as JSON.")
 def command(
     run: Path,
     system: str | None,
@@ -31,13 +38,6 @@ def command(
     its stored rankings: another retriever, a reranker, a fusion, more or fewer passages. Counts are
     exact; gains have an interval, confirmed on questions that did not choose. Nothing is run.
     `ragbench run` of the file of --write finds the questions that are promised.
-
-    Options:
-        system: Start from this system. Default: the baseline.
-        passages: Let a generator read N passages after the change. Default: as many as now.
-        write: Write the config with the best change, if it is better; another file is not replaced.
-        best: Write it even if it is not shown to be better.
-        as_json: Print all changes, with all questions, as JSON.
     """
     output.refuse((best and write is None, "--best needs --write FILE"))
     # Imported here: `ragbench --help` must not load the modules of an experiment.

@@ -18,12 +18,21 @@ from ragbench.errors import RagbenchError
 
 @output.command(name="gate")
 @output.config_argument
-@click.option("--base", required=True, metavar="REF")
+@click.option(
+    "--base",
+    required=True,
+    metavar="REF",
+    help="A run folder, a baseline file, or a Git reference such as origin/main, "
+    "whose merge base is run.",
+)
 @output.no_judge_option
 @output.overrides_option
-@output.flag("--strict")
-@output.flag("--comment")
-@output.flag("--quiet", "-q")
+@output.flag("--strict", help="Exit with 4 if a gate is undecided.")
+@output.flag(
+    "--comment",
+    help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
+)
+@output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
 @output.junit_option
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
@@ -50,14 +59,6 @@ def command(
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
-
-    Options:
-        base: A run folder, a baseline file, or a Git reference such as origin/main, whose merge
-            base is run.
-        strict: Exit with 4 if a gate is undecided.
-        comment: Write the result as a comment on the pull request of this job, or edit the earlier
-            one.
-        quiet: No progress; print the first three lines only.
     """
     from ragbench.experiment.base_run import load_for_gate, open_base, paths_in_repository
     from ragbench.experiment.gate_run import run_gate

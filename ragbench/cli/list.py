@@ -11,14 +11,7 @@ from typing import Any, get_args
 
 import click
 
-from ragbench.cli.output import (
-    DocumentedCommand,
-    echo,
-    flag,
-    json_option,
-    terminal_width,
-    write_json,
-)
+from ragbench.cli import output
 from ragbench.registry import Family, declared_options, summary_line
 
 # Kind of component, in the order of the list -> place of its family.
@@ -49,22 +42,22 @@ _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 _Entry = dict[str, Any]
 
 
-@click.command(name="list", cls=DocumentedCommand)
+@output.command(name="list")
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.argument("name", metavar="[NAME|FILE]", required=False)
-@flag("--all", "with_rare")
-@json_option
+@output.flag(
+    "--all",
+    "with_rare",
+    help="List measures and metrics that are hardly read as well, such as yaap and "
+    "rouge9; a config may always name them.",
+)
+@output.json_option(help="Print JSON instead of text.")
 def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) -> None:
     """List the components that a config can name; with a KIND, each with its options.
 
     `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE, filled
     with its first example. Nothing is sent; the word "something" stands for earlier replies of the
     model.
-
-    Options:
-        with_rare: List measures and metrics that are hardly read as well, such as yaap and rouge9;
-            a config may always name them.
-        as_json: Print JSON instead of text.
     """
     if name is not None:
         if kind != "rubrics":
@@ -77,22 +70,22 @@ def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) 
         for k in kinds
     }
     if as_json:
-        write_json(json.dumps(catalog, indent=2, ensure_ascii=False))
+        output.write_json(json.dumps(catalog, indent=2, ensure_ascii=False))
         return
     if kind is None:
         for name, entries in catalog.items():
-            echo(f"{name} ({len(entries)})", bold=True)
+            output.echo(f"{name} ({len(entries)})", bold=True)
             names = ", ".join(entry["name"] for entry in entries)
-            echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
-        echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
+            output.echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
+        output.echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
         return
     for name, entries in catalog.items():
-        echo(name, bold=True)
+        output.echo(name, bold=True)
         group = None
         for names, entry in _group_entries(entries):
             if entry.get("group") != group:
                 group = entry["group"]
-                echo(f" {group}", bold=True)
+                output.echo(f" {group}", bold=True)
             _print_entry(names, entry)
         if name == "judges":
             _print_presets()
@@ -107,11 +100,11 @@ def _print_presets() -> None:
     for head, key in _PRESET_FACTS.items():
         facts = (preset[key] for preset in presets)
         columns.append([head, *("not measured here" if f is None else str(f) for f in facts)])
-    echo("local judges", bold=True)
+    output.echo("local judges", bold=True)
     for line in draw(columns):
-        echo(f"  {line}")
+        output.echo(f"  {line}")
     text = "  RAM is that of the weights, as 32-bit floats in dense, in 4 bits on a server."
-    echo(_wrap(text, "  "))
+    output.echo(_wrap(text, "  "))
 
 
 def _presets() -> list[dict[str, Any]]:
@@ -157,17 +150,19 @@ def _print_prompts(name: str, as_json: bool) -> None:
             "fingerprints": prompt_parts(rubric),
             "prompts": requests,
         }
-        write_json(json.dumps(content, indent=2, ensure_ascii=False))
+        output.write_json(json.dumps(content, indent=2, ensure_ascii=False))
         return
     needs = ", ".join(rubric.needs)
-    echo(f"{rubric.name}: judges the {rubric.asks}, by {rubric.method}; needs {needs}")
+    output.echo(f"{rubric.name}: judges the {rubric.asks}, by {rubric.method}; needs {needs}")
     if rubric.verdicts == "shared":
-        echo("its prompts are shared: verdicts of the same prompts for another rubric are used")
+        output.echo(
+            "its prompts are shared: verdicts of the same prompts for another rubric are used"
+        )
     for number, request in enumerate(requests, start=1):
         for part, text in request.items():
-            echo()
-            echo(f"=== {number} of {len(requests)}: {part}", bold=True)
-            echo(text if isinstance(text, str) else json.dumps(text, indent=2))
+            output.echo()
+            output.echo(f"=== {number} of {len(requests)}: {part}", bold=True)
+            output.echo(text if isinstance(text, str) else json.dumps(text, indent=2))
 
 
 def _group_entries(entries: Sequence[_Entry]) -> list[tuple[str, _Entry]]:
@@ -184,17 +179,17 @@ def _group_entries(entries: Sequence[_Entry]) -> list[tuple[str, _Entry]]:
 
 def _print_entry(names: str, entry: _Entry) -> None:
     """Print the names and help of an entry, and a line per option."""
-    echo(_wrap(f"  {names}  {entry['help']}", "    "))
+    output.echo(_wrap(f"  {names}  {entry['help']}", "    "))
     for option in entry["options"]:
         value = option["default"]
         text = value if isinstance(value, str) else json.dumps(value)
         default = "required" if option["required"] else f"default {text}"
         line = "      {name}: {allowed}; {}. {help}".format(default, **option)
-        echo(_wrap(line, " " * 8))
+        output.echo(_wrap(line, " " * 8))
 
 
 def _wrap(line: str, indent: str) -> str:
-    width = max(terminal_width(), 40)
+    width = max(output.terminal_width(), 40)
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
 

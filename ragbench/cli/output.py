@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
-from inspect import cleandoc
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -43,28 +42,34 @@ _CI_COMMAND = re.compile(
 _WORD_JOINER = "\u2060"
 
 
-class DocumentedCommand(click.Command):
-    """Command whose options have their help under `Options:` in the docstring of its function.
+def command(
+    name: str,
+    cls: type[click.Command] = click.Command,
+    *,
+    group: click.Command | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a command of a function, whose docstring is its help.
 
-    An entry is the name of the parameter, `as_json: Print JSON.`; the help of the command ends
-    before them. An option that is declared with its help keeps it; without an entry too, it has
-    none. `@command(name=...)` makes such a command of a function.
+    Args:
+        name: Name of the command.
+        cls: Class of the command.
+        group: Group that the command belongs to, as `cache` of `ragbench cache prune`.
+        **options: Further arguments of `click.command`.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def decorate(function: Callable[..., Any]) -> click.Command:
         # imported here: `ragbench --help` loads click alone
-        from ragbench.registry import section_texts
+        from ragbench.registry import docstring
 
-        super().__init__(*args, **options)
-        text = cleandoc(self.help or "")
-        texts = section_texts(text, "Options")
-        self.help = text.partition("\n\nOptions:\n")[0]
-        for parameter in self.params:
-            if isinstance(parameter, click.Option) and parameter.help is None:
-                parameter.help = texts.get(str(parameter.name))
+        decorated = click.command(name, cls, help=docstring(function), **options)(function)
+        if isinstance(group, click.Group):
+            group.add_command(decorated)
+        return decorated
+
+    return decorate
 
 
-command = partial(click.command, cls=DocumentedCommand)
 # Options are declared once for all commands, so that name and type are the same everywhere.
 # An option whose value is a count.
 number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
@@ -77,7 +82,7 @@ several = partial(click.option, multiple=True, metavar="NAME")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = flag("--no-judge", help="Call no judge.")
-json_option = flag("--json", "as_json")
+json_option = partial(flag, "--json", "as_json")
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )

@@ -40,20 +40,36 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 
 @output.command(name="questions")
 @click.argument("corpus", type=click.Path(path_type=Path), required=False)
-@output.number_option("-n")
-@click.option("--kinds", metavar="KIND:N,...")
-@click.option("--model", metavar="NAME")
-@click.option("--base-url", metavar="URL")
-@output.several("--option", "options", metavar="KEY=VALUE")
-@output.several("--budget", metavar="KEY=VALUE")
-@output.path_option("--like")
-@click.option("--language", metavar="NAME")
-@output.seed_option()
-@output.flag("--plan")
-@output.file_option("-o", "--output", "target")
-@output.file_option("--rejected")
-@output.path_option("--review")
-@output.path_option("--reviewed")
+@output.number_option("-n", help="Number of questions to keep, all of kind fact.")
+@click.option("--kinds", metavar="KIND:N,...", help="In place of -n: fact:50,unanswerable:10.")
+@click.option("--model", metavar="NAME", help="The model; none: work without one.")
+@click.option("--base-url", metavar="URL", help="Server of the model; default: OpenAI's.")
+@output.several(
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    help="Another option of the model, as of the generator `openai`, such as "
+    "concurrency=4, api_key_env=MY_KEY or max_tokens=4096; repeatable.",
+)
+@output.several(
+    "--budget", metavar="KEY=VALUE", help="Limit: usd=, tokens= or minutes=; repeatable."
+)
+@output.path_option(
+    "--like", help="Questions of real users, a line each; the first 8 set the style."
+)
+@click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
+@output.seed_option(help="Seed of the draw of passages; default 0.")
+@output.flag("--plan", help="Print the most calls, tokens and cost; send nothing.")
+@output.file_option("-o", "--output", "target", help="CSV file of the kept questions.")
+@output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
+@output.path_option(
+    "--review", help="Write a page (-o FILE.html) on which a person reviews these questions."
+)
+@output.path_option(
+    "--reviewed",
+    help="Read the table that the page saved, print how far people agree with the "
+    "checks, and write it to -o; with CORPUS, quotes are looked up.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -78,24 +94,6 @@ def command(
 
     --review qa.csv -o review.html makes a page without a server: keys keep, edit, drop and comment
     each question beside its quote in its passage. --reviewed FILE -o qa.csv reads the saved table.
-
-    Options:
-        n: Number of questions to keep, all of kind fact.
-        kinds: In place of -n: fact:50,unanswerable:10.
-        model: The model; none: work without one.
-        base_url: Server of the model; default: OpenAI's.
-        options: Another option of the model, as of the generator `openai`, such as concurrency=4,
-            api_key_env=MY_KEY or max_tokens=4096; repeatable.
-        budget: Limit: usd=, tokens= or minutes=; repeatable.
-        like: Questions of real users, a line each; the first 8 set the style.
-        language: Language of the questions; default: the text's.
-        seed: Seed of the draw of passages; default 0.
-        plan: Print the most calls, tokens and cost; send nothing.
-        target: CSV file of the kept questions.
-        rejected: CSV file of the other candidates, with their reasons.
-        review: Write a page (-o FILE.html) on which a person reviews these questions.
-        reviewed: Read the table that the page saved, print how far people agree with the checks,
-            and write it to -o; with CORPUS, quotes are looked up.
     """
     if choices["review"] or choices["reviewed"]:
         _review(ctx, corpus, target, choices["review"], choices["reviewed"])

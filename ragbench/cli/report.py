@@ -19,11 +19,36 @@ if TYPE_CHECKING:
 
 @output.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@output.file_option("-o", "--output", "target")
-@output.flag("--brief")
-@click.option("--figures", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
-@click.option("--format", "form", metavar="FORMAT")
-@click.option("--to", "tool", type=click.Choice(["mlflow", "otel"]))
+@output.file_option(
+    "-o",
+    "--output",
+    "target",
+    help="The page, .html or .md, or the file of --format; an existing file is "
+    "replaced. Default for several runs: side-by-side.html.",
+)
+@output.flag(
+    "--brief",
+    help="Write the main results of one RUN on one A4 page, -o FILE.html; print it in a browser.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write the pictures of one run into FOLDER as SVG, for papers and slides.",
+)
+@click.option(
+    "--format",
+    "form",
+    metavar="FORMAT",
+    help="Print the scores of one RUN with their intervals: latex, csv or markdown.",
+)
+@click.option(
+    "--to",
+    "tool",
+    type=click.Choice(["mlflow", "otel"]),
+    help="Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an "
+    "OpenTelemetry collector (OTEL_EXPORTER_OTLP_ENDPOINT).",
+)
 def command(
     runs: tuple[Path, ...],
     target: Path | None,
@@ -39,16 +64,6 @@ def command(
     one page with all systems. Each system is compared with the system of the same name in the first
     RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
     page lists the differences.
-
-    Options:
-        target: The page, .html or .md, or the file of --format; an existing file is replaced.
-            Default for several runs: side-by-side.html.
-        brief: Write the main results of one RUN on one A4 page, -o FILE.html; print it in a
-            browser.
-        figures: Write the pictures of one run into FOLDER as SVG, for papers and slides.
-        form: Print the scores of one RUN with their intervals: latex, csv or markdown.
-        tool: Send the scores of one RUN to MLflow (MLFLOW_TRACKING_URI), or to an OpenTelemetry
-            collector (OTEL_EXPORTER_OTLP_ENDPOINT).
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
     from ragbench.report.score_tables import RENDERERS
@@ -131,9 +146,18 @@ def _export(run: Path, tool: str) -> Iterator[str]:
 
 @output.command(name="runs")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
-@click.option("--score", metavar="NAME")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True
+    "--score",
+    metavar="NAME",
+    help="The score that ranks the systems and is followed over the runs. Default: the first one.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table, or JSON with every run.",
 )
 def runs(folder: Path, score: str | None, form: str) -> None:
     """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
@@ -141,11 +165,6 @@ def runs(folder: Path, score: str | None, form: str) -> None:
     FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
     and data since the run before with the same name. Below the list, each system has its score over
     the runs. Folders without a complete run are listed with the reason.
-
-    Options:
-        form: A table, or JSON with every run.
-        score: The score that ranks the systems and is followed over the runs. Default: the first
-            one.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
@@ -162,7 +181,7 @@ def runs(folder: Path, score: str | None, form: str) -> None:
 
 @output.command(name="explain")
 @output.run_argument
-@click.option("--system", metavar="S")
+@click.option("--system", metavar="S", help="Show one system, such as bm25 or bm25/gpt.")
 @click.option(
     "--cause",
     type=click.Choice(CAUSES),
@@ -175,6 +194,7 @@ def runs(folder: Path, score: str | None, form: str) -> None:
     type=click.Choice(["table", "markdown", "json"]),
     default="table",
     show_default=True,
+    help="json has every query.",
 )
 def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
@@ -184,10 +204,6 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     (`ragbench fix`). RUN is a run
     folder, or the folder of an experiment (the newest run). Nothing is run, and no module that RUN
     names is imported.
-
-    Options:
-        system: Show one system, such as bm25 or bm25/gpt.
-        form: json has every query.
     """
     from ragbench.report import explanation
 
@@ -269,20 +285,23 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
 @output.command(name="show")
 @output.run_argument
 @click.argument("query")
-@output.several("--system", "systems", metavar="S")
-@output.number_option("--hits", type=click.IntRange(min=0), default=10, show_default=True)
-@output.flag("--prompts")
+@output.several(
+    "--system", "systems", metavar="S", help="Show one system; repeatable. Default: all."
+)
+@output.number_option(
+    "--hits",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Show N hits of each ranking, and gold documents below them.",
+)
+@output.flag("--prompts", help="Show the full prompts of generators and judges.")
 def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
     QUERY is an id, the number of a row in a table without ids, or words that one question alone
     contains. Nothing is run, and no module that
     RUN names is imported.
-
-    Options:
-        systems: Show one system; repeatable. Default: all.
-        hits: Show N hits of each ranking, and gold documents below them.
-        prompts: Show the full prompts of generators and judges.
     """
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.report.query import render_query

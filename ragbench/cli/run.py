@@ -31,7 +31,7 @@ _NAMES = 44  # columns for the names of stages
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
 
 
-class _Command(output.DocumentedCommand):
+class _Command(click.Command):
     """Command whose `--only` takes several names: `--only bm25 exact`.
 
     The names end at the next option, or at the path of a config (`.yaml` or `.yml`).
@@ -53,15 +53,27 @@ class _Command(output.DocumentedCommand):
 @output.command(name="run", cls=_Command)
 @output.config_argument
 @limit_option
-@click.option("--only", multiple=True, metavar="NAME...")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME...",
+    help="Run only these retrievers, generators or pairs.",
+)
 @output.no_judge_option
-@output.flag("--judge-replay")
-@output.flag("--retry-failed")
+@output.flag("--judge-replay", help="Judge from stored replies; send nothing.")
+@output.flag(
+    "--retry-failed",
+    help="Try again all that failed in an earlier run, not only server errors and timeouts.",
+)
 @output.overrides_option
-@output.flag("--strict")
-@output.json_option
-@output.flag("--quiet", "-q")
-@output.flag("--verbose")
+@output.flag("--strict", help="Exit with 4 if a gate is undecided.")
+@output.json_option(help="Print summary.json instead of the tables.")
+@output.flag(
+    "--quiet",
+    "-q",
+    help="No progress; print the lines before the tables and the path of the page only.",
+)
+@output.flag("--verbose", help="Print all measures, gates, causes and notes.")
 @output.junit_option
 @click.pass_context
 def command(
@@ -81,16 +93,6 @@ def command(
     The first line says how many questions your own system answers, and where it loses the others.
     Results are stored item by item: a second run computes only changed items, and the same command
     resumes a stopped run. The run folder is written at the end, complete or not at all.
-
-    Options:
-        only: Run only these retrievers, generators or pairs.
-        judge_replay: Judge from stored replies; send nothing.
-        retry_failed: Try again all that failed in an earlier run, not only server errors and
-            timeouts.
-        strict: Exit with 4 if a gate is undecided.
-        as_json: Print summary.json instead of the tables.
-        quiet: No progress; print the lines before the tables and the path of the page only.
-        verbose: Print all measures, gates, causes and notes.
     """
     from ragbench.config.load import load_config
     from ragbench.records.manifest import Choices
@@ -197,8 +199,10 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
 
 @output.command(name="reproduce")
 @output.run_argument
-@output.flag("--quiet", "-q")
-@output.flag("--trust")
+@output.flag("--quiet", "-q", help="No progress.")
+@output.flag(
+    "--trust", help="Also import modules inside RUN; use it only if you trust their author."
+)
 @click.pass_context
 def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     """Repeat the run of the run folder RUN in a new folder beside it, and show the differences.
@@ -208,10 +212,6 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     runs as with `ragbench run`: read the config of a stranger first. The command prints each module
     before it imports it, and imports modules inside RUN only with --trust. The exit code is 0 if
     all numbers are the same, else 1.
-
-    Options:
-        quiet: No progress.
-        trust: Also import modules inside RUN; use it only if you trust their author.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat
@@ -232,11 +232,11 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @output.command(name="plan")
 @output.config_argument
 @limit_option
-@click.option("--only", multiple=True, metavar="NAME")
+@click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")
 @output.no_judge_option
-@output.flag("--retry-failed")
+@output.flag("--retry-failed", help="Count all failed items as items to do.")
 @output.overrides_option
-@output.json_option
+@output.json_option(help="Print JSON instead of text.")
 def plan(config: Path, overrides: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     """Print the stages, model calls and cost of `ragbench run CONFIG`; send nothing.
 
@@ -244,11 +244,6 @@ def plan(config: Path, overrides: tuple[str, ...], as_json: bool, **choices: Any
     not computed again. Modules that CONFIG names are imported, but none of their classes and
     functions is called. If a key or package is missing for the run, the last line says so, and the
     exit code is 2.
-
-    Options:
-        only: Plan only these systems; repeatable.
-        retry_failed: Count all failed items as items to do.
-        as_json: Print JSON instead of text.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json

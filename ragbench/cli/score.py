@@ -10,15 +10,7 @@ from typing import Any
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import (
-    DocumentedCommand,
-    Form,
-    Parts,
-    flag,
-    number_option,
-    refuse,
-    several,
-)
+from ragbench.cli import output
 from ragbench.errors import EXIT_INCOMPLETE
 
 # Long option of trec_eval -> option of ragbench.
@@ -38,76 +30,111 @@ _FORMATS = ("table", "trec", "json", "csv")
 _WORDS = ("zero", "skip")
 
 
-@click.command(
+@output.command(
     name="score",
-    cls=DocumentedCommand,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "token_normalize_func": lambda name: _LONG.get(name, name),
     },
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
-@click.option("--qrels", metavar="FILE")
-@several("--run", "runs", metavar="FILE")
-@several("--predictions", metavar="FILE")
-@several("--references", metavar="FILE")
-@several("-m", "--measure", "measures")
-@flag("-q", "--per-query")
-@flag("-n", "--no-summary")
-@flag("-c", "--complete")
-@number_option("-l", "--level")
-@number_option("-M", "--depth")
-@flag("-J", "--judged-only")
-@number_option("-N", "--documents")
-@click.option("-R", "--rel-format", type=click.Choice(["qrels"]), expose_value=False)
-@click.option("-T", "--results-format", type=click.Choice(["trec_results"]), expose_value=False)
+@click.option(
+    "--qrels", metavar="FILE", help="The relevance judgements; default: the first argument."
+)
+@output.several(
+    "--run", "runs", metavar="FILE", help="A run file, or - for standard input; repeatable."
+)
+@output.several(
+    "--predictions",
+    metavar="FILE",
+    help="Generated answers of a system: JSONL, CSV, or lines of text; repeatable.",
+)
+@output.several("--references", metavar="FILE", help="Gold answers in the same format; repeatable.")
+@output.several(
+    "-m",
+    "--measure",
+    "measures",
+    help="A measure or metric, in the spelling of ragbench, trec_eval or ir_measures; "
+    "repeatable. Default: trec_eval's official set; for predictions ROUGE and "
+    "BLEU.",
+)
+@output.flag("-q", "--per-query", help="Also print the values of every query.")
+@output.flag("-n", "--no-summary", help="Leave out the means; needs -q.")
+@output.flag(
+    "-c", "--complete", help="Count judged queries that a run lacks as 0 (--missing zero)."
+)
+@output.number_option("-l", "--level", help="Smallest grade of a relevant document; default 1.")
+@output.number_option("-M", "--depth", help="Use only the first N documents of each ranking.")
+@output.flag("-J", "--judged-only", help="Remove unjudged documents from the runs before scoring.")
+@output.number_option(
+    "-N",
+    "--documents",
+    help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
+)
+@click.option(
+    "-R",
+    "--rel-format",
+    type=click.Choice(["qrels"]),
+    expose_value=False,
+    help="Format of the judgements; only qrels is supported.",
+)
+@click.option(
+    "-T",
+    "--results-format",
+    type=click.Choice(["trec_results"]),
+    expose_value=False,
+    help="Format of the runs; only trec_results is supported.",
+)
 @click.version_option(
     __version__, "-v", "--version", prog_name="ragbench", message="%(prog)s %(version)s"
 )
-@click.option("--missing", type=click.Choice(_WORDS))
-@click.option("--no-relevant", type=click.Choice(_WORDS))
-@click.option("--ties", type=click.Choice(["docid", "average", "stable"]))
-@click.option("--trec-eval", type=click.Choice(["9", "10"]))
-@number_option("--workers")
-@click.option("--reasoning", type=click.Choice(["cut", "keep"]))
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="table")
+@click.option(
+    "--missing",
+    type=click.Choice(_WORDS),
+    help="Count a judged query that a run lacks as 0, or leave it out (default).",
+)
+@click.option(
+    "--no-relevant",
+    type=click.Choice(_WORDS),
+    help="Count a query without a relevant document as 0 (default), or leave it out.",
+)
+@click.option(
+    "--ties",
+    type=click.Choice(["docid", "average", "stable"]),
+    help="Order of equal scores: by document id, descending (default), the mean over "
+    "all orders, or as in the file.",
+)
+@click.option(
+    "--trec-eval",
+    type=click.Choice(["9", "10"]),
+    help="Version whose rules apply: 10 (default) compares scores as doubles, 9 as "
+    "32-bit floats; the rounding of recall levels differs too.",
+)
+@output.number_option(
+    "--workers", help="Threads that read a long run; default: one per available core."
+)
+@click.option(
+    "--reasoning",
+    type=click.Choice(["cut", "keep"]),
+    help="Cut the reasoning of a model (<think>) from predictions (default), or keep it.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="table",
+    help="A table (default), the lines of trec_eval, JSON, or CSV.",
+)
 def command(
-    files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
+    files: tuple[str, ...], form: output.Form, per_query: bool, no_summary: bool, **options: Any
 ) -> None:
     """Score runs against relevance judgements (qrels), or predictions against references.
 
     The rules are those of trec_eval: queries that a run lacks are left out unless -c is passed, and
     queries without a relevant document count as 0. Files may be gzipped. The long options of
     trec_eval work too.
-
-    Options:
-        qrels: The relevance judgements; default: the first argument.
-        runs: A run file, or - for standard input; repeatable.
-        predictions: Generated answers of a system: JSONL, CSV, or lines of text; repeatable.
-        references: Gold answers in the same format; repeatable.
-        measures: A measure or metric, in the spelling of ragbench, trec_eval or ir_measures;
-            repeatable. Default: trec_eval's official set; for predictions ROUGE and BLEU.
-        per_query: Also print the values of every query.
-        no_summary: Leave out the means; needs -q.
-        complete: Count judged queries that a run lacks as 0 (--missing zero).
-        level: Smallest grade of a relevant document; default 1.
-        depth: Use only the first N documents of each ranking.
-        judged_only: Remove unjudged documents from the runs before scoring.
-        documents: Number of documents in the collection; `utility` with a fourth parameter needs
-            it.
-        rel_format: Format of the judgements; only qrels is supported.
-        results_format: Format of the runs; only trec_results is supported.
-        missing: Count a judged query that a run lacks as 0, or leave it out (default).
-        no_relevant: Count a query without a relevant document as 0 (default), or leave it out.
-        ties: Order of equal scores: by document id, descending (default), the mean over all orders,
-            or as in the file.
-        trec_eval: Version whose rules apply: 10 (default) compares scores as doubles, 9 as 32-bit
-            floats; the rounding of recall levels differs too.
-        workers: Threads that read a long run; default: one per available core.
-        reasoning: Cut the reasoning of a model (<think>) from predictions (default), or keep it.
-        form: A table (default), the lines of trec_eval, JSON, or CSV.
     """
-    refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
+    output.refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
     # scoring multiplies no matrices, and starting the threads of BLAS costs more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.registry import looking_in
@@ -119,20 +146,22 @@ def command(
         score(files, form, parts, choices)
 
 
-def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
+def _runs(
+    files: tuple[str, ...], form: output.Form, parts: output.Parts, options: dict[str, Any]
+) -> None:
     """Check the arguments of a score of runs, and print the scores.
 
     Removes `qrels` and `runs` from `options`. UsageError for arguments that do not fit; errors of
     the scoring pass through: OptionError, DataError and AdapterError.
     """
     is_mixed = files and ("qrels" in options or "runs" in options)
-    refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
+    output.refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
     if files:
         qrels, *runs = files
     paths = [run if run == "-" else os.path.realpath(run) for run in runs]
     repeated = "".join([run for n, run in enumerate(runs) if paths[n] in paths[:n]][:1])
-    refuse(
+    output.refuse(
         (not qrels, "no judgements: pass QRELS RUN..., or --qrels and --run"),
         (not runs, f"no run for the judgements {qrels}: pass RUN..., or --run"),
         (qrels == "-", "- is for a run; the judgements must be a file"),
@@ -153,7 +182,9 @@ def _runs(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, A
         gc.enable()
 
 
-def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict[str, Any]) -> None:
+def _predictions(
+    files: tuple[str, ...], form: output.Form, parts: output.Parts, options: dict[str, Any]
+) -> None:
     """Check the arguments of a score of predictions, and print the scores.
 
     Removes `predictions` and `references` from `options`. The process ends with code 3 if an answer
@@ -165,7 +196,7 @@ def _predictions(files: tuple[str, ...], form: Form, parts: Parts, options: dict
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
     is_complete = "predictions" in options and "references" in options
     missing = "references" if "predictions" in options else "predictions"
-    refuse(
+    output.refuse(
         (of_runs, f"{''.join(of_runs[:1])} is for runs, not for --predictions and --references"),
         (form == "trec", "--format trec is for runs; predictions: table, json, csv"),
         (not is_complete, f"--{missing} is missing; predictions and references belong together"),

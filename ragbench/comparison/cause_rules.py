@@ -32,18 +32,25 @@ class RightAnswer(OptionSet):
 
     The fields are options of the config, block `causes.right`, which checks them; the constructor
     does not.
-
-    Attributes:
-        measure: Metric or rubric that decides; default: correctness of a judge, else the words of
-            the gold answers.
-        min: Value from which an answer is right.
-        words: Where words decide: share of the content words of a gold answer, beyond those of the
-            question, that a right answer has.
     """
 
-    measure: Annotated[str | None, Option()] = None
-    min: Annotated[float, Option(ge=0, le=1)] = 0.5
-    words: Annotated[float, Option(gt=0, le=1)] = WORDS
+    measure: Annotated[
+        str | None,
+        Option(
+            "Metric or rubric that decides; default: correctness of a judge, else the "
+            "words of the gold answers."
+        ),
+    ] = None
+    min: Annotated[float, Option("Value from which an answer is right.", ge=0, le=1)] = 0.5
+    words: Annotated[
+        float,
+        Option(
+            "Where words decide: share of the content words of a gold answer, beyond "
+            "those of the question, that a right answer has.",
+            gt=0,
+            le=1,
+        ),
+    ] = WORDS
 
 
 class SupportedAnswer(OptionSet):
@@ -51,14 +58,12 @@ class SupportedAnswer(OptionSet):
 
     The fields are options of the config, block `causes.supported`, which checks them; the
     constructor does not.
-
-    Attributes:
-        measure: Rubric that decides; default: faithfulness of a judge.
-        min: Value from which an answer is supported.
     """
 
-    measure: Annotated[str | None, Option()] = None
-    min: Annotated[float, Option(ge=0, le=1)] = 0.5
+    measure: Annotated[
+        str | None, Option("Rubric that decides; default: faithfulness of a judge.")
+    ] = None
+    min: Annotated[float, Option("Value from which an answer is supported.", ge=0, le=1)] = 0.5
 
 
 class CauseRules(OptionSet):
@@ -67,11 +72,6 @@ class CauseRules(OptionSet):
     The config checks the values; the constructor does not.
 
     Attributes:
-        read: Hits that a generator would read, for a retriever alone.
-        relevant: Smallest grade of a gold document.
-        words: Where a question is not judged, and its gold answers have more than four content
-            words: share of these words that a passage has which holds the answer.
-        need: Gold documents that an answer needs: any of them, or all (questions of hops).
         right: Rule for a right answer.
         supported: Rule for a supported answer.
     """
@@ -81,10 +81,24 @@ class CauseRules(OptionSet):
         "supported": "When an answer is supported by what was read.",
     }
 
-    read: Annotated[int, Option(ge=1)] = DEFAULT_READ
-    relevant: Annotated[int, Option(ge=1)] = 1
-    words: Annotated[float, Option(gt=0, le=1)] = 0.5
-    need: Annotated[Need, Option()] = "any"
+    read: Annotated[
+        int, Option("Hits that a generator would read, for a retriever alone.", ge=1)
+    ] = DEFAULT_READ
+    relevant: Annotated[int, Option("Smallest grade of a gold document.", ge=1)] = 1
+    words: Annotated[
+        float,
+        Option(
+            "Where a question is not judged, and its gold answers have more than four "
+            "content words: share of these words that a passage has which holds the "
+            "answer.",
+            gt=0,
+            le=1,
+        ),
+    ] = 0.5
+    need: Annotated[
+        Need,
+        Option("Gold documents that an answer needs: any of them, or all (questions of hops)."),
+    ] = "any"
     right: RightAnswer = field(default_factory=RightAnswer)
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 

@@ -45,18 +45,24 @@ class IntervalsAndTests(OptionSet):
 
     Attributes:
         confidence: Level of the intervals.
-        resamples: Resamples and sign flips.
-        test: Paired test over queries; `mcnemar`: of hits and misses.
-        correction: Correction for several comparisons; `bh` is short for benjamini_hochberg, `none`
-            leaves each p-value as it is.
-        family: Comparisons that are corrected together: those of one measure, or of all.
     """
 
     confidence: Confidence = 0.95
-    resamples: Annotated[int, Option(ge=100)] = 10_000
-    test: Annotated[Test, Option()] = "randomization"
-    correction: Annotated[Correction, Option()] = "holm"
-    family: Annotated[Families, Option()] = "measure"
+    resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
+    test: Annotated[Test, Option("Paired test over queries; `mcnemar`: of hits and misses.")] = (
+        "randomization"
+    )
+    correction: Annotated[
+        Correction,
+        Option(
+            "Correction for several comparisons; `bh` is short for benjamini_hochberg, "
+            "`none` leaves each p-value as it is."
+        ),
+    ] = "holm"
+    family: Annotated[
+        Families,
+        Option("Comparisons that are corrected together: those of one measure, or of all."),
+    ] = "measure"
 
 
 class Method(IntervalsAndTests):
@@ -65,11 +71,10 @@ class Method(IntervalsAndTests):
     OptionError if a value is not allowed.
 
     Attributes:
-        seed: Seed of resamples and sign flips.
         cluster: Metadata field with the cluster of a query; None if queries are units.
     """
 
-    seed: Annotated[int, Option(ge=0)] = 13
+    seed: Annotated[int, Option("Seed of resamples and sign flips.", ge=0)] = 13
     cluster: str | None = None
 
     def __post_init__(self) -> None:

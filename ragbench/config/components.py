@@ -40,16 +40,13 @@ class Common(OptionSet):
     """Keys of every retriever, reranker, generator and app: time limit, concurrency and version.
 
     They stand in the entry of the component. The config checks the values; the class does not.
-
-    Attributes:
-        timeout: Time limit of one call, in seconds; null: none.
-        concurrency: Number of concurrent calls.
-        version: A word that you change when its answers change.
     """
 
-    timeout: Annotated[float | None, Option(gt=0)] = None
-    concurrency: Annotated[int, Option(ge=1)] = 1
-    version: Annotated[str | None, Option()] = None
+    timeout: Annotated[
+        float | None, Option("Time limit of one call, in seconds; null: none.", gt=0)
+    ] = None
+    concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
+    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
 
 
 class CodeCommon(OptionSet):
@@ -57,28 +54,24 @@ class CodeCommon(OptionSet):
 
     These are retrievers, rerankers, generators and apps with a type `python:...`. The config checks
     the values; the class does not.
-
-    Attributes:
-        retries: Retries of errors that may be temporary, within `timeout`.
     """
 
-    retries: Annotated[int, Option(ge=0)] = 0
+    retries: Annotated[
+        int, Option("Retries of errors that may be temporary, within `timeout`.", ge=0)
+    ] = 0
 
 
 class RerankerCommon(OptionSet):
     """Further keys of every reranker, an entry of `retrievers:` too: retriever, depth and tail.
 
     The config checks the values; the class does not.
-
-    Attributes:
-        retriever: Retriever whose hits are reordered.
-        depth: Number of hits that are reordered.
-        tail: Whether the other hits follow in their order, or are left out.
     """
 
-    retriever: Annotated[str, Option(refers_to="retriever")]
-    depth: Annotated[int, Option(ge=1)] = DEFAULT_DEPTH
-    tail: Annotated[Tail, Option()] = "keep"
+    retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
+    depth: Annotated[int, Option("Number of hits that are reordered.", ge=1)] = DEFAULT_DEPTH
+    tail: Annotated[
+        Tail, Option("Whether the other hits follow in their order, or are left out.")
+    ] = "keep"
 
 
 class AnswerCommon(OptionSet):
@@ -98,16 +91,20 @@ class GeneratorCommon(OptionSet):
 
     They stand in an entry of `generators:`, beside the options of its type. The config checks the
     values; the class does not.
-
-    Attributes:
-        retrievers: Retrievers that it is combined with; default: all.
-        passages: Number of passages that it gets.
-        samples: How often each query is answered; its score is the mean.
     """
 
-    retrievers: Annotated[list[str] | None, Option(refers_to="retriever")] = None
-    passages: Annotated[int, Option(ge=1)] = DEFAULT_PASSAGES
-    samples: Annotated[int, Option(ge=1)] = 1
+    retrievers: Annotated[
+        list[str] | None,
+        Option(
+            "Retrievers that the generator is combined with; default: all.", refers_to="retriever"
+        ),
+    ] = None
+    passages: Annotated[int, Option("Number of passages that the generator gets.", ge=1)] = (
+        DEFAULT_PASSAGES
+    )
+    samples: Annotated[
+        int, Option("How often each query is answered; its score is the mean.", ge=1)
+    ] = 1
 
 
 # Common keys that the caller applies even if a component declares them itself

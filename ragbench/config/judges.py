@@ -26,21 +26,34 @@ class JudgeCommon(OptionSet):
 
     They stand in `metrics.judge`, or in each of the named judges there, beside those of the type.
     The config checks the values; the class does not.
-
-    Attributes:
-        rubrics: Built-in rubrics, files, or what would stand in a file; default: faithfulness,
-            answer_relevancy, correctness, or all of a judge that has none of these.
-        when: `available`: only if its key is set and its packages are installed.
-        pairs: Rubrics of pairs compare every two systems (`all`), or each with the baseline;
-            default: `all` up to 4 systems.
-        nuggets: Nuggets of the queries, JSON lines as in TREC RAG, for rubrics over nuggets;
-            default: made of the references.
     """
 
-    rubrics: Annotated[list[str | dict[str, Any]] | None, Option()] = None
-    when: Annotated[Literal["always", "available"], Option()] = "always"
-    pairs: Annotated[Literal["all", "baseline"] | None, Option()] = None
-    nuggets: Annotated[str | None, Option(refers_to="path")] = None
+    rubrics: Annotated[
+        list[str | dict[str, Any]] | None,
+        Option(
+            "Built-in rubrics, files, or the content of a file; default: faithfulness, "
+            "answer_relevancy, correctness, or all of a judge that has none of these."
+        ),
+    ] = None
+    when: Annotated[
+        Literal["always", "available"],
+        Option("`available`: only if its key is set and its packages are installed."),
+    ] = "always"
+    pairs: Annotated[
+        Literal["all", "baseline"] | None,
+        Option(
+            "Rubrics of pairs compare every two systems (`all`), or each with the "
+            "baseline; default: `all` up to 4 systems."
+        ),
+    ] = None
+    nuggets: Annotated[
+        str | None,
+        Option(
+            "Nuggets of the queries, JSON lines as in TREC RAG, for rubrics over "
+            "nuggets; default: made of the references.",
+            refers_to="path",
+        ),
+    ] = None
 
 
 def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeBlock] | None:

@@ -36,19 +36,32 @@ class Match(OptionSet):
     """Rules for hits: which retrieved passages count as relevant.
 
     The block `metrics.retrieval.match` of a config; `check_metrics` checks it, the class does not.
-
-    Attributes:
-        level: `id`: a retrieved id is a judged one; `document`: passages are folded into their
-            document, so that k counts documents; `text`: gold passages are found by their words.
-        id: document: where a passage names its document: metadata.<key>.
-        separator: document: a passage's id is its document's, the last separator, and the rest.
-        overlap: text: share of a gold passage's words that a passage must hold; default 0.8.
     """
 
-    level: Annotated[Literal["id", "document", "text"], Option()] = "id"
-    id: Annotated[str | None, Option()] = None
-    separator: Annotated[str | None, Option()] = None
-    overlap: Annotated[float | None, Option(gt=0, le=1)] = None
+    level: Annotated[
+        Literal["id", "document", "text"],
+        Option(
+            "`id`: a retrieved id is a judged one; `document`: passages are folded into "
+            "their document, so that k counts documents; `text`: gold passages are found "
+            "by their words."
+        ),
+    ] = "id"
+    id: Annotated[
+        str | None,
+        Option("document: metadata of a passage with the id of its document, metadata.<key>."),
+    ] = None
+    separator: Annotated[
+        str | None,
+        Option("document: a passage's id is its document's, the last separator, and the rest."),
+    ] = None
+    overlap: Annotated[
+        float | None,
+        Option(
+            "text: share of a gold passage's words that a passage must hold; default 0.8.",
+            gt=0,
+            le=1,
+        ),
+    ] = None
 
     @property
     def rule(self) -> str | None:
@@ -70,18 +83,19 @@ class Fill(OptionSet):
 
     The block `metrics.retrieval.fill`; `check_metrics` checks it, the class does not. In a checked
     config, `judge` is the name of the judge.
-
-    Attributes:
-        judge: Name of the judge that grades; default: the only one.
-        rubric: Rubric of passages, or its file: a level less one is a grade.
-        depth: Best hits of each retriever that are graded.
-        relevant_from: Level from which a passage has grade 1, and 0 below; default: all grades.
     """
 
-    judge: Annotated[str | None, Option()] = None
-    rubric: Annotated[str | Path, Option()] = "passage_relevance"
-    depth: Annotated[int, Option(ge=1)] = 10
-    relevant_from: Annotated[int | None, Option(ge=2)] = None
+    judge: Annotated[
+        str | None, Option("Name of the judge that grades; default: the only one.")
+    ] = None
+    rubric: Annotated[
+        str | Path, Option("Rubric of passages, or its file: a level less one is a grade.")
+    ] = "passage_relevance"
+    depth: Annotated[int, Option("Best hits of each retriever that are graded.", ge=1)] = 10
+    relevant_from: Annotated[
+        int | None,
+        Option("Level from which a passage has grade 1, and 0 below; default: all grades.", ge=2),
+    ] = None
 
 
 class RetrievalMetrics(ScoringRules):
@@ -91,8 +105,6 @@ class RetrievalMetrics(ScoringRules):
     `trec_eval`, `missing` and `no_relevant`. `check_metrics` checks it, the class does not.
 
     Attributes:
-        top_k: Number of ranks that are kept and scored.
-        measures: Names of measures; default: all that the data allow.
         match: Rules for hits.
         fill: Rules by which a judge grades passages without a judgement; None grades none.
     """
@@ -102,8 +114,10 @@ class RetrievalMetrics(ScoringRules):
         "fill": "A judge grades passages that people have not judged.",
     }
 
-    top_k: Annotated[int, Option(ge=1)] = 100
-    measures: Annotated[tuple[str, ...] | None, Option()] = None
+    top_k: Annotated[int, Option("Number of ranks that are kept and scored.", ge=1)] = 100
+    measures: Annotated[
+        tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
+    ] = None
     match: Match = field(default_factory=Match)
     fill: Fill | None = None
 
@@ -114,18 +128,29 @@ class Statistics(IntervalsAndTests):
     The block `statistics`; its other options are those of `IntervalsAndTests`: `confidence`,
     `resamples`, `test`, `correction` and `family`. `check_statistics` checks it, the class does
     not.
-
-    Attributes:
-        baseline: Retriever that the others are compared with; default: the first.
-        cluster: metadata.<key> of the queries: those with equal values are one unit.
-        slices: What sorts the queries into slices: query_length, relevant, answerable,
-            metadata.<key>, week(metadata.time) (also day, month; UTC); each is tested for having
-            become worse; default: none.
     """
 
-    baseline: Annotated[str | None, Option(refers_to="retriever")] = None
-    cluster: Annotated[str | None, Option()] = None
-    slices: Annotated[tuple[str, ...] | None, Option()] = None
+    baseline: Annotated[
+        str | None,
+        Option(
+            "Retriever that the others are compared with; default: the first.",
+            refers_to="retriever",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Option(
+            "Metadata of the queries, metadata.<key>; queries with equal values count as one unit."
+        ),
+    ] = None
+    slices: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "Properties that sort the queries into slices: query_length, relevant, "
+            "answerable, metadata.<key>, week(metadata.time) (also day, month; UTC). "
+            "Each slice is tested for having become worse. Default: none."
+        ),
+    ] = None
 
 
 # Passages that a generator gets instead of those of a retriever
@@ -146,27 +171,35 @@ class Top(OptionSet):
 
     These are the keys at the top level of a config that are no blocks; `BLOCKS` has the blocks.
     `load_config` checks the values; the class does not.
-
-    Attributes:
-        name: Name of the run folder; default: the file's stem.
-        seed: Seed of all random choices.
-        max_failed: Share of failed items above which a run is incomplete.
-        output: Folder of the runs, relative to the working directory.
-        controls: What generators answer from besides: gold_context (the relevant documents),
-            no_context, shuffled_context (the passages of another question), distractors: N (the
-            relevant documents and N others), injection (one passage orders to write a word).
-        cache: Folder of what is stored between runs, relative to where you are; default: what
-            RAGBENCH_CACHE says, or .ragbench.
-        cache_also: Further cache folders, which are only read.
     """
 
-    name: Annotated[str | None, Option()] = None
-    seed: Annotated[int, Option(ge=0)] = DEFAULT_SEED
-    max_failed: Annotated[float, Option(ge=0, le=1)] = 0.0
-    output: Annotated[str, Option()] = "runs"
-    controls: Annotated[list[Control | Mapping[str, int]] | None, Option()] = None
-    cache: Annotated[str | None, Option()] = None
-    cache_also: Annotated[list[str] | None, Option(refers_to="path")] = None
+    name: Annotated[str | None, Option("Name of the run folder; default: the file's stem.")] = None
+    seed: Annotated[int, Option("Seed of all random choices.", ge=0)] = DEFAULT_SEED
+    max_failed: Annotated[
+        float, Option("Share of failed items above which a run is incomplete.", ge=0, le=1)
+    ] = 0.0
+    output: Annotated[str, Option("Folder of the runs, relative to the working directory.")] = (
+        "runs"
+    )
+    controls: Annotated[
+        list[Control | Mapping[str, int]] | None,
+        Option(
+            "Further passages that generators answer from: gold_context (the relevant "
+            "documents), no_context, shuffled_context (the passages of another "
+            "question), distractors: N (the relevant documents and N others), injection "
+            "(one passage orders to write a word)."
+        ),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Option(
+            "Folder of results stored between runs, relative to the working directory; "
+            "default: the variable RAGBENCH_CACHE, or .ragbench."
+        ),
+    ] = None
+    cache_also: Annotated[
+        list[str] | None, Option("Further cache folders, which are only read.", refers_to="path")
+    ] = None
 
 
 # Top-level keys with a mapping, or a list for `gates`; `Top` declares the other keys
@@ -190,32 +223,26 @@ class AuditRules(OptionSet):
     """Options of `ragbench audit`: which questions need several documents, or none.
 
     The block `audit` of a config; `check_audit` checks it, the class does not.
-
-    Attributes:
-        kind: metadata.<key> with the kind of a question.
-        multi_document: Kinds of questions that need two gold documents or more.
-        unanswerable: Kinds of questions that have no answer in the corpus.
     """
 
-    kind: Annotated[str, Option()] = "metadata.kind"
-    multi_document: Annotated[tuple[str, ...], Option()] = ("multi_hop", "several_answers")
-    unanswerable: Annotated[tuple[str, ...], Option()] = ("unanswerable",)
+    kind: Annotated[str, Option("metadata.<key> with the kind of a question.")] = "metadata.kind"
+    multi_document: Annotated[
+        tuple[str, ...], Option("Kinds of questions that need two gold documents or more.")
+    ] = ("multi_hop", "several_answers")
+    unanswerable: Annotated[
+        tuple[str, ...], Option("Kinds of questions that have no answer in the corpus.")
+    ] = ("unanswerable",)
 
 
 class BudgetLimits(OptionSet):
     """Limits on the cost of a run: the block `budget`. None sets no limit.
 
     The config checks the values; the class does not.
-
-    Attributes:
-        usd: US dollars for models.
-        tokens: Tokens of models, sent plus received.
-        minutes: Time limit of the run, in minutes.
     """
 
-    usd: Annotated[float | None, Option(ge=0)] = None
-    tokens: Annotated[int | None, Option(ge=0)] = None
-    minutes: Annotated[float | None, Option(gt=0)] = None
+    usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
+    tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
+    minutes: Annotated[float | None, Option("Time limit of the run, in minutes.", gt=0)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,14 +358,12 @@ class Selection(OptionSet):
     """Choice of the best combination of a sweep on one split of the data.
 
     The key `select` of a retriever with `sweep`. Values are checked by the config alone.
-
-    Attributes:
-        on: Split that decides: `train`; the run reports on the split of the data set.
-        measure: Retrieval measure that decides, such as ndcg@10.
     """
 
-    on: Annotated[str, Option()]
-    measure: Annotated[str, Option()]
+    on: Annotated[
+        str, Option("Split that decides: `train`; the run reports on the split of the data set.")
+    ]
+    measure: Annotated[str, Option("Retrieval measure that decides, such as ndcg@10.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,20 +227,23 @@ class EmbedderOptions(OptionSet):
 
     Attributes:
         model: Folder, or name on the Hugging Face hub.
-        query_prompt: Text put before a query; null: the prompt of the model.
-        document_prompt: Text put before a document; null: the prompt of the model.
         device: `auto` takes a GPU if there is one.
         batch_tokens: Tokens per batch, padding included; None takes 1,024 on a CPU, 32,768 on a
             GPU; with 1, each text is a batch of its own.
-        cache: Whether vectors are kept in .ragbench, so that no text is encoded twice.
     """
 
     model: embed.Model = sentence_transformers.DEFAULT_MODEL
-    query_prompt: Annotated[str | None, Option()] = None
-    document_prompt: Annotated[str | None, Option()] = None
+    query_prompt: Annotated[
+        str | None, Option("Text put before a query; null: the prompt of the model.")
+    ] = None
+    document_prompt: Annotated[
+        str | None, Option("Text put before a document; null: the prompt of the model.")
+    ] = None
     device: embed.ComputeDevice = "auto"
     batch_tokens: embed.BatchTokens = None
-    cache: Annotated[bool, Option()] = True
+    cache: Annotated[
+        bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
+    ] = True
 
     def open(self, owner: str, component: SearchComponent | None = None) -> CachedEmbedder:
         """Return the model with a cache of vectors before it, loaded here or on workers.

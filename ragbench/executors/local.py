@@ -29,10 +29,6 @@ class Local(Executor):
     Processes are spawned, not forked: a fork would copy locks that other threads hold. None of them
     outlives the run, however that ends. `close` kills the processes; a block whose process ends
     raises `BrokenProcessPool`.
-
-    Args:
-        workers: Processes that compute text metrics, local judges and models, and search BM25
-            indexes, a core each; null: none.
     """
 
     is_here = True
@@ -40,7 +36,14 @@ class Local(Executor):
     def __init__(
         self,
         *,
-        workers: Annotated[int | None, Option(ge=1)] = None,
+        workers: Annotated[
+            int | None,
+            Option(
+                "Number of processes, one core each, for text metrics, local judges and "
+                "models, and BM25 search; null: none.",
+                ge=1,
+            ),
+        ] = None,
     ) -> None:
         super().__init__()
         self.workers = workers or 0

@@ -27,21 +27,25 @@ class Ray(base.Executor):
     """Executor of actors on a Ray cluster, or on one that is started here for the run.
 
     Ray is needed from the first block on; `check` raises MissingExtra without it.
-
-    Args:
-        workers: Actors that compute what takes long.
-        address: A running cluster: host:port, or auto for that of this machine; null starts one.
-        cpus: CPUs of each actor.
-        gpus: GPUs of each actor, or the part of one.
     """
 
     def __init__(
         self,
         *,
-        workers: Annotated[int, Option(ge=1)],
-        address: Annotated[str | None, Option()] = None,
-        cpus: Annotated[float, Option(gt=0)] = 1,
-        gpus: Annotated[float, Option(ge=0)] = 0,
+        workers: Annotated[
+            int,
+            Option(
+                "Number of actors for text metrics, local judges and models, and BM25 search.", ge=1
+            ),
+        ],
+        address: Annotated[
+            str | None,
+            Option(
+                "A running cluster: host:port, or auto for that of this machine; null starts one."
+            ),
+        ] = None,
+        cpus: Annotated[float, Option("CPUs of each actor.", gt=0)] = 1,
+        gpus: Annotated[float, Option("GPUs of each actor, or the part of one.", ge=0)] = 0,
     ) -> None:
         super().__init__()
         self.workers, self._address = workers, address

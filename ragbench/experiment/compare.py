@@ -192,16 +192,8 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         *runs: Sources of the same kinds, one or several.
         measures: Names of scores, or one name; None takes all that are common.
         qrels: Judgements for TREC run files.
-        intersect: If the query sets differ, compare the common queries and count the others.
-            Queries whose text, judgements or gold answers differ are left out too and listed; if
-            most queries differ, nothing is compared.
-        unpaired: Compare runs over different questions, such as two weeks, as independent samples:
-            the difference of two means with its interval. Another mix of questions may explain a
-            difference. It excludes `intersect`, `fail_if` and `cluster`; no queries are moved.
         fail_if: Conditions, or one: `ndcg@10 drop > 0.01`. They are decided on the common,
             unchanged queries, as with `intersect`, and undecided if under 80 % of the base's are.
-        moved: Number of queries to list for each comparison: those with the largest changes on the
-            first measure.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
         cluster: `metadata.<key>`: queries with equal values are one unit, as in
             `statistics.cluster` of the YAML. One source has to be a run folder with metadata. None

@@ -35,12 +35,13 @@ RETRY = "which --retry-failed tries again"
 
 # Keys that several kinds of gates have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
-Most = Annotated[float, Option("The mean, share or cost is at most this.")]
+Most = Annotated[float, Option("Largest allowed mean, cost, or share of failed items.")]
 DecideBy = Annotated[
     Decide | None,
     Option(
-        "`interval`: of all such queries, the default of max_drop; `mean`: of exactly these, "
-        "the default of min, max and min_kappa."
+        "`interval`: decide for all queries like these, by the interval of the value "
+        "(default of max_drop); `mean`: decide for exactly these queries (default of "
+        "min, max and min_kappa)."
     ),
 ]
 
@@ -261,8 +262,6 @@ class Gate(OptionSet, ABC):
             one.
         file: File that the gate names; None without one.
         place: Where the gate stands, for later errors and decisions.
-        system: The systems; default: all, of a difference all but what it is compared with.
-        undecided: `fail`: an undecided gate counts as failed.
     """
 
     subject: ClassVar[str]
@@ -271,8 +270,16 @@ class Gate(OptionSet, ABC):
     conditions: ClassVar[tuple[str, ...]]
     file_key: ClassVar[str | None] = None
 
-    system: Annotated[str | list[str] | None, Option()] = None
-    undecided: Annotated[Literal["warn", "fail"], Option()] = "warn"
+    system: Annotated[
+        str | list[str] | None,
+        Option(
+            "Systems that the gate applies to; default: all, for a difference all except "
+            "the baseline."
+        ),
+    ] = None
+    undecided: Annotated[
+        Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
+    ] = "warn"
     file: Path | None = None
     place: Place = field(default_factory=Place, compare=False, repr=False)
 

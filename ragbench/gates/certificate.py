@@ -41,9 +41,6 @@ class Certificate(Gate):
     `file`, the path that the config sets, is None or no certificate of the rubric.
 
     Attributes:
-        certificate: File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.
-        rubric: certificate: the rubric.
-        min_kappa: certificate: smallest allowed kappa of judge and people.
         decide: `interval` compares the lower end of kappa's interval; `mean` and None kappa itself.
     """
 
@@ -53,9 +50,17 @@ class Certificate(Gate):
     conditions = ("min_kappa",)
     file_key = "certificate"
 
-    certificate: Annotated[str, Option(refers_to="path")]
-    rubric: Annotated[str, Option()]
-    min_kappa: Annotated[float, Option(ge=-1, le=1)]
+    certificate: Annotated[
+        str,
+        Option(
+            "File written by `ragbench calibrate`; needs `rubric` and `min_kappa`.",
+            refers_to="path",
+        ),
+    ]
+    rubric: Annotated[str, Option("Rubric in the certificate.")]
+    min_kappa: Annotated[
+        float, Option("Smallest allowed kappa between judge and people.", ge=-1, le=1)
+    ]
     decide: DecideBy = None
 
     @property

@@ -192,7 +192,6 @@ class Cheapest(base.SystemGate):
     Further options are those of `Gate`: `system`, which is needed, and `undecided`.
 
     Attributes:
-        cheapest_within: Largest loss against the best system; needs `system`.
         measure: Name of a score; None takes `right` or else the first one of the system, of those
             that are no sum; `found` only without others.
     """
@@ -201,7 +200,9 @@ class Cheapest(base.SystemGate):
     score_key = "measure"
     conditions: ClassVar[tuple[str, ...]] = ()
 
-    cheapest_within: Annotated[float, Option(ge=0)]
+    cheapest_within: Annotated[
+        float, Option("Largest loss against the best system; needs `system`.", ge=0)
+    ]
     measure: base.Measure | None = None
 
     @property

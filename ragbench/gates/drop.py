@@ -42,8 +42,8 @@ MIN_CLUSTERS = 10
 Identical = Annotated[
     Literal["pass", "undecided"],
     Option(
-        "The verdict where nothing changed on any query; `undecided`: pass only where so many "
-        "queries exclude a drop by `max_drop`."
+        "Verdict if the score of no query changed; `undecided` passes only if there "
+        "are enough queries to exclude a drop by `max_drop`."
     ),
 ]
 
@@ -65,14 +65,19 @@ class Change(base.MeasureGate):
 
     Attributes:
         margin_key: Key of a margin in the unit of the score; empty if the kind has none.
-        against: A baseline file, a run folder, or another system of the run; default: the system's
-            baseline in the run.
     """
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
 
-    against: Annotated[str | None, Option(refers_to="path_or_system")] = None
+    against: Annotated[
+        str | None,
+        Option(
+            "A baseline file, a run folder, or another system of the run; default: the "
+            "system's baseline in the run.",
+            refers_to="path_or_system",
+        ),
+    ] = None
 
     @property
     def margin(self) -> float:
@@ -336,7 +341,6 @@ class Drop(Change):
     lacks the file.
 
     Attributes:
-        max_drop: Largest allowed drop of the mean paired difference.
         decide: `mean` decides for exactly the queries of the run; `interval` and None for all such
             queries, by the interval of the mean difference.
         identical: Verdict if nothing changed on any query: `pass`, or `undecided` unless so many
@@ -348,7 +352,7 @@ class Drop(Change):
     identical_advice: ClassVar[tuple[str, ...]] = ("identical: pass accepts them",)
     margin_key = "max_drop"
 
-    max_drop: Annotated[float, Option(ge=0)]
+    max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
     decide: base.DecideBy = None
     identical: Identical = "pass"
 
@@ -619,17 +623,20 @@ class QueriesWorse(Change):
     pass into a fail. Further options are those of `Change`: `measure`, `against`, `system` and
     `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
     `run.baselines` lacks the file.
-
-    Attributes:
-        max_queries_worse: Largest number of queries that may become worse.
-        by: max_queries_worse: smallest drop that counts; default: any.
     """
 
     conditions = ("max_queries_worse",)
     margin_key = "by"
 
-    max_queries_worse: Annotated[int, Option(ge=0)]
-    by: Annotated[float | None, Option(gt=0)] = None
+    max_queries_worse: Annotated[
+        int, Option("Largest number of queries that may become worse.", ge=0)
+    ]
+    by: Annotated[
+        float | None,
+        Option(
+            "Smallest drop of a query that counts for max_queries_worse; default: any drop.", gt=0
+        ),
+    ] = None
 
     @property
     def text(self) -> str:

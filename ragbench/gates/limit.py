@@ -28,14 +28,11 @@ class Limit(base.MeasureGate):
     `decide: interval` compares the worse end of its interval. Further options are those of
     `MeasureGate`: `measure`, `system` and `undecided`. `decide_systems(run)` yields a decision for
     each system.
-
-    Attributes:
-        min: The mean is at least this.
     """
 
     conditions = ("min", "max")
 
-    min: Annotated[float | None, Option()] = None
+    min: Annotated[float | None, Option("Smallest allowed mean.")] = None
     max: base.Most | None = None
     decide: base.DecideBy = None
 
@@ -216,15 +213,12 @@ class Failed(base.SystemGate):
 
     `max` is a share from 0 to 1; an item is a query, or an answer if queries have several. Further
     options are those of `Gate`: `system` and `undecided`.
-
-    Attributes:
-        failed: A score; `max` is the largest share of its items that may fail.
     """
 
     subject = "failed"
     conditions = ("max",)
 
-    failed: Annotated[str, Option()]
+    failed: Annotated[str, Option("Name of a score, whose failed items are counted.")]
     max: base.Most
 
     @property

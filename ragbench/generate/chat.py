@@ -222,30 +222,33 @@ def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Documen
 
 
 class PromptOptions(OptionSet):
-    """Prompt of a generator; `load_prompt` reads it and raises the errors.
+    """Prompt of a generator; `load_prompt` reads it and raises the errors."""
 
-    Attributes:
-        prompt: A built-in prompt, a YAML file with system and user, or a .j2 template.
-        system: System text; default: the prompt's.
-    """
-
-    prompt: Annotated[str, Option(refers_to="path_or_name")] = "qa"
-    system: Annotated[str | None, Option()] = None
+    prompt: Annotated[
+        str,
+        Option(
+            "A built-in prompt, a YAML file with system and user, or a .j2 template.",
+            refers_to="path_or_name",
+        ),
+    ] = "qa"
+    system: Annotated[str | None, Option("System text; default: the prompt's.")] = None
 
 
 class AnswerOptions(OptionSet):
     """End of answers, and token budget of the passages.
 
     The component checks the values, not this class. None as `stop` means no such text.
-
-    Attributes:
-        stop: Texts that end an answer.
-        context_tokens: Tokens of all passages: the first that does not fit is cut after a word, the
-            rest is left out; null: no limit.
     """
 
-    stop: Annotated[list[str] | None, Option()] = None
-    context_tokens: Annotated[int | None, Option(ge=1)] = None
+    stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
+    context_tokens: Annotated[
+        int | None,
+        Option(
+            "Tokens of all passages: the first that does not fit is cut after a word, "
+            "the rest is left out; null: no limit.",
+            ge=1,
+        ),
+    ] = None
 
 
 class ChatGenerator(llm.Connected, Generator):
@@ -374,12 +377,9 @@ class OpenAIGeneratorOptions(
     """Options of a generator on a chat server.
 
     Limits that are out of range raise an OptionError; the generator checks the other values.
-
-    Attributes:
-        model: The model, as the server calls it.
     """
 
-    model: Annotated[str, Option()]
+    model: Annotated[str, Option("The model, as the server calls it.")]
 
 
 class OpenAIGenerator(ChatGenerator):

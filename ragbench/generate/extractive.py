@@ -47,17 +47,15 @@ class Extractive(Generator):
     cost of 0. The answer keeps the order of the passages; it is empty without passages. The same
     input gives the same answer. OptionError if `sentences` is no integer from 1 to 20; an unknown
     language is no error.
-
-    Args:
-        sentences: Number of sentences in an answer.
-        language: ISO 639-1 code of the texts; picks stop words and stemmer.
     """
 
     def __init__(
         self,
         *,
-        sentences: Annotated[int, Option(ge=1, le=20)] = 2,
-        language: Annotated[str, Option()] = "en",
+        sentences: Annotated[int, Option("Number of sentences in an answer.", ge=1, le=20)] = 2,
+        language: Annotated[
+            str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
+        ] = "en",
     ) -> None:
         self.sentences, self.language = sentences, language
         self._analyze = Analyzer.for_language(language)

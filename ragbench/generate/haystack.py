@@ -25,11 +25,6 @@ class HaystackApp:
     pipeline without an open socket of a usual name, and unless exactly one of `factory` and
     `client` is set; AdapterError for an object that is no pipeline, DataError for a factory that
     cannot be imported. `answer` returns a prediction, and raises AdapterError without an answer.
-
-    Args:
-        input: Inputs by component: `{retriever: {query: "{question}"}}`; default: the question in
-            the open sockets `query`, `question` and `text`.
-        answer: Path to the answer in what it returns, such as `$.llm.replies[0]`.
     """
 
     is_opaque = True
@@ -39,8 +34,17 @@ class HaystackApp:
         *,
         factory: libraries.Factory = None,
         args: FactoryArgs = None,
-        input: Annotated[dict[str, Any] | None, Option()] = None,
-        answer: Annotated[str | None, Option()] = None,
+        input: Annotated[
+            dict[str, Any] | None,
+            Option(
+                'Inputs by component: `{retriever: {query: "{question}"}}`; default: the '
+                "question in the open sockets `query`, `question` and `text`."
+            ),
+        ] = None,
+        answer: Annotated[
+            str | None,
+            Option("Path to the answer in the result of the pipeline, such as `$.llm.replies[0]`."),
+        ] = None,
         id_field: libraries.IdField = None,
         client: Any = None,
     ) -> None:

@@ -169,29 +169,28 @@ class ReplyPathOptions(OptionSet):
 
     None means that the number is unknown. The paths are read by `HttpService`, which raises an
     OptionError for an invalid one.
-
-    Attributes:
-        answer: Path to the answer.
-        input_tokens: Path to the number of tokens that were sent.
-        output_tokens: Path to the number of tokens of the answer.
-        usd: Path to the cost in US dollars.
     """
 
-    answer: Annotated[str, Option()] = "$.answer"
-    input_tokens: Annotated[str | None, Option()] = None
-    output_tokens: Annotated[str | None, Option()] = None
-    usd: Annotated[str | None, Option()] = None
+    answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
+    input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
+        None
+    )
+    output_tokens: Annotated[str | None, Option("Path to the number of tokens of the answer.")] = (
+        None
+    )
+    usd: Annotated[str | None, Option("Path to the cost in US dollars.")] = None
 
 
 class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
-    """Options of a generator behind a URL; `HttpGenerator` checks them.
+    """Options of a generator behind a URL; `HttpGenerator` checks them."""
 
-    Attributes:
-        body: What is sent, with {question}, {context}, {texts} or {contexts}; default: `{question:
-            "{question}", contexts: "{contexts}"}`.
-    """
-
-    body: Annotated[dict[str, Any] | None, Option()] = None
+    body: Annotated[
+        dict[str, Any] | None,
+        Option(
+            "Body of the request, with {question}, {context}, {texts} or {contexts}; "
+            'default: `{question: "{question}", contexts: "{contexts}"}`.'
+        ),
+    ] = None
 
 
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
@@ -199,24 +198,23 @@ class HttpAppOptions(ReplyPathOptions, EndpointOptions):
 
     Without `texts`, the passages are unknown; `ids` and `titles` need it. None as `queries` means
     that the app reports none.
-
-    Attributes:
-        body: What is sent; default: `{question: "{question}"}`.
-        texts: Path to the texts of the passages.
-        ids: Path to the ids of the passages.
-        titles: Path to the titles of the passages.
-        queries: Path to queries that it formulated.
-        stream: Form of a reply in pieces: server-sent events, JSON lines or text. Paths are then
-            those in an event: `answer` of a piece, `ids` and `texts` of the sources in any event;
-            `$` is an event of text.
     """
 
-    body: Annotated[dict[str, Any] | None, Option()] = None
-    texts: Annotated[str | None, Option()] = None
-    ids: Annotated[str | None, Option()] = None
-    titles: Annotated[str | None, Option()] = None
-    queries: Annotated[str | None, Option()] = None
-    stream: Annotated[Stream | None, Option()] = None
+    body: Annotated[
+        dict[str, Any] | None, Option('Body of the request; default: `{question: "{question}"}`.')
+    ] = None
+    texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None
+    ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None
+    titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None
+    queries: Annotated[str | None, Option("Path to the queries that the server formulated.")] = None
+    stream: Annotated[
+        Stream | None,
+        Option(
+            "Form of a reply in pieces: server-sent events, JSON lines or text. Paths "
+            "are then those in an event: `answer` of a piece, `ids` and `texts` of the "
+            "sources in any event; `$` is an event of text."
+        ),
+    ] = None
 
 
 class HttpGenerator(HttpService, Generator):

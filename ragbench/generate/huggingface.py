@@ -24,20 +24,17 @@ class HuggingfaceOptions(PromptOptions, AnswerOptions):
     """Options of a generator with a model on this machine.
 
     The component checks the values, not this class.
-
-    Attributes:
-        model: A folder, or a name on the Hugging Face hub.
-        temperature: Randomness of answers; 0 always takes the most likely token.
-        max_tokens: Longest answer, in tokens.
-        seed: Seed of the sampling, set again for each question.
-        device: Where the model computes; `auto` takes a GPU if there is one.
     """
 
-    model: Annotated[str, Option()]
-    temperature: Annotated[float, Option(ge=0, le=2)] = 0.0
-    max_tokens: Annotated[int, Option(ge=1)] = 128
-    seed: Annotated[int, Option(ge=0)] = 13
-    device: Annotated[Device, Option()] = "auto"
+    model: Annotated[str, Option("A folder, or a name on the Hugging Face hub.")]
+    temperature: Annotated[
+        float, Option("Randomness of answers; 0 always takes the most likely token.", ge=0, le=2)
+    ] = 0.0
+    max_tokens: Annotated[int, Option("Longest answer, in tokens.", ge=1)] = 128
+    seed: Annotated[int, Option("Seed of the sampling, set again for each question.", ge=0)] = 13
+    device: Annotated[
+        Device, Option("Where the model computes; `auto` takes a GPU if there is one.")
+    ] = "auto"
 
 
 class HuggingfaceGenerator(Generator):

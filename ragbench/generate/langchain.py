@@ -186,18 +186,25 @@ class ChainOptions(OptionSet):
     """Input of a chain, and path of the answer in its output.
 
     The component checks the values, not this class.
-
-    Attributes:
-        input: What a chain gets, with {question}, {context}, {texts} or {contexts}; default:
-            `{question: "{question}", context: "{context}"}`.
-        answer: Path to the answer in what a chain returns; default: its text, or that of the first
-            usual key, such as `answer` or `output`.
-        id_field: Metadata key with the ids of the passages of a chain.
     """
 
-    input: Annotated[str | dict[str, Any] | None, Option()] = None
-    answer: Annotated[str | None, Option()] = None
-    id_field: Annotated[str | None, Option()] = None
+    input: Annotated[
+        str | dict[str, Any] | None,
+        Option(
+            "Input of a chain, with {question}, {context}, {texts} or {contexts}; "
+            'default: `{question: "{question}", context: "{context}"}`.'
+        ),
+    ] = None
+    answer: Annotated[
+        str | None,
+        Option(
+            "Path to the answer in the result of a chain; default: its text, or that of "
+            "the first usual key, such as `answer` or `output`."
+        ),
+    ] = None
+    id_field: Annotated[
+        str | None, Option("Metadata key with the ids of the passages of a chain.")
+    ] = None
 
 
 class Chain:
@@ -362,14 +369,14 @@ class LangchainGeneratorOptions(PromptOptions, AnswerOptions, ChainOptions, Limi
     Attributes:
         factory: `module:name` of the object or of a function that creates it; None with a client.
         args: Its keyword arguments; None without.
-        version: A word that you change when its answers change.
-        retries: Retries of a chat model, for errors that may be temporary.
     """
 
     factory: Factory = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option()] = None
-    retries: Annotated[int, Option(ge=0)] = 6
+    version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
+    retries: Annotated[
+        int, Option("Retries of a chat model, for errors that may be temporary.", ge=0)
+    ] = 6
 
 
 class LangchainGenerator(ChatGenerator):
@@ -485,12 +492,6 @@ class LangchainApp:
     without `invoke` and `ainvoke`, DataError for a factory that cannot be imported. `answer`
     returns a prediction, passes the errors of the chain on, and raises AdapterError if its output
     holds no answer.
-
-    Args:
-        input: What a chain gets, with {question}; default: the question as text, as `question`,
-            `input` or `query`, or as a message in `messages`, whichever it accepts.
-        answer: Path to the answer in what it returns; default: its text, or that of the first usual
-            key, such as `answer` or `output`.
     """
 
     is_opaque = True
@@ -500,8 +501,21 @@ class LangchainApp:
         *,
         factory: Factory = None,
         args: FactoryArgs = None,
-        input: Annotated[str | dict[str, Any] | None, Option()] = None,
-        answer: Annotated[str | None, Option()] = None,
+        input: Annotated[
+            str | dict[str, Any] | None,
+            Option(
+                "Input of the chain, with {question}; default: the question as text, as "
+                "`question`, `input` or `query`, or as a message in `messages`, whichever "
+                "the chain accepts."
+            ),
+        ] = None,
+        answer: Annotated[
+            str | None,
+            Option(
+                "Path to the answer in the result of the chain; default: its text, or that "
+                "of the first usual key, such as `answer` or `output`."
+            ),
+        ] = None,
         id_field: IdField = None,
         client: Any = None,
     ) -> None:

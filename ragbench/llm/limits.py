@@ -35,18 +35,21 @@ class Limits(OptionSet):
     A call that hangs while others are answered does not count in `concurrency`. Waiting for a free
     place, or at the request of the server, does not count in `timeout`.
 
-    Attributes:
-        concurrency: Largest number of concurrent calls; lowered while the server reports overload.
-        timeout: Time limit of one reply, in seconds, retries included; null: none.
-        retries: Retries of errors that may be temporary.
-
     Raises:
         OptionError: A number is out of range.
     """
 
-    concurrency: Annotated[int, Option(ge=1)] = 16
-    timeout: Annotated[float | None, Option(gt=0)] = 60.0
-    retries: Annotated[int, Option(ge=0)] = 6
+    concurrency: Annotated[
+        int,
+        Option(
+            "Largest number of concurrent calls; lowered while the server reports overload.", ge=1
+        ),
+    ] = 16
+    timeout: Annotated[
+        float | None,
+        Option("Time limit of one reply, in seconds, retries included; null: none.", gt=0),
+    ] = 60.0
+    retries: Annotated[int, Option("Retries of errors that may be temporary.", ge=0)] = 6
 
     def __post_init__(self) -> None:
         declared = declared_options(Limits)

@@ -36,39 +36,42 @@ _BATCH_CONCURRENCY = 10_000  # a call of a batch runs for hours without using a 
 
 
 class ServerOptions(OptionSet):
-    """Address and key of a server with the OpenAI protocol; `Server` checks and joins them.
+    """Address and key of a server with the OpenAI protocol; `Server` checks and joins them."""
 
-    Attributes:
-        base_url: URL of the server, up to and including `/v1`; default: OpenAI's.
-        api_key_env: Environment variable with the key; your own server needs none.
-        azure_endpoint: Azure resource, `https://NAME.openai.azure.com`; not with `base_url`.
-        azure_deployment: Deployment in `azure_endpoint`; default: the name of the model.
-        api_version: Version of the interface of `azure_endpoint`, such as `2024-10-21`.
-    """
-
-    base_url: Annotated[str | None, Option()] = None
-    api_key_env: Annotated[str, Option()] = "OPENAI_API_KEY"
-    azure_endpoint: Annotated[str | None, Option()] = None
-    azure_deployment: Annotated[str | None, Option()] = None
-    api_version: Annotated[str | None, Option()] = None
+    base_url: Annotated[
+        str | None, Option("URL of the server, up to and including `/v1`; default: OpenAI's.")
+    ] = None
+    api_key_env: Annotated[
+        str, Option("Environment variable with the key; your own server needs none.")
+    ] = "OPENAI_API_KEY"
+    azure_endpoint: Annotated[
+        str | None, Option("Azure resource, `https://NAME.openai.azure.com`; not with `base_url`.")
+    ] = None
+    azure_deployment: Annotated[
+        str | None, Option("Deployment in `azure_endpoint`; default: the name of the model.")
+    ] = None
+    api_version: Annotated[
+        str | None, Option("Version of the interface of `azure_endpoint`, such as `2024-10-21`.")
+    ] = None
 
 
 class SamplingOptions(OptionSet):
     """Sampling parameters of replies; a parameter that is None is left to the server.
 
     Only a config checks the values. `base_request` returns a request with them.
-
-    Attributes:
-        temperature: Randomness of replies; null is the default of the server.
-        max_tokens: Length limit of a reply with its reasoning, in tokens.
-        seed: Seed of the sampling by the server.
-        reasoning_effort: How long a reasoning model thinks; null is its default.
     """
 
-    temperature: Annotated[float | None, Option(ge=0, le=2)] = 0.0
-    max_tokens: Annotated[int | None, Option(ge=1)] = None
-    seed: Annotated[int | None, Option(ge=0)] = None
-    reasoning_effort: Annotated[Effort | None, Option()] = None
+    temperature: Annotated[
+        float | None,
+        Option("Randomness of replies; null is the default of the server.", ge=0, le=2),
+    ] = 0.0
+    max_tokens: Annotated[
+        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
+    ] = None
+    seed: Annotated[int | None, Option("Seed of the sampling by the server.", ge=0)] = None
+    reasoning_effort: Annotated[
+        Effort | None, Option("How long a reasoning model thinks; null is its default.")
+    ] = None
 
     def base_request(self, model: str, extra: Mapping[str, Any] | None) -> ChatRequest:
         """Return a request to a model without messages; `extra` is further parameters or None."""
@@ -87,27 +90,29 @@ class ReplyOptions(OptionSet):
     """Connections to the server, and further parameters of requests.
 
     Only a config checks the values. None as `extra` means no further parameters.
-
-    Attributes:
-        keep_alive: Use a connection for several requests; false opens one for each request.
-        extra: Further parameters that the server knows.
     """
 
-    keep_alive: Annotated[bool, Option()] = True
-    extra: Annotated[dict[str, Any] | None, Option()] = None
+    keep_alive: Annotated[
+        bool, Option("Use a connection for several requests; false opens one for each request.")
+    ] = True
+    extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
+        None
+    )
 
 
 class BatchOptions(OptionSet):
     """Mode of calls: one by one (`live`), or in files of the batch API at half the price.
 
     Only a config checks the value. `in_batches` adapts limits to it.
-
-    Attributes:
-        mode: `batch` sends all calls in files of OpenAI's batch API, at half the price, answered
-            within a day; `concurrency` and `timeout` do not apply then.
     """
 
-    mode: Annotated[Mode, Option()] = "live"
+    mode: Annotated[
+        Mode,
+        Option(
+            "`batch` sends all calls in files of OpenAI's batch API, at half the price, "
+            "answered within a day; `concurrency` and `timeout` do not apply then."
+        ),
+    ] = "live"
 
     def in_batches(self, limits: Limits) -> Limits:
         """Return the limits, in mode `batch` with 10,000 concurrent calls and no time limit."""
@@ -120,12 +125,11 @@ class PriceOptions(OptionSet):
     """Price table of calls: the built-in one, and a file that overrides it; None for no file.
 
     `load_prices` reads them, and raises DataError for a bad file.
-
-    Attributes:
-        prices: YAML file with prices of models.
     """
 
-    prices: Annotated[str | None, Option(refers_to="path")] = None
+    prices: Annotated[str | None, Option("YAML file with prices of models.", refers_to="path")] = (
+        None
+    )
 
     def load_prices(self) -> Prices:
         """Return the built-in prices, overridden by those of the file.

@@ -38,10 +38,6 @@ class QuestionCounts(OptionSet):
     """Number of questions of each kind that a model writes, the option `--kinds`.
 
     It is created by keywords; a kind that is not named has 0 questions.
-
-    Attributes:
-        fact: Questions that one passage answers.
-        unanswerable: Questions that the corpus nearly answers.
     """
 
     fact: Annotated[int, Option("Questions that one passage answers.", ge=1)] = 0

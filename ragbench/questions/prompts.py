@@ -38,14 +38,12 @@ class QuestionModelOptions(
 
     Its bases add the options of the server, of sampling, of limits, of connections and of prices.
     `max_tokens` None sets no limit.
-
-    Attributes:
-        model: The model, as the server calls it.
-        max_tokens: Length limit of a reply with its reasoning, in tokens.
     """
 
-    model: Annotated[str, Option()]
-    max_tokens: Annotated[int | None, Option(ge=1)] = 1024
+    model: Annotated[str, Option("The model, as the server calls it.")]
+    max_tokens: Annotated[
+        int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
+    ] = 1024
 
 
 class QuestionPrompts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from collections.abc import Mapping
@@ -9,12 +10,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ragbench.records import codec
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
-from ragbench.registry import attribute_texts, summary_line
+from ragbench.registry import summary_line
 
 Schema = dict[str, Any]
 
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _NONE = re.compile(r"\bNone\b")
+# An entry of `Attributes:`, whose further lines are indented once more.
+_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def summary_schema() -> Schema:
@@ -37,8 +40,14 @@ def field_texts(record: Any) -> dict[str, str]:
     A field without a text is absent. `None` is written as `null`. Under Python's `-OO`, which drops
     docstrings, the result is empty.
     """
-    # JSON has null where Python has None
-    return {name: _NONE.sub("null", text) for name, text in attribute_texts(record).items()}
+    texts: dict[str, str] = {}
+    for owner in reversed(record.__mro__):
+        text = inspect.cleandoc(owner.__doc__ or "")
+        section = text.partition("\nAttributes:\n")[2].partition("\n\n")[0]
+        for entry in _ATTRIBUTE.finditer(section):
+            # JSON has null where Python has None
+            texts[entry["name"]] = _NONE.sub("null", " ".join(entry["text"].split()))
+    return texts
 
 
 def _object(record: Any, definitions: dict[str, Schema]) -> Schema:

@@ -1,7 +1,6 @@
 """Names to components: lazy tables, entry points, `python:` paths, declared options, nearest names.
 
-A component declares its options once, as annotated keyword parameters. The help of an option is its
-text under `Args:` in the docstring, or the first argument of `Option`:
+A component declares its options once, as annotated keyword parameters, each with its help:
 
     class BM25:
         def __init__(self, *, k1: Annotated[float, Option("Term saturation.", ge=0)] = 0.9): ...
@@ -29,6 +28,7 @@ from ragbench.registry.family import (
     load_object as load_object,
     looking_in as looking_in,
     check_allowed as check_allowed,
+    docstring as docstring,
     nearest as nearest,
     summary_line as summary_line,
 )
@@ -38,12 +38,10 @@ from ragbench.registry.options import (
     DeclaredOption as DeclaredOption,
     Option as Option,
     OptionSet as OptionSet,
-    attribute_texts as attribute_texts,
     check_values as check_values,
     checked as checked,
     dataclass_transform as dataclass_transform,
     declared_options as declared_options,
     describe_allowed as describe_allowed,
     options_of as options_of,
-    section_texts as section_texts,
 )

@@ -259,4 +259,28 @@ def summary_line(component: Any) -> str:
 
     A class without a docstring has that of its base class.
     """
-    return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")
+    return docstring(component).split("\n", 1)[0].strip().rstrip(".")
+
+
+def docstring(component: Any) -> str:
+    """Return the docstring of a class or function, or else of a base class; '' without one.
+
+    `python -OO` drops docstrings. The text then comes from the source file, if there is one.
+    """
+    if sys.flags.optimize < 2:
+        return inspect.getdoc(component) or ""
+    import ast
+    import textwrap
+
+    classes = component.__mro__[:-1] if inspect.isclass(component) else [component]
+    for documented in classes:
+        try:
+            source = inspect.getsource(documented)
+        except (OSError, TypeError):  # a package without source files, or a class of C
+            continue
+        [definition] = ast.parse(textwrap.dedent(source)).body
+        if not isinstance(definition, (ast.ClassDef, ast.FunctionDef)):
+            continue
+        if text := ast.get_docstring(definition):
+            return text
+    return ""

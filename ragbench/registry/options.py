@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import inspect
 import operator
-import re
 import sys
 import types
 import typing
@@ -39,9 +38,6 @@ S = TypeVar("S", bound="OptionSet")
 
 _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
-# An entry of `Attributes:` or `Args:`, whose further lines are indented once more.
-_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
-
 
 # Default of a required option
 REQUIRED = inspect.Parameter.empty
@@ -59,8 +55,7 @@ class Option:
     Bounds are of the value itself; elements of a list need an `Annotated` type of their own.
 
     Attributes:
-        help: One sentence for `list`, the schema and the docs; if empty, the text of the option
-            under `Args:` or `Attributes:` in the docstring.
+        help: One sentence for `ragbench list`, the JSON Schema and the docs.
         ge: Smallest allowed number.
         gt: The number must be greater than this.
         le: Largest allowed number.
@@ -183,8 +178,7 @@ class OptionSet:
     """Options of a component, of a gate, or of a block of a config.
 
     A subclass only lists its options: it is a frozen dataclass with keyword-only fields. Their
-    values are not checked on creation. `from_options` picks them out of a larger set. The help of
-    an option is its text under `Attributes:` in the docstring, if `Option` has none.
+    values are not checked on creation. `from_options` picks them out of a larger set.
     """
 
     def __init_subclass__(cls) -> None:
@@ -256,13 +250,10 @@ def options_of(component: Configured) -> dict[str, Any]:
 
 def _read_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a component by name, as `declared_options` does, but uncached."""
-    options, texts = {}, dict[str, str]()
+    options = {}
     for name, annotation, default in _parameters(component):
         option = option_in(annotation)
         if option is not None:
-            if not option.help:
-                texts = texts or attribute_texts(getattr(component, "declares", component))
-                option = replace(option, help=texts.get(name, ""))
             options[name] = DeclaredOption(name, _without_annotated(annotation), default, option)
     return options
 
@@ -323,30 +314,6 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **options)
 
     return checked_function
-
-
-def attribute_texts(component: Any) -> dict[str, str]:
-    """Return name -> its text under `Attributes:` or `Args:` in the docstring of a component.
-
-    Of a class also in the docstrings of its bases, whose texts its own replace. A text is on one
-    line; names without a text are left out.
-    """
-    texts: dict[str, str] = {}
-    documented = reversed(component.__mro__) if inspect.isclass(component) else [component]
-    for owner in documented:
-        text = inspect.cleandoc(owner.__doc__ or "")
-        texts |= section_texts(text, "Attributes") | section_texts(text, "Args")
-    return texts
-
-
-def section_texts(text: str, heading: str) -> dict[str, str]:
-    """Return name -> text of the entries under a heading of a docstring without its indentation.
-
-    Each text is on one line; {} without the heading. A section ends at an empty line.
-    """
-    _, _, section = text.partition(f"\n{heading}:\n")
-    entries = _ATTRIBUTE.finditer(section.partition("\n\n")[0])
-    return {entry["name"]: " ".join(entry["text"].split()) for entry in entries}
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:

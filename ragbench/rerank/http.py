@@ -22,13 +22,15 @@ class HttpRerankerOptions(RequestOptions):
 
     Attributes:
         url: URL that requests are posted to.
-        model: The model, if the server has several; null sends none.
-        api_key_env: The environment variable with the key; null sends none.
     """
 
     url: Url
-    model: Annotated[str | None, Option()] = None
-    api_key_env: Annotated[str | None, Option()] = None
+    model: Annotated[
+        str | None, Option("The model, if the server has several; null sends none.")
+    ] = None
+    api_key_env: Annotated[
+        str | None, Option("The environment variable with the key; null sends none.")
+    ] = None
 
 
 class HttpReranker(Reranker):

@@ -18,15 +18,16 @@ from ragbench.types import FloatArray, Query, ScoredDocument
 
 
 class MMROptions(EmbedderOptions):
-    """Options of the model, and the weight of relevance against diversity: keywords of `MMR`.
+    """Options of the model, and the weight of relevance against diversity: keywords of `MMR`."""
 
-    Attributes:
-        lambda_mult: Weight of relevance: 1 ranks by relevance only, 0 by diversity only.
-        relevance: similarity: to the query; scores: the retriever's, scaled to 0..1 per query.
-    """
-
-    lambda_mult: Annotated[float, Option(ge=0, le=1)] = 0.5
-    relevance: Annotated[Literal["similarity", "scores"], Option()] = "similarity"
+    lambda_mult: Annotated[
+        float,
+        Option("Weight of relevance: 1 ranks by relevance only, 0 by diversity only.", ge=0, le=1),
+    ] = 0.5
+    relevance: Annotated[
+        Literal["similarity", "scores"],
+        Option("similarity: to the query; scores: the retriever's, scaled to 0..1 per query."),
+    ] = "similarity"
 
 
 class MMR(Reranker):

@@ -45,14 +45,6 @@ class BM25(Retriever):
     `snowball` with an unknown language, or an option out of its range; DataError if a file of stop
     words cannot be read. `index` comes before every search: DataError without it.
 
-    Args:
-        k1: Gain from repeated terms; 0 counts only whether a term occurs.
-        b: Normalisation of document length; 0 is none, 1 is full.
-        variant: Which BM25 formula.
-        stemmer: How words are reduced to stems.
-        stopwords: Stop words: a built-in list, a file with a word per line, or none.
-        language: ISO 639-1 code of the texts; picks the tokeniser.
-
     References:
         Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.
         Kamphuis et al. (2020), Which BM25 Do You Mean? (the variants).
@@ -64,12 +56,26 @@ class BM25(Retriever):
     def __init__(
         self,
         *,
-        k1: Annotated[float, Option(ge=0)] = 0.9,
-        b: Annotated[float, Option(ge=0, le=1)] = 0.4,
-        variant: Annotated[Variant, Option()] = "lucene",
-        stemmer: Annotated[Literal["porter", "snowball", "none"], Option()] = "porter",
-        stopwords: Annotated[str, Option(refers_to="path_or_name")] = "english",
-        language: Annotated[str, Option()] = "en",
+        k1: Annotated[
+            float, Option("Gain from repeated terms; 0 counts only whether a term occurs.", ge=0)
+        ] = 0.9,
+        b: Annotated[
+            float, Option("Normalisation of document length; 0 is none, 1 is full.", ge=0, le=1)
+        ] = 0.4,
+        variant: Annotated[Variant, Option("Which BM25 formula.")] = "lucene",
+        stemmer: Annotated[
+            Literal["porter", "snowball", "none"], Option("How words are reduced to stems.")
+        ] = "porter",
+        stopwords: Annotated[
+            str,
+            Option(
+                "Stop words: a built-in list, a file with a word per line, or none.",
+                refers_to="path_or_name",
+            ),
+        ] = "english",
+        language: Annotated[
+            str, Option("ISO 639-1 code of the texts; picks the tokeniser.")
+        ] = "en",
     ) -> None:
         self.k1, self.b, self.variant = k1, b, variant
         self._folder: Path | None = None
@@ -383,12 +389,6 @@ class RM3(Retriever):
     removed already, and a corpus may be small. `borrow` must be called before `combine`, which
     raises DataError without it. OptionError for an option out of its range.
 
-    Args:
-        retriever: The bm25 retriever whose index is searched again.
-        terms: Number of terms that expand the query.
-        documents: Number of first hits that are assumed to be relevant.
-        original_weight: Weight of the original terms in the new query.
-
     References:
         Lavrenko and Croft (2001), Relevance-Based Language Models.
         Abdul-Jaleel et al. (2004), UMass at TREC 2004: Novelty and HARD (RM3).
@@ -402,10 +402,16 @@ class RM3(Retriever):
     def __init__(
         self,
         *,
-        retriever: Annotated[str, Option(refers_to="retriever")],
-        terms: Annotated[int, Option(ge=1)] = 10,
-        documents: Annotated[int, Option(ge=1)] = 10,
-        original_weight: Annotated[float, Option(ge=0, le=1)] = 0.5,
+        retriever: Annotated[
+            str, Option("The bm25 retriever whose index is searched again.", refers_to="retriever")
+        ],
+        terms: Annotated[int, Option("Number of terms that expand the query.", ge=1)] = 10,
+        documents: Annotated[
+            int, Option("Number of first hits that are assumed to be relevant.", ge=1)
+        ] = 10,
+        original_weight: Annotated[
+            float, Option("Weight of the original terms in the new query.", ge=0, le=1)
+        ] = 0.5,
     ) -> None:
         self.sources: Sequence[str] = [retriever]
         self.depth: int | None = documents

@@ -30,18 +30,19 @@ _BLOCK = 8192  # documents whose texts and vectors are in memory at a time
 
 
 class DenseOptions(EmbedderOptions):
-    """Options of the model, of the comparison of vectors, and of the index.
+    """Options of the model, of the comparison of vectors, and of the index."""
 
-    Attributes:
-        similarity: Similarity of a query and a document.
-        normalize: Whether vectors are scaled to length 1 first; null: for cosine, not for dot.
-        index: exact compares with every vector; faiss is faster for millions, but misses some.
-        probes: Lists of faiss that are searched, 1 or more; None is 32.
-    """
-
-    similarity: Annotated[Literal["cosine", "dot"], Option()] = "cosine"
-    normalize: Annotated[bool | None, Option()] = None
-    index: Annotated[Literal["exact", "faiss"], Option()] = "exact"
+    similarity: Annotated[
+        Literal["cosine", "dot"], Option("Similarity of a query and a document.")
+    ] = "cosine"
+    normalize: Annotated[
+        bool | None,
+        Option("Whether vectors are scaled to length 1 first; null: for cosine, not for dot."),
+    ] = None
+    index: Annotated[
+        Literal["exact", "faiss"],
+        Option("exact compares with every vector; faiss is faster for millions, but misses some."),
+    ] = "exact"
     probes: Annotated[
         int | None,
         Option(

@@ -117,14 +117,15 @@ class FrameworkRetriever(Retriever, ABC):
 
 
 class HaystackOptions(FrameworkOptions):
-    """Options of a component or pipeline of Haystack.
+    """Options of a component or pipeline of Haystack."""
 
-    Attributes:
-        inputs: Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`. Default:
-            the question in its open sockets `query`, `question` and `text`.
-    """
-
-    inputs: Annotated[dict[str, Any] | None, Option()] = None
+    inputs: Annotated[
+        dict[str, Any] | None,
+        Option(
+            'Inputs of a pipeline: `{embedder: {text: "{question}"}}`; also `{top_k}`. '
+            "Default: the question in its open sockets `query`, `question` and `text`."
+        ),
+    ] = None
 
 
 class HaystackRetriever(FrameworkRetriever):

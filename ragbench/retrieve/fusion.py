@@ -30,15 +30,6 @@ class Fusion(Retriever):
     >= 0 per retriever or are all 0, or another option out of its range. `combine` raises
     AdapterError for a hit without a finite score if scores are added.
 
-    Args:
-        retrievers: Names of two or more retrievers.
-        method: `rrf` and `isr` use only ranks, the others add scores.
-        k: rrf: larger values give the first ranks less weight.
-        weights: rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones.
-        normalize: Scale of a query's scores before they are added, from 0 to 1; not for rrf and
-            isr; default: min_max.
-        depth: Hits used from each retriever; default: top_k.
-
     Example:
         `b` is second in one ranking and first in the other: 1/62 + 1/61.
 
@@ -63,12 +54,29 @@ class Fusion(Retriever):
     def __init__(
         self,
         *,
-        retrievers: Annotated[list[str], Option(refers_to="retriever")],
-        method: Annotated[Method, Option()] = "rrf",
-        k: Annotated[int, Option(ge=0)] = 60,
-        weights: Annotated[list[float] | None, Option()] = None,
-        normalize: Annotated[Literal["min_max"] | None, Option()] = None,
-        depth: Annotated[int | None, Option(ge=1)] = None,
+        retrievers: Annotated[
+            list[str], Option("Names of two or more retrievers.", refers_to="retriever")
+        ],
+        method: Annotated[
+            Method, Option("`rrf` and `isr` use only ranks, the others add scores.")
+        ] = "rrf",
+        k: Annotated[
+            int, Option("rrf: larger values give the first ranks less weight.", ge=0)
+        ] = 60,
+        weights: Annotated[
+            list[float] | None,
+            Option("rrf, isr, weighted: a number >= 0 for each retriever; default: equal ones."),
+        ] = None,
+        normalize: Annotated[
+            Literal["min_max"] | None,
+            Option(
+                "Scale of a query's scores before they are added, from 0 to 1; not for rrf "
+                "and isr; default: min_max."
+            ),
+        ] = None,
+        depth: Annotated[
+            int | None, Option("Hits used from each retriever; default: top_k.", ge=1)
+        ] = None,
     ) -> None:
         self.sources: Sequence[str] = list(retrievers)
         self.depth = depth

@@ -20,22 +20,17 @@ class HttpRetrieverOptions(EndpointOptions):
 
     Beside them stand those of `EndpointOptions`: the required `url`, `headers`, `timeout` in
     seconds, `retries` and `keep_alive`. None at a path reads no such values.
-
-    Attributes:
-        body: Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.
-        ids: Path to the ids.
-        scores: Path to the scores.
-        texts: Path to the texts; default: those of the corpus.
-        titles: Path to the titles.
-        queries: Path to the queries that the server formulated.
     """
 
-    body: Annotated[dict[str, Any] | None, Option()] = None
-    ids: Annotated[str, Option()] = "$.hits[*].id"
-    scores: Annotated[str | None, Option()] = None
-    texts: Annotated[str | None, Option()] = None
-    titles: Annotated[str | None, Option()] = None
-    queries: Annotated[str | None, Option()] = None
+    body: Annotated[
+        dict[str, Any] | None,
+        Option('Body of the request; default: `{query: "{question}", top_k: "{top_k}"}`.'),
+    ] = None
+    ids: Annotated[str, Option("Path to the ids.")] = "$.hits[*].id"
+    scores: Annotated[str | None, Option("Path to the scores.")] = None
+    texts: Annotated[str | None, Option("Path to the texts; default: those of the corpus.")] = None
+    titles: Annotated[str | None, Option("Path to the titles.")] = None
+    queries: Annotated[str | None, Option("Path to the queries that the server formulated.")] = None
 
 
 class HttpRetriever(Retriever):

@@ -32,30 +32,48 @@ class Chunking(registry.OptionSet):
 
     OptionError for an unknown `by`, and for an option that is missing, has no effect or does not
     fit another one. The config checks types.
-
-    Attributes:
-        by: Unit of size and overlap: words (between spaces), sentences, tokens, or that of a
-            LangChain text splitter; or code that cuts a text: `python:module:name` of a function of
-            a text that returns its pieces, or of such a splitter.
-        size: Units in a chunk; the last one has the rest. Required, except for a function.
-        overlap: Units that a chunk shares with the previous one; less than size.
-        tokenizer: tokens: a model whose tokens are counted, by folder or hub name (extra
-            huggingface); default: words and punctuation marks.
-        factory: langchain: `module:Name` of a class or function that returns a text splitter when
-            called with chunk_size and chunk_overlap; or of a function of a text that returns its
-            pieces.
-        args: Options of the function or the splitter, by name.
     """
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
-        registry.Option(refers_to="code"),
+        registry.Option(
+            "Unit of size and overlap: words (between spaces), sentences, tokens, or "
+            "that of a LangChain text splitter; or code that cuts a text: "
+            "`python:module:name` of a function of a text that returns its pieces, or of "
+            "such a splitter.",
+            refers_to="code",
+        ),
     ]
-    size: Annotated[int | None, registry.Option(ge=1)] = None
-    overlap: Annotated[int, registry.Option(ge=0)] = 0
-    tokenizer: Annotated[str | None, registry.Option(refers_to="folder_or_name")] = None
-    factory: Annotated[str | None, registry.Option()] = None
-    args: Annotated[dict[str, object] | None, registry.Option()] = None
+    size: Annotated[
+        int | None,
+        registry.Option(
+            "Units in a chunk; the last one has the rest. Required, except for a function.", ge=1
+        ),
+    ] = None
+    overlap: Annotated[
+        int,
+        registry.Option("Units that a chunk shares with the previous one; less than size.", ge=0),
+    ] = 0
+    tokenizer: Annotated[
+        str | None,
+        registry.Option(
+            "tokens: a model whose tokens are counted, by folder or hub name (extra "
+            "huggingface); default: words and punctuation marks.",
+            refers_to="folder_or_name",
+        ),
+    ] = None
+    factory: Annotated[
+        str | None,
+        registry.Option(
+            "langchain: `module:Name` of a class or function that returns a text "
+            "splitter when called with chunk_size and chunk_overlap; or of a function of "
+            "a text that returns its pieces."
+        ),
+    ] = None
+    args: Annotated[
+        dict[str, object] | None,
+        registry.Option("Options of the function or the splitter, by name."),
+    ] = None
 
     @property
     def code(self) -> str | None:

@@ -1,13 +1,26 @@
-"""The help of options: their texts under `Options:` in the docstrings of the commands."""
+"""Help of commands and their options."""
 
-from inspect import cleandoc
+import subprocess
+import sys
 
 import click
 import pytest
 
 from ragbench.cli import _COMMANDS, group
-from ragbench.cli.output import DocumentedCommand
-from ragbench.registry import section_texts
+from ragbench.data import LOADERS
+from ragbench.executors import EXECUTORS
+from ragbench.gates import GATES
+from ragbench.generate import APPS, GENERATORS
+from ragbench.registry import declared_options
+from ragbench.rerank import RERANKERS
+from ragbench.retrieve import RETRIEVERS
+from ragbench.score.judge import JUDGES
+from ragbench.score.retrieval import MEASURES
+from ragbench.score.text import METRICS
+
+FAMILIES = [
+    RETRIEVERS, RERANKERS, GENERATORS, APPS, LOADERS, MEASURES, METRICS, JUDGES, GATES, EXECUTORS,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
@@ -15,27 +28,22 @@ def test_every_option_has_a_help(name):
     command = group.get_command(click.Context(group), name)
     commands = [command, *getattr(command, "commands", {}).values()]
 
-    options = [p for each in commands for p in each.params if isinstance(p, click.Option)]
+    options = [p for c in commands for p in c.params if isinstance(p, click.Option)]
     assert [option.opts for option in options if not (option.help or option.hidden)] == []
-    assert "Options:" not in command.help
-    for each in filter(lambda each: each.callback, commands):
-        helps = {p.name: p.help for p in each.params if isinstance(p, click.Option)}
-        texts = section_texts(cleandoc(each.callback.__doc__ or ""), "Options")
-        assert {name: helps.get(name) for name in texts} == texts, "each text is that of an option"
+    assert all(command.help for command in commands)
 
 
-def test_texts_of_the_docstring_are_the_help_of_options_without_one():
-    @click.command(cls=DocumentedCommand)
-    @click.option("-k", "--top-k")
-    @click.option("--quiet", is_flag=True, help="No progress.")
-    def search(top_k, quiet):
-        """Search the corpus.
+@pytest.mark.parametrize("arguments", ["fix --help", "cache prune --help", "list gates"])
+def test_help_is_the_same_without_docstrings(arguments):
+    def stdout(*flags):
+        command = [sys.executable, *flags, "-m", "ragbench", *arguments.split()]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-        Options:
-            top_k: Number of hits,
-                best first.
-            quiet: Another text.
-        """
+    assert stdout("-OO") == stdout()
 
-    assert search.help == "Search the corpus."
-    assert [p.help for p in search.params] == ["Number of hits, best first.", "No progress."]
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.noun)
+def test_every_option_of_a_component_has_a_help(family):
+    for name in family.names():
+        for option in declared_options(family.load(name)).values():
+            assert option.option.help.endswith("."), (name, option.name)

@@ -192,51 +192,6 @@ def test_a_constructor_of_its_own_declares_for_itself(component):
     assert list(declared_options(component)) == ["size"]
 
 
-def test_the_help_of_an_option_is_its_text_in_the_docstring():
-    class Base:
-        """A base.
-
-        Attributes:
-            depth: Of the base.
-        """
-
-    class Documented(Base):
-        """A component.
-
-        Args:
-            k1: Gain from
-                repeated terms.
-            depth: Number of hits.
-
-        Example:
-            b: no option.
-        """
-
-        def __init__(
-            self,
-            *,
-            k1: Annotated[float, Option(ge=0)] = 0.9,
-            depth: Annotated[int, Option()] = 5,
-            b: Annotated[float, Option("Normalisation.")] = 0.4,
-        ): ...
-
-    def scale(value, *, by: Annotated[float, Option()] = 1.0):
-        """Scale.
-
-        Args:
-            value: Number.
-            by: Factor.
-        """
-
-    helps = {name: option.option.help for name, option in declared_options(Documented).items()}
-    assert helps == {
-        "k1": "Gain from repeated terms.",
-        "depth": "Number of hits.",
-        "b": "Normalisation.",
-    }
-    assert declared_options(scale)["by"].option.help == "Factor."
-
-
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [

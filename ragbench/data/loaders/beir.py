@@ -46,17 +46,19 @@ class Beir(base.Located):
     without a corpus is enough to score stored rankings.
     `Beir(path="data/scifact")` raises OptionError for a wrong `split`. The
     files are read by `load`, which raises a DataError for a missing file or split and a wrong line.
-
-    Args:
-        path: The folder.
-        split: The split that is scored; {test: 0.2, seed: 13} draws one if there is none.
     """
 
     def __init__(
         self,
         *,
-        path: Annotated[Path, Option(refers_to="path")],
-        split: Annotated[str | Mapping[str, Any], Option()] = _TEST,
+        path: Annotated[Path, Option("The folder.", refers_to="path")],
+        split: Annotated[
+            str | Mapping[str, Any],
+            Option(
+                "The split that is scored; {test: 0.2, seed: 13} draws one from a folder "
+                "without splits."
+            ),
+        ] = _TEST,
     ) -> None:
         self._path = Path(path)
         self._name = split if isinstance(split, str) else None

@@ -103,23 +103,35 @@ class RecordsOptions(OptionSet):
 
     Without `columns` (None) the usual names of columns count, without a corpus there is nothing to
     retrieve from, and without `split` all questions are scored.
-
-    Attributes:
-        path: The .jsonl, .json, .csv, .tsv or .parquet file, a row per question; or a folder with
-            such files by split, or of save_to_disk.
-        columns: Which column is the id, question, contexts, retrieved (ids of hits, best first),
-            answer (the system's), reference (the gold one), queries, system, turns,
-            standalone_question, tool_calls, expected_tool_calls, relevant (ids of gold documents),
-            excluded (ids of documents that do not count), reference_contexts (gold passages),
-            reference_spans (places of gold in documents), grades and page (of relevant); null for
-            none.
-        corpus: Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, extra
-            documents), or a .jsonl, .json, .csv, .tsv or .parquet file.
     """
 
-    path: Annotated[Path, Option(refers_to="path")]
-    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
-    corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    path: Annotated[
+        Path,
+        Option(
+            "The .jsonl, .json, .csv, .tsv or .parquet file, a row per question; or a "
+            "folder with such files by split, or of save_to_disk.",
+            refers_to="path",
+        ),
+    ]
+    columns: Annotated[
+        Mapping[str, str | None] | None,
+        Option(
+            "Which column is the id, question, contexts, retrieved (ids of hits, best "
+            "first), answer (the system's), reference (the gold one), queries, system, "
+            "turns, standalone_question, tool_calls, expected_tool_calls, relevant (ids "
+            "of gold documents), excluded (ids of documents that do not count), "
+            "reference_contexts (gold passages), reference_spans (places of gold in "
+            "documents), grades and page (of relevant); null for none."
+        ),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        Option(
+            "Documents for retrievers: a folder of .txt and .md files (also .pdf and "
+            ".html, extra documents), or a .jsonl, .json, .csv, .tsv or .parquet file.",
+            refers_to="path",
+        ),
+    ] = None
     split: base.SplitOption = None
     reasoning: base.ReasoningOption = "cut"
 
@@ -154,20 +166,32 @@ class HuggingFaceOptions(OptionSet):
 
     Without `columns` (None) the usual names of columns count, without a corpus there is nothing to
     retrieve from; `subset` None is for a data set without subsets.
-
-    Attributes:
-        path: Name on the hub, or a folder of .parquet, .jsonl or .csv files, or of save_to_disk.
-        subset: The subset, if there are several: `covidqa` of RAGBench. Of a folder, a subfolder.
-        split: The split that is scored; {test: 0.2, seed: 13} draws one if there is only one.
-        columns: Which column plays which part, as in `records`; null for none.
-        corpus: Documents for retrievers, as in `records`.
     """
 
-    path: Annotated[str, Option(refers_to="folder_or_name")]
-    subset: Annotated[str | None, Option()] = None
-    split: Annotated[str | Mapping[str, Any], Option()] = "test"
-    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
-    corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    path: Annotated[
+        str,
+        Option(
+            "Name on the hub, or a folder of .parquet, .jsonl or .csv files, or of save_to_disk.",
+            refers_to="folder_or_name",
+        ),
+    ]
+    subset: Annotated[
+        str | None,
+        Option(
+            "The subset, if there are several: `covidqa` of RAGBench. Of a folder, a subfolder."
+        ),
+    ] = None
+    split: Annotated[
+        str | Mapping[str, Any],
+        Option("The split that is scored; {test: 0.2, seed: 13} draws one if there is only one."),
+    ] = "test"
+    columns: Annotated[
+        Mapping[str, str | None] | None,
+        Option("Which column plays which part, as in `records`; null for none."),
+    ] = None
+    corpus: Annotated[
+        Path | None, Option("Documents for retrievers, as in `records`.", refers_to="path")
+    ] = None
     reasoning: base.ReasoningOption = "cut"
 
 

@@ -269,30 +269,42 @@ class TracesOptions(OptionSet):
 
     None finds `question`, `answer` and `id_field` by their usual keys. Without `gold` there is no
     gold, and `columns` must be None; without a `split` all traces are scored.
-
-    Attributes:
-        path: The .jsonl, .json, .csv or .parquet export.
-        format: The tool that wrote it; auto tells it by the keys.
-        kinds: What a step is by its name, where its kind does not say it: {rerank: reranker}.
-        question: Path of the question in the input of the outermost step.
-        answer: Path of the answer in the output of the outermost step.
-        id_field: Metadata key of passages with the ids that the judgements use.
-        hops: Whether each retrieval of a trace is scored by itself, too.
-        gold: Records with gold by id of trace or by question.
-        columns: Which column of `gold` plays which part, as in records.
-        corpus: Documents, as in records; passages without a text are found by id.
     """
 
-    path: Annotated[Path, Option(refers_to="path")]
-    format: Annotated[Format, Option()] = "auto"
-    kinds: Annotated[Mapping[str, Kind] | None, Option()] = None
-    question: Annotated[str | None, Option()] = None
-    answer: Annotated[str | None, Option()] = None
-    id_field: Annotated[str | None, Option()] = None
-    hops: Annotated[Hops, Option()] = "apart"
-    gold: Annotated[Path | None, Option(refers_to="path")] = None
-    columns: Annotated[Mapping[str, str | None] | None, Option()] = None
-    corpus: Annotated[Path | None, Option(refers_to="path")] = None
+    path: Annotated[Path, Option("The .jsonl, .json, .csv or .parquet export.", refers_to="path")]
+    format: Annotated[
+        Format, Option("Tool that wrote the export; auto recognises it by the keys.")
+    ] = "auto"
+    kinds: Annotated[
+        Mapping[str, Kind] | None,
+        Option("Kind of a step by its name, where the trace has no kind: {rerank: reranker}."),
+    ] = None
+    question: Annotated[
+        str | None, Option("Path of the question in the input of the outermost step.")
+    ] = None
+    answer: Annotated[
+        str | None, Option("Path of the answer in the output of the outermost step.")
+    ] = None
+    id_field: Annotated[
+        str | None, Option("Metadata key of passages with the ids that the judgements use.")
+    ] = None
+    hops: Annotated[Hops, Option("Whether each retrieval of a trace is scored by itself, too.")] = (
+        "apart"
+    )
+    gold: Annotated[
+        Path | None,
+        Option("File of records with gold, matched by trace id or by question.", refers_to="path"),
+    ] = None
+    columns: Annotated[
+        Mapping[str, str | None] | None,
+        Option("Which column of `gold` plays which part, as in records."),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        Option(
+            "Documents, as in records; passages without a text are found by id.", refers_to="path"
+        ),
+    ] = None
     split: SplitOption = None
     reasoning: ReasoningOption = "cut"
 

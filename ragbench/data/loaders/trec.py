@@ -29,18 +29,25 @@ class TrecOptions(OptionSet):
     """Options of `type: trec` in the YAML.
 
     Without a corpus (None) stored rankings can be scored; without `split` all judged topics are.
-
-    Attributes:
-        qrels: The judgements: query iteration document grade.
-        topics: The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.
-        corpus: The documents: TREC's <DOC> files, or a .jsonl corpus.
-        field: The part of a TREC topic that is the query.
     """
 
-    qrels: Annotated[Path, Option(refers_to="path")]
-    topics: Annotated[Path, Option(refers_to="path")]
-    corpus: Annotated[Path | None, Option(refers_to="path")] = None
-    field: Annotated[collection.TopicField, Option()] = "title"
+    qrels: Annotated[
+        Path, Option("The judgements: query iteration document grade.", refers_to="path")
+    ]
+    topics: Annotated[
+        Path,
+        Option(
+            "The queries: TREC topics, id<TAB>text lines, or .jsonl with _id and text.",
+            refers_to="path",
+        ),
+    ]
+    corpus: Annotated[
+        Path | None,
+        Option("The documents: TREC's <DOC> files, or a .jsonl corpus.", refers_to="path"),
+    ] = None
+    field: Annotated[
+        collection.TopicField, Option("The part of a TREC topic that is the query.")
+    ] = "title"
     split: SplitOption = None
 
 

@@ -29,16 +29,13 @@ class OpenAIJudgeOptions(
 
     They are keywords of `OpenAIJudge`, which checks their values. The base classes have address and
     key, sampling, `samples`, examples, passages, limits of calls, batches and prices.
-
-    Attributes:
-        model: The model, as the server calls it.
-        models: Several models of the server: a jury; instead of `model`.
-        combine: How the scores of a jury are combined.
     """
 
-    model: Annotated[str | None, Option()] = None
-    models: Annotated[list[str] | None, Option()] = None
-    combine: Annotated[Combine, Option()] = "mean"
+    model: Annotated[str | None, Option("The model, as the server calls it.")] = None
+    models: Annotated[
+        list[str] | None, Option("Several models of the server: a jury; instead of `model`.")
+    ] = None
+    combine: Annotated[Combine, Option("How the scores of a jury are combined.")] = "mean"
 
 
 class OpenAIJudge(ModelJudge):
@@ -112,14 +109,15 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, serve
     `samples`, examples, passages, limits of calls and prices.
 
     Attributes:
-        factory: `module:name` of a function that makes the chat model.
         args: Arguments of the factory.
-        version: A word that you change when its replies change.
     """
 
-    factory: Annotated[str | None, Option(refers_to="object")] = None
+    factory: Annotated[
+        str | None,
+        Option("`module:name` of a function that makes the chat model.", refers_to="object"),
+    ] = None
     args: FactoryArgs = None
-    version: Annotated[str | None, Option()] = None
+    version: Annotated[str | None, Option("A word that you change when its replies change.")] = None
 
 
 class LangchainJudge(ModelJudge):

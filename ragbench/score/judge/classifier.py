@@ -68,9 +68,6 @@ class SplitterOptions(ServerOptions, SamplingOptions, ExampleOptions):
 
     Address and key, sampling and examples are options too, as of `type: openai`. The classifier
     checks their values.
-
-    Attributes:
-        model: Name of the model.
     """
 
     model: Annotated[str, Option("The chat model, as the server calls it.")]
@@ -80,26 +77,49 @@ class ClassifierOptions(Limits, PriceOptions):
     """Options of a judge by a classifier: keywords of `Classifier`, which checks their values.
 
     Attributes:
-        model: A model with two or three labels: a folder, or a name on the Hugging Face hub;
-            default: that of `preset`.
-        preset: The input that a published model expects; null: the pair of a passage and the text.
-        label: The model's label for a supported text; default: `entailment`, `supported`,
-            `consistent` or `1`, the first that it has.
-        base_url: A server that runs the model: with `POST /predict`, as Hugging Face's, or, for the
-            presets of chat models, of the OpenAI protocol, up to and including `/v1`.
-        api_key_env: Environment variable with the key of `base_url`; null: none is sent.
-        splitter: The chat model that splits answers into claims, for `faithfulness`: `model`,
-            `base_url` and so on, as for `type: openai`.
         device: Device of a local model.
         batch_tokens: Tokens per batch, padding included; null: a number by the device.
     """
 
-    model: Annotated[str | None, Option(refers_to="path_or_name")] = None
-    preset: Annotated[PresetName | None, Option()] = None
-    label: Annotated[str | None, Option()] = None
-    base_url: Annotated[str | None, Option()] = None
-    api_key_env: Annotated[str | None, Option()] = None
-    splitter: Annotated[dict[str, Any] | None, Option()] = None
+    model: Annotated[
+        str | None,
+        Option(
+            "A model with two or three labels: a folder, or a name on the Hugging Face "
+            "hub; default: that of `preset`.",
+            refers_to="path_or_name",
+        ),
+    ] = None
+    preset: Annotated[
+        PresetName | None,
+        Option(
+            "Published model whose input format is used; null: the pair of a passage and the text."
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        Option(
+            "The model's label for a supported text; default: `entailment`, `supported`, "
+            "`consistent` or `1`, the first that it has."
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None,
+        Option(
+            "A server that runs the model: with `POST /predict`, as Hugging Face's, or, "
+            "for the presets of chat models, of the OpenAI protocol, up to and including "
+            "`/v1`."
+        ),
+    ] = None
+    api_key_env: Annotated[
+        str | None, Option("Environment variable with the key of `base_url`; null: none is sent.")
+    ] = None
+    splitter: Annotated[
+        dict[str, Any] | None,
+        Option(
+            "The chat model that splits answers into claims, for `faithfulness`: "
+            "`model`, `base_url` and so on, as for `type: openai`."
+        ),
+    ] = None
     device: ComputeDevice = "auto"
     batch_tokens: BatchTokens = None
 

@@ -58,11 +58,7 @@ class Jury:
 
 
 class RepeatOptions(Limits):
-    """Option for repeated verdicts of one model, with the options of `Limits` on its calls.
-
-    Attributes:
-        samples: Number of verdicts per item and model.
-    """
+    """Option for repeated verdicts of one model, with the options of `Limits` on its calls."""
 
     samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
 

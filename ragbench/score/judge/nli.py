@@ -36,13 +36,6 @@ class NLI(LocalJudge[Ruling]):
     DataError if the model cannot be loaded. `judge_all` returns rubric -> verdict per item; other
     failures are verdicts.
 
-    Args:
-        model: An entailment model: a folder, or a name on the Hugging Face hub.
-        threshold: Probability at which a text supports or contradicts a claim; null: 0.5.
-        language: ISO 639-1 code of the texts; tells what claims nothing.
-        citations: Forms of citation markers besides [1], [doc1], 【1】 and <cite>: `round`, as (1),
-            `superscript`, or `all`; `brackets` reads none of them.
-
     References:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
     """
@@ -61,10 +54,32 @@ class NLI(LocalJudge[Ruling]):
     def __init__(
         self,
         *,
-        model: Annotated[str, Option(refers_to="path_or_name")] = DEFAULT_MODEL,
-        threshold: Annotated[float | None, Option(gt=0, le=1)] = None,
-        language: Annotated[str, Option()] = "en",
-        citations: Annotated[CitationForms, Option()] = "brackets",
+        model: Annotated[
+            str,
+            Option(
+                "An entailment model: a folder, or a name on the Hugging Face hub.",
+                refers_to="path_or_name",
+            ),
+        ] = DEFAULT_MODEL,
+        threshold: Annotated[
+            float | None,
+            Option(
+                "Probability at which a text supports or contradicts a claim; null: 0.5.",
+                gt=0,
+                le=1,
+            ),
+        ] = None,
+        language: Annotated[
+            str,
+            Option("ISO 639-1 code of the texts; picks stop words and stemmer."),
+        ] = "en",
+        citations: Annotated[
+            CitationForms,
+            Option(
+                "Forms of citation markers to read: `brackets`, as [1], [doc1], 【1】 and "
+                "<cite>; besides these `round`, as (1), `superscript`, or `all`."
+            ),
+        ] = "brackets",
         device: ComputeDevice = "auto",
         batch_tokens: BatchTokens = None,
     ) -> None:

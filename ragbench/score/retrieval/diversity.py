@@ -24,7 +24,9 @@ def alpha_ndcg(
     queries: Sequence[RankedSubtopics],
     *,
     k: Cutoff | None = None,
-    alpha: Annotated[float, Option(ge=0, lt=1)] = 0.5,
+    alpha: Annotated[
+        float, Option("Chance that one document settles a subtopic that it covers.", ge=0, lt=1)
+    ] = 0.5,
 ) -> FloatArray:
     """Score each query by discounted gain in which a subtopic is worth less each time it returns.
 
@@ -38,7 +40,6 @@ def alpha_ndcg(
     Args:
         queries: Subtopics of each query.
         k: Number of ranks; None for all.
-        alpha: Chance that one document settles a subtopic that it covers.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1].

@@ -19,15 +19,32 @@ Cutoff = Annotated[int, Option("Use only the first k ranks; null: all.", ge=1)]
 # Smallest grade of a relevant document.
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
 # Divisor of average precision at a cut-off.
-Divide = Annotated[Literal["min"], Option()]
-Persistence = Annotated[float, Option(gt=0, lt=1)]
-LargestGrade = Annotated[int, Option(ge=1, le=LARGEST_EXPONENT)]
-Gain = Annotated[Literal["linear", "exp"], Option()]
+Divide = Annotated[
+    Literal["min"],
+    Option("`min` divides by min(k, R), not by R, the number of relevant documents; needs a k."),
+]
+Persistence = Annotated[
+    float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
+]
+LargestGrade = Annotated[
+    int,
+    Option(
+        "Top of the scale of grades, such as 4 for gdeval; default: the largest in the qrels.",
+        ge=1,
+        le=LARGEST_EXPONENT,
+    ),
+]
+Gain = Annotated[
+    Literal["linear", "exp"], Option("Gain of a grade: the grade itself, or 2^grade - 1.")
+]
 Gains = Annotated[
     str, Option("Gains of single grades, such as {1:3,2:9}; other grades gain their value.")
 ]
-Discount = Annotated[Literal["log2", "jk"], Option()]
-Base = Annotated[float, Option(gt=1)]
+Discount = Annotated[
+    Literal["log2", "jk"],
+    Option("Divisor of a rank: log2(rank + 1), or the log of the rank from rank `base` on."),
+]
+Base = Annotated[float, Option("Base of the logarithm with discount=jk.", gt=1)]
 
 
 def check_base(owner: str, discount: str, base: float) -> None:

@@ -430,11 +430,13 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
 def utility(
     ranked: RankedGrades,
     *,
-    a: Annotated[float, Option()] = 1.0,
-    b: Annotated[float, Option()] = -1.0,
-    c: Annotated[float, Option()] = 0.0,
-    d: Annotated[float, Option()] = 0.0,
-    documents: Annotated[int | None, Option(ge=1)] = None,
+    a: Annotated[float, Option("Value of a relevant document that was retrieved.")] = 1.0,
+    b: Annotated[float, Option("Value of another document that was retrieved.")] = -1.0,
+    c: Annotated[float, Option("Value of a relevant document that was not retrieved.")] = 0.0,
+    d: Annotated[float, Option("Value of another document that was not retrieved.")] = 0.0,
+    documents: Annotated[
+        int | None, Option("Documents in the collection: -N of ragbench score.", ge=1)
+    ] = None,
     rel: Grade = 1,
 ) -> FloatArray:
     """Score each query by what its retrieved set is worth: hits count 1 up, the others 1 down.
@@ -445,11 +447,6 @@ def utility(
 
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.
-        a: Value of a relevant document that was retrieved.
-        b: Value of another document that was retrieved.
-        c: Value of a relevant document that was not retrieved.
-        d: Value of another document that was not retrieved.
-        documents: Documents in the collection: -N of ragbench score.
         rel: Smallest grade that counts as relevant.
 
     Returns:

@@ -131,7 +131,9 @@ def rbp(
     k: Cutoff | None = None,
     p: Persistence = 0.8,
     rel: Grade = 1,
-    gain: Annotated[Literal["binary", "graded"], Option()] = "binary",
+    gain: Annotated[
+        Literal["binary", "graded"], Option("Relevant or not, or the grade over the largest grade.")
+    ] = "binary",
 ) -> FloatArray:
     """Score each query by what a reader finds who leaves after each rank with chance 1 - p.
 
@@ -144,7 +146,6 @@ def rbp(
         k: Number of ranks; None for all.
         p: Chance that a reader goes on from one rank to the next.
         rel: Smallest grade that counts as relevant.
-        gain: Relevant or not, or the grade over the largest grade.
 
     Returns:
         Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without

@@ -199,19 +199,19 @@ class ScoringRules(OptionSet):
     `missing` is `zero`, which scores an empty ranking, or `skip`, which gives no value.
     `no_relevant` is `skip`, or `zero`, which gives the lowest value of the measure or its own value
     for such queries; `without_relevant` returns the default. Only `Rules` checks the values.
-
-    Attributes:
-        ties: Order of documents with equal scores.
-        trec_eval: Version of trec_eval whose rounding is used.
-        missing: What happens to a judged query that the run lacks.
-        no_relevant: What happens to a query without a relevant document; null: zero with rel=,
-            else skip.
     """
 
-    ties: Annotated[Ties, Option()] = "docid"
-    trec_eval: Annotated[TrecEval, Option()] = 10
-    missing: Annotated[Missing, Option()] = "zero"
-    no_relevant: Annotated[NoRelevant | None, Option()] = None
+    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
+    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
+    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
+        "zero"
+    )
+    no_relevant: Annotated[
+        NoRelevant | None,
+        Option(
+            "What happens to a query without a relevant document; null: zero with rel=, else skip."
+        ),
+    ] = None
 
     def without_relevant(self, measure: Measure) -> NoRelevant:
         """Return the rule of a measure for queries without a relevant document.
@@ -229,14 +229,14 @@ class Rules(ScoringRules):
     The further fields are those of `ScoringRules`: `ties`, `trec_eval`, `missing` and
     `no_relevant`, all with a default. OptionError if a value is not allowed, or `depth` stands
     beside ties=average.
-
-    Attributes:
-        depth: How many documents of a query are looked at; None: all.
-        judged_only: Take documents that are not judged out of the rankings, after `depth`.
     """
 
-    depth: Annotated[int | None, Option(ge=1)] = None
-    judged_only: Annotated[bool, Option()] = False
+    depth: Annotated[
+        int | None, Option("How many documents of a query are looked at; None: all.", ge=1)
+    ] = None
+    judged_only: Annotated[
+        bool, Option("Take documents that are not judged out of the rankings, after `depth`.")
+    ] = False
 
     def __post_init__(self) -> None:
         check_values("score_run", declared_options(Rules), asdict(self))

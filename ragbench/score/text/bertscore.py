@@ -155,22 +155,31 @@ class BERTScorer:
     a reference is missing. The constructor loads the model. It raises MissingExtra without the
     package bert-score, OptionError for an unknown model, layer, baseline or device, and DataError
     if the hub cannot be reached. Several threads may share a scorer.
-
-    Args:
-        num_layers: The layer whose vectors are compared; null is the one of bert-score's table.
-        idf: Weigh tokens by how rare they are in the references.
-        rescale: Rescale the scores, so that random pairs of texts get 0.
-        baseline: Scores of random pairs: a language that bert-score has a file for, or a file.
     """
 
     def __init__(
         self,
         model: embed.Model = DEFAULT_MODEL,
         *,
-        num_layers: Annotated[int | None, Option(ge=0)] = None,
-        idf: Annotated[bool, Option()] = False,
-        rescale: Annotated[bool, Option()] = False,
-        baseline: Annotated[str, Option(refers_to="path_or_name")] = "en",
+        num_layers: Annotated[
+            int | None,
+            Option(
+                "The layer whose vectors are compared; null is the one of bert-score's table.", ge=0
+            ),
+        ] = None,
+        idf: Annotated[
+            bool, Option("Weigh tokens by how rare they are in the references.")
+        ] = False,
+        rescale: Annotated[
+            bool, Option("Rescale the scores, so that random pairs of texts get 0.")
+        ] = False,
+        baseline: Annotated[
+            str,
+            Option(
+                "Scores of random pairs: a language that bert-score has a file for, or a file.",
+                refers_to="path_or_name",
+            ),
+        ] = "en",
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
     ) -> None:

@@ -136,11 +136,13 @@ def bleu(
     prediction: str,
     references: str | Sequence[str],
     *,
-    max_order: Annotated[int, Option(ge=1, le=20)] = 4,
-    smooth: Annotated[Smoothing, Option()] = "exp",
-    smooth_value: Annotated[float | None, Option(ge=0)] = None,
+    max_order: Annotated[int, Option("Longest n-grams that are counted.", ge=1, le=20)] = 4,
+    smooth: Annotated[Smoothing, Option("Smoothing of n-grams without a match.")] = "exp",
+    smooth_value: Annotated[
+        float | None, Option("The value of floor (default 0.1) or add-k (default 1).", ge=0)
+    ] = None,
     tokenize: Tokenizer = "13a",
-    lowercase: Annotated[bool, Option()] = False,
+    lowercase: Annotated[bool, Option("Compare texts in lower case.")] = False,
 ) -> base.BleuScore:
     """Score a prediction by its clipped n-gram precisions, and less where it is too short.
 
@@ -154,10 +156,6 @@ def bleu(
         prediction: The text that is scored.
         references: Its reference, or a list of several.
         tokenize: Tokenizer of both texts.
-        max_order: Longest n-grams that are counted.
-        smooth: Smoothing of n-grams without a match.
-        smooth_value: The value of floor (default 0.1) or add-k (default 1).
-        lowercase: Compare texts in lower case.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -30,12 +30,20 @@ def chrf(
     prediction: str,
     references: str | Sequence[str],
     *,
-    char_order: Annotated[int, Option(ge=1, le=20)] = 6,
-    word_order: Annotated[int, Option(ge=0, le=20)] = 0,
-    beta: Annotated[float, Option(ge=0, le=100)] = 2,
-    lowercase: Annotated[bool, Option()] = False,
-    whitespace: Annotated[bool, Option()] = False,
-    eps_smoothing: Annotated[bool, Option()] = False,
+    char_order: Annotated[
+        int, Option("Longest n-grams of characters that are counted.", ge=1, le=20)
+    ] = 6,
+    word_order: Annotated[
+        int, Option("Longest n-grams of words that are counted.", ge=0, le=20)
+    ] = 0,
+    beta: Annotated[
+        float, Option("How many times recall counts as much as precision.", ge=0, le=100)
+    ] = 2,
+    lowercase: Annotated[bool, Option("Compare texts in lower case.")] = False,
+    whitespace: Annotated[bool, Option("Count white space as characters.")] = False,
+    eps_smoothing: Annotated[
+        bool, Option("Average the F of every order, as chrF++.py does, not only those that occur.")
+    ] = False,
 ) -> Value:
     """Score how many character n-grams a prediction shares with its best reference.
 
@@ -49,12 +57,6 @@ def chrf(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        char_order: Longest n-grams of characters that are counted.
-        word_order: Longest n-grams of words that are counted.
-        beta: How many times recall counts as much as precision.
-        lowercase: Compare texts in lower case.
-        whitespace: Count white space as characters.
-        eps_smoothing: Average the F of every order, as chrF++.py does, not only those that occur.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -77,9 +77,15 @@ def meteor(
     prediction: str,
     references: str | Sequence[str],
     *,
-    alpha: Annotated[float, Option(ge=0, le=1)] = 0.9,
-    beta: Annotated[float, Option(ge=0, le=100)] = 3.0,
-    gamma: Annotated[float, Option(ge=0, le=1)] = 0.5,
+    alpha: Annotated[
+        float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)
+    ] = 0.9,
+    beta: Annotated[
+        float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)
+    ] = 3.0,
+    gamma: Annotated[
+        float, Option("The largest penalty for words out of order.", ge=0, le=1)
+    ] = 0.5,
     tokenize: Tokenizer = "13a",
 ) -> Value:
     """Score how many words of a prediction its best reference has, as words, stems or synonyms.
@@ -95,9 +101,6 @@ def meteor(
         prediction: The text that is scored.
         references: Its reference, or a list of several.
         tokenize: Tokenizer of both texts.
-        alpha: Weight of recall against precision, 1 is recall.
-        beta: How steeply the penalty grows with the chunks.
-        gamma: The largest penalty for words out of order.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -49,10 +49,26 @@ def numeric_match(
     prediction: str,
     references: str | Sequence[str],
     *,
-    which: Annotated[Literal["last", "any"], Option()] = "last",
-    rel: Annotated[float, Option(ge=0, lt=1)] = 0.0,
-    abs: Annotated[float, Option(ge=0)] = 0.0,
-    percent: Annotated[Percent, Option()] = "number",
+    which: Annotated[
+        Literal["last", "any"],
+        Option("Number of the prediction that is compared: the last one, or any of them."),
+    ] = "last",
+    rel: Annotated[
+        float,
+        Option("Largest difference from the reference, as a share of the reference.", ge=0, lt=1),
+    ] = 0.0,
+    abs: Annotated[
+        float,
+        Option(
+            "Largest difference from the reference; the larger one of `rel` and `abs` counts.", ge=0
+        ),
+    ] = 0.0,
+    percent: Annotated[
+        Percent,
+        Option(
+            "`number`: 33.5 % is 33.5; `share`: 33.5 % is 0.335, in predictions and references."
+        ),
+    ] = "number",
 ) -> Value:
     """Return 1 where the last number of a prediction equals a number of a reference, else 0.
 
@@ -64,10 +80,6 @@ def numeric_match(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        which: Number of the prediction that is compared: the last one, or any of them.
-        rel: Largest difference from the reference, as a share of the reference.
-        abs: Largest difference from the reference; the larger one of `rel` and `abs` counts.
-        percent: `number`: 33.5 % is 33.5; `share`: 33.5 % is 0.335, in predictions and references.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -148,8 +148,16 @@ def rouge(
     reference: str | Sequence[str],
     types: Sequence[str] = ("rouge1", "rouge2", "rougeL"),
     *,
-    stemmer: Annotated[bool, Option()] = False,
-    tokenize: Annotated[str, Option()] = AUTO,
+    stemmer: Annotated[bool, Option("Compare Porter stems instead of words.")] = False,
+    tokenize: Annotated[
+        str,
+        Option(
+            "auto (rouge where the reference is mostly in Latin letters, else unicode), "
+            "rouge (a-z and 0-9 alone, as rouge-score), unicode (letters of every "
+            "script; Chinese, Japanese, Thai, Lao, Khmer and Burmese by character), or a "
+            "tokenizer of bleu."
+        ),
+    ] = AUTO,
 ) -> base.RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
@@ -164,10 +172,6 @@ def rouge(
         prediction: The text that is scored.
         reference: Its reference, or a list of several.
         types: ROUGE types: `rouge1` to `rouge9`, `rougeL` and `rougeLsum`.
-        stemmer: Compare Porter stems instead of words.
-        tokenize: auto (rouge where the reference is mostly in Latin letters, else unicode), rouge
-            (a-z and 0-9 alone, as rouge-score), unicode (letters of every script; Chinese,
-            Japanese, Thai, Lao, Khmer and Burmese by character), or a tokenizer of bleu.
 
     Returns:
         Type -> precision, recall and F, each from 0 to 1, in the order of `types`; empty for no

@@ -32,9 +32,6 @@ class SemanticSimilarity:
     loads the model. It raises MissingExtra without the package sentence-transformers, OptionError
     for an unknown model or device, and DataError if the hub cannot be reached.
 
-    Args:
-        prompt: Text put before each text.
-
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
     """
@@ -43,7 +40,7 @@ class SemanticSimilarity:
         self,
         model: embed.Model = DEFAULT_MODEL,
         *,
-        prompt: Annotated[str, Option()] = "",
+        prompt: Annotated[str, Option("Text put before each text.")] = "",
         device: embed.ComputeDevice = "auto",
         batch_tokens: embed.BatchTokens = None,
     ) -> None:

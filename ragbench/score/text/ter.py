@@ -56,10 +56,15 @@ def ter(
     prediction: str,
     references: str | Sequence[str],
     *,
-    normalized: Annotated[bool, Option()] = False,
-    no_punct: Annotated[bool, Option()] = False,
-    asian_support: Annotated[bool, Option()] = False,
-    case_sensitive: Annotated[bool, Option()] = False,
+    normalized: Annotated[
+        bool, Option("Split punctuation off words and resolve XML entities.")
+    ] = False,
+    no_punct: Annotated[bool, Option("Remove punctuation.")] = False,
+    asian_support: Annotated[
+        bool,
+        Option("With normalized or no_punct: also split Han characters, and East Asian marks."),
+    ] = False,
+    case_sensitive: Annotated[bool, Option("Distinguish upper and lower case.")] = False,
 ) -> Value:
     """Count the edits that a prediction needs, per word of the reference; 0 is best.
 
@@ -74,10 +79,6 @@ def ter(
     Args:
         prediction: The text that is scored.
         references: Its reference, or a list of several.
-        normalized: Split punctuation off words and resolve XML entities.
-        no_punct: Remove punctuation.
-        asian_support: With normalized or no_punct: also split Han characters, and East Asian marks.
-        case_sensitive: Distinguish upper and lower case.
 
     Raises:
         OptionError: There is no reference, or an option has a wrong type.

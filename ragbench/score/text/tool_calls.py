@@ -50,7 +50,10 @@ def tool_call_accuracy(
     calls: Calls,
     expected: Calls,
     *,
-    order: Annotated[Literal["strict", "any"], Option()] = "strict",
+    order: Annotated[
+        Literal["strict", "any"],
+        Option("Whether the calls have to come in the order of the gold ones."),
+    ] = "strict",
     arguments: Arguments = "share",
 ) -> float:
     """Return the mean share of correct arguments if the tools are the gold ones, else 0.
@@ -67,7 +70,6 @@ def tool_call_accuracy(
         expected: Gold calls, in order.
         arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
             are right (exact), the share of their names, or 1 (ignore).
-        order: Whether the calls have to come in the order of the gold ones.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
@@ -105,7 +107,13 @@ def tool_call_f1(
     calls: Calls,
     expected: Calls,
     *,
-    arguments: Annotated[Literal["exact", "names", "ignore"], Option()] = "exact",
+    arguments: Annotated[
+        Literal["exact", "names", "ignore"],
+        Option(
+            "Parts of a call that must be equal besides the tool: all arguments, their "
+            "names, or none."
+        ),
+    ] = "exact",
 ) -> CallScores:
     """Return F1, precision and recall of the calls, as sets: neither order nor repetition counts.
 
@@ -116,7 +124,6 @@ def tool_call_f1(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: What has to be equal besides the tool: all arguments, their names, or nothing.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.
@@ -151,7 +158,14 @@ def tool_call_correctness(
     calls: Calls,
     expected: Calls,
     *,
-    order: Annotated[Literal["any", "strict", "exact"], Option()] = "any",
+    order: Annotated[
+        Literal["any", "strict", "exact"],
+        Option(
+            "any: each gold call takes the best call that is left; strict: as many as "
+            "possible in the order of the gold ones; exact: the same calls in the same "
+            "order and no others."
+        ),
+    ] = "any",
     arguments: Arguments = "share",
 ) -> float:
     """Return the share of the gold calls that were made, in part where arguments differ.
@@ -170,8 +184,6 @@ def tool_call_correctness(
         expected: Gold calls, in order.
         arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
             are right (exact), the share of their names, or 1 (ignore).
-        order: any: each gold call takes the best call that is left; strict: as many as possible in
-            the order of the gold ones; exact: the same calls in the same order and no others.
 
     Raises:
         DataError: An entry of one of the lists is no tool call.

@@ -27,33 +27,43 @@ _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 
 class ExampleOptions(OptionSet):
-    """Options of the prompts besides the task; this class does not check their values.
+    """Options of the prompts besides the task; this class does not check their values."""
 
-    Attributes:
-        few_shot: Whether prompts show examples.
-        language: The language of reasons and claims, such as German, or item: that of the judged
-            texts; null says nothing of it.
-    """
-
-    few_shot: Annotated[bool, Option()] = True
-    language: Annotated[str | None, Option()] = None
+    few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
+    language: Annotated[
+        str | None,
+        Option(
+            "Language of reasons and claims, such as German; `item`: the language of the "
+            "judged texts; null: prompts name no language."
+        ),
+    ] = None
 
 
 class PassageOptions(OptionSet):
-    """Options of the check of claims against passages; `passages` is `together` or `each`.
+    """Options of the check of claims against passages; `passages` is `together` or `each`."""
 
-    Attributes:
-        passages: Whether claims are checked against all passages at once, so that one may need
-            several, or against each by itself: one request a passage.
-        citations: Forms of citation markers besides [1], [doc1], 【1】 and <cite>: `round`, as (1),
-            `superscript`, or `all`; `brackets` reads none of them.
-        window: Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages
-            are read in several requests.
-    """
-
-    passages: Annotated[Together, Option()] = "together"
-    citations: Annotated[CitationForms, Option()] = "brackets"
-    window: Annotated[int, Option(ge=1_000)] = 32_000
+    passages: Annotated[
+        Together,
+        Option(
+            "Whether claims are checked against all passages at once, so that one may "
+            "need several, or against each by itself: one request a passage."
+        ),
+    ] = "together"
+    citations: Annotated[
+        CitationForms,
+        Option(
+            "Forms of citation markers to read: `brackets`, as [1], [doc1], 【1】 and "
+            "<cite>; besides these `round`, as (1), `superscript`, or `all`."
+        ),
+    ] = "brackets"
+    window: Annotated[
+        int,
+        Option(
+            "Longest prompt about passages, in tokens, estimated at 3 bytes each; more "
+            "passages are read in several requests.",
+            ge=1_000,
+        ),
+    ] = 32_000
 
 
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
