@@ -124,6 +124,7 @@ def test_generated_pages_are_not_stale(repository, generated, name):
 def test_what_is_measured_is_what_the_page_shows(repository, warm, tmp_path):
     import runpy
 
+    pytest.importorskip("faiss")
     python = tmp_path / "python"  # its processes, and theirs, have other packages imported
     warm.write_python(python)
     sizes = {

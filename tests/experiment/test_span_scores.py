@@ -49,7 +49,8 @@ def write_rows(rows):
 
 def langchain_chunks(question, top_k):
     """Documents of a LangChain store: ids of its own, and places in the metadata."""
-    lang = pytest.importorskip("langchain_core.documents")
+    import langchain_core.documents as lang
+
     place = {"source": "/x/io.md", "start_index": 0}
     first = lang.Document("Io has volcanoes. Io", id="1a", metadata=place)
     second = lang.Document("orbits Jupiter", id="2b", metadata={"source": "/x/io.md"})
@@ -59,6 +60,7 @@ def langchain_chunks(question, top_k):
 
 @pytest.mark.costly
 def test_chunkers_and_stores_are_scored_on_one_gold(config):
+    pytest.importorskip("langchain_core.documents")
     config["retrievers"] = {
         "whole": {"type": "bm25"},
         "sentences": {"type": "bm25", "chunk": {"by": "sentences", "size": 1}},

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from ragbench.embed import base as embed
 from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.base import takes_options_of
 from ragbench.score.text import base
@@ -36,11 +36,12 @@ _OWNERS = frozenset(
 
 
 def _bert_score() -> Path:
-    """Return the folder of the installed bert-score package; an empty path without it."""
-    # The package is never imported: it loads pandas and matplotlib, which takes two seconds.
+    """Return the folder of the installed bert-score package, or raise a MissingExtra."""
+    # the package is never imported: it loads pandas and matplotlib, which takes two seconds
     spec = find_spec("bert_score")
-    folders = spec.submodule_search_locations if spec else None
-    return Path(next(iter(folders or ("",))))
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(f"metric '{OWNER}'", "bert-score", OWNER)
+    return Path(spec.submodule_search_locations[0])
 
 
 @functools.cache
@@ -49,7 +50,7 @@ def layer_table() -> dict[str, int]:
 
     Raises:
         DataError: The installed version has no such table.
-        OSError: bert-score is not installed.
+        MissingExtra: bert-score is not installed.
     """
     path = _bert_score() / "utils.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -81,7 +82,7 @@ def choose_layer(model: str, num_layers: int | None) -> int:
     Raises:
         OptionError: `num_layers` is None, and the table does not have the model.
         DataError: `num_layers` is None, and the installed bert-score has no table.
-        OSError: `num_layers` is None, and bert-score is not installed.
+        MissingExtra: `num_layers` is None, and bert-score is not installed.
     """
     if num_layers is not None:
         return num_layers
@@ -101,7 +102,7 @@ def find_baseline(model: str, baseline: str) -> Path:
 
     Raises:
         OptionError: There is no such file, and no baseline of this model for the language.
-        OSError: There is no such file, and bert-score is not installed.
+        MissingExtra: There is no such file, and bert-score is not installed.
     """
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):

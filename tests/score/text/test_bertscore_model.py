@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.score.text.bertscore import (
     choose_layer,
     find_baseline,
@@ -24,6 +24,17 @@ def test_the_default_model_is_that_of_bert_score():
     from ragbench.score.text.bertscore import DEFAULT_MODEL
 
     assert utils.lang2model["en"] == DEFAULT_MODEL
+
+
+def test_no_table_is_read_without_bert_score(monkeypatch, tmp_path):
+    """The work folder of a user may hold a `utils.py` of its own."""
+    (tmp_path / "utils.py").write_text("model2layers = {'roberta-large': 1}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ragbench.score.text.bertscore.find_spec", lambda name: None)
+    layer_table.cache_clear()
+
+    with pytest.raises(MissingExtra, match=r"ragbench-eval\[bertscore\]"):
+        choose_layer("roberta-large", None)
 
 
 @pytest.mark.parametrize(
