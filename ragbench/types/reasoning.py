@@ -27,6 +27,8 @@ _TAGS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",  # OpenThinker
     "<|start_thinking|>": "<|end_thinking|>",  # Command A
 }
+# First characters of closing tags: most texts have none of them.
+_MARKS = sorted({closing[0] for closing in _TAGS.values()})
 _OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _TAGS))})", re.IGNORECASE)
 _EITHER = {
     opening: re.compile(f"{re.escape(opening)}|{re.escape(closing)}", re.IGNORECASE)
@@ -161,7 +163,7 @@ def _matching(tags: list[_Tag]) -> _Tag | None:
 
 def _lone_block(text: str) -> tuple[int, int, int] | None:
     """Return start and end of reasoning whose opening tag is in the prompt; None without any."""
-    if text.lstrip()[:1] in ("{", "["):
+    if text.lstrip()[:1] in ("{", "[") or not any(mark in text for mark in _MARKS):
         return None
     lowered = text.lower()
     for opening, closing in _TAGS.items():

@@ -11,11 +11,9 @@ from ragbench.score.text import base
 from ragbench.score.text.corpus import CorpusScorer
 from ragbench.score.text.tokenizers import (
     WORD_TOKENIZERS,
-    Counts,
-    TokenizedText,
     Tokenizer,
+    clipped_matches,
     note_unspaced,
-    overlap,
     remember_texts,
     tokenizer,
 )
@@ -23,39 +21,21 @@ from ragbench.score.text.tokenizers import (
 Smoothing = Literal["exp", "floor", "add-k", "none"]
 
 
-def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
-    """Return sacrebleu's statistics: both lengths, clipped matches and totals for n = 1..order.
+def count(prediction: Sequence[str], references: Sequence[Sequence[str]], order: int) -> list[int]:
+    """Return the statistics of sacrebleu: lengths, clipped matches and totals for n = 1 to `order`.
 
     They are one list of 2 + 2 * order numbers: tokens of the prediction, tokens of the reference of
-    the closest length, `order` matches, `order` totals. IndexError without references; no predicted
-    token gives a length and matches of 0.
+    the closest length, `order` matches, `order` totals. There is at least one reference.
     """
-    length = len(prediction.tokens)
-    correct = [0] * order
+    length = len(prediction)
+    matches = [0] * order
     for n in range(1, order + 1):
-        most = _most(references, n)
-        # as many distinct n-grams as n-grams: none occurs twice
-        distinct = len(references) == 1 and len(most) == len(references[0].tokens) - n + 1
-        matches = overlap(prediction.tokens, most, n, distinct=distinct) if n <= length else 0
-        if not matches:  # then no longer n-gram can match either
+        matches[n - 1] = clipped_matches(prediction, references, n)
+        if not matches[n - 1]:  # then no longer n-gram can match either
             break
-        correct[n - 1] = matches
     # of two references equally close, the shorter one, as in sacrebleu
-    lengths = (len(reference.tokens) for reference in references)
-    closest = min(lengths, key=lambda other: (abs(length - other), other))
-    return [length, closest, *correct, *(max(length - n, 0) for n in range(order))]
-
-
-def _most(references: Sequence[TokenizedText], n: int) -> Counts:
-    """Return n-gram -> largest count in any reference."""
-    if len(references) == 1:
-        return references[0].counts(n)
-    most = dict(references[0].counts(n))
-    for reference in references[1:]:
-        for gram, number in reference.counts(n).items():
-            if number > most.get(gram, 0):
-                most[gram] = number
-    return most
+    closest = min(map(len, references), key=lambda other: (abs(length - other), other))
+    return [length, closest, *matches, *(max(length - n, 0) for n in range(order))]
 
 
 def bleu_of(
@@ -172,9 +152,9 @@ def bleu(
         Papineni et al. (2002), BLEU. Post (2018), A Call for Clarity in Reporting BLEU Scores.
     """
     split = tokenizer("bleu", tokenize, lowercase)
-    gold = [TokenizedText(split(text)) for text in base.reference_list("bleu", references)]
+    gold = [split(text) for text in base.reference_list("bleu", references)]
     options = {"smooth": smooth, "smooth_value": smooth_value}
-    return bleu_of(count(TokenizedText(split(prediction)), gold, max_order), max_order, options)
+    return bleu_of(count(split(prediction), gold, max_order), max_order, options)
 
 
 def _open_corpus(options: base.Options) -> CorpusScorer:

@@ -13,10 +13,9 @@ from ragbench.registry import Option, check_allowed
 from ragbench.score.text import base
 from ragbench.score.text.tokenizers import (
     Tokenize,
-    TokenizedText,
     by_word,
+    clipped_matches,
     note_texts,
-    overlap,
     remember_texts,
     tokenizer,
 )
@@ -70,11 +69,11 @@ class _Tokenizers:
         tokenizers = [_tokenizer(name, stemmer) for name in names]
         self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
-    def of(self, reference: str) -> tuple[Tokenize, Callable[[str], TokenizedText]]:
+    def of(self, reference: str) -> tuple[Tokenize, Callable[[str], list[str]]]:
         """Return the tokenizer for a reference, and a caching version of it."""
         tokens = self._texts[0][1]
         # ASCII first: nearly all texts are, and both tokenizers agree on them
-        if reference.isascii() or _is_seen(reference, tokens(reference).tokens):
+        if reference.isascii() or _is_seen(reference, tokens(reference)):
             return self._texts[0]
         return self._texts[-1]
 
@@ -217,22 +216,16 @@ def _score(
         mine, theirs = texts(prediction), texts(reference)
         for name in types:
             if name == "rougeL":
-                common = lcs_length(theirs.tokens, mine.tokens)
-                score = base.RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
+                score = base.RougeScore.of_counts(lcs_length(theirs, mine), len(mine), len(theirs))
             elif name == "rougeLsum":
                 score = _score_lines(_lines(prediction, tokenize), _lines(reference, tokenize))
             else:
-                score = _score_ngrams(mine, theirs, NGRAM_TYPES[name])
+                n = NGRAM_TYPES[name]
+                matches = clipped_matches(mine, [theirs], n)
+                score = base.RougeScore.of_counts(matches, len(mine) - n + 1, len(theirs) - n + 1)
             if name not in best or score.fmeasure > best[name].fmeasure:
                 best[name] = score
     return best
-
-
-def _score_ngrams(mine: TokenizedText, theirs: TokenizedText, n: int) -> base.RougeScore:
-    n_mine, n_theirs = len(mine.tokens) - n + 1, len(theirs.tokens) - n + 1
-    counts = theirs.counts(n)
-    hits = overlap(mine.tokens, counts, n, distinct=len(counts) == n_theirs)
-    return base.RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
 def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:

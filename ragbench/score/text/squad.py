@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -198,6 +197,8 @@ def token_f1(
 
 def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> base.RougeScore:
     mine = tokens(prediction)
-    pairs = [(tokenizers.overlap(mine, Counter(gold), 1), gold) for gold in map(tokens, references)]
-    scores = [base.RougeScore.of_counts(shared, len(mine), len(gold)) for shared, gold in pairs]
+    scores = []
+    for gold in map(tokens, references):
+        matches = tokenizers.clipped_matches(mine, [gold], 1)
+        scores.append(base.RougeScore.of_counts(matches, len(mine), len(gold)))
     return max(scores, key=lambda score: score.fmeasure)

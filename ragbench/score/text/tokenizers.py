@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Annotated
 
 from ragbench.errors import MissingExtra, OptionError
@@ -14,9 +14,7 @@ from ragbench.text.tokenize import Memory, has_unspaced_words, normalize_answer
 
 _LONGEST_ARTICLES = 20  # characters: longer texts have other words, and are skipped
 
-Counts = Mapping[Hashable, int]
-
-_REMEMBERED_TEXTS = 100  # more objects with n-gram counts slow down the garbage collector
+_REMEMBERED_TEXTS = 100
 
 
 def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> list[str]:
@@ -143,35 +141,9 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
     return tokenize_words
 
 
-class TokenizedText:
-    """Tokens of a text, with n-gram counts that are computed at first use.
-
-    `counts(n)` returns n-gram -> its count; do not change it.
-
-    Attributes:
-        tokens: Tokens in order.
-    """
-
-    __slots__ = ("_counts", "tokens")
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
-        self._counts: dict[int, Counts] = {}
-
-    def counts(self, n: int) -> Counts:
-        """Return the count of each n-gram: of tokens for n = 1, of tuples above.
-
-        Empty for a text of fewer than n tokens.
-        """
-        counts = self._counts.get(n)
-        if counts is None:
-            counts = self._counts[n] = Counter(ngrams(self.tokens, n))
-        return counts
-
-
-def remember_texts(tokenize: Tokenize) -> Callable[[str], TokenizedText]:
+def remember_texts(tokenize: Tokenize) -> Callable[[str], list[str]]:
     """Return a function that tokenizes texts and caches the latest 100, since texts repeat."""
-    return functools.lru_cache(_REMEMBERED_TEXTS)(lambda text: TokenizedText(tokenize(text)))
+    return functools.lru_cache(_REMEMBERED_TEXTS)(tokenize)
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
@@ -182,19 +154,23 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterable[Hashable]:
     return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
-def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = False) -> int:
-    """Return the number of n-grams that a text shares with `counts`, clipped to the counts.
+def clipped_matches(tokens: Sequence[str], references: Sequence[Sequence[str]], n: int) -> int:
+    """Return the number of n-grams of a text that match, clipped to the counts of the references.
 
-    `distinct`: no n-gram in `counts` occurs twice, so that distinct matches can be counted. 0 for a
-    text of fewer than n tokens.
+    An n-gram counts at most as often as the reference in which it is most frequent has it.
     """
-    # only matching n-grams are counted: most do not match, and a look-up is cheaper than an entry
-    matching = list(filter(counts.__contains__, ngrams(tokens, n)))
-    if distinct or not matching:
-        return len(set(matching))
-    total = 0
-    for gram, count in Counter(matching).items():
-        # clipped to the count on the other side
-        limit = counts[gram]
-        total += count if count < limit else limit
-    return total
+    grams = [set(ngrams(reference, n)) for reference in references]
+    shared = grams[0].intersection(ngrams(tokens, n))
+    for counterpart in grams[1:]:
+        shared.update(counterpart.intersection(ngrams(tokens, n)))
+    if not shared or (len(grams) == 1 and len(grams[0]) == len(references[0]) - n + 1):
+        return len(shared)  # no n-gram of the only reference occurs twice
+    is_shared = shared.__contains__
+    matches = list(filter(is_shared, ngrams(tokens, n)))
+    if len(matches) == len(shared):
+        return len(shared)  # no matching n-gram of the text occurs twice
+    limits: dict[Hashable, int] = {}
+    for reference in references:
+        for gram, count in Counter(filter(is_shared, ngrams(reference, n))).items():
+            limits[gram] = max(count, limits.get(gram, 0))
+    return sum(min(count, limits[gram]) for gram, count in Counter(matches).items())
