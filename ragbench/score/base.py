@@ -104,11 +104,11 @@ def read_options(
             raise OptionError(owner, key, MASK, allowed)
         values[key] = read_value(owner, declared[key], text)
     values = {**(implied or {}), **values}
-    return {
-        name: values[name]
-        for name, option in declared.items()
-        if name in values and values[name] != option.default
-    }
+    options: dict[str, Any] = {}
+    for name, option in declared.items():
+        if name in values and values[name] != option.default:
+            options[name] = values[name]
+    return options
 
 
 def write_options(options: Mapping[str, Any]) -> str:
@@ -197,11 +197,12 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
         signature = inspect.signature(function)
         inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         declared = declared_options(other)
-        options = [
-            p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-            for p in inspect.signature(other).parameters.values()
-            if p.name in declared
-        ]
+        options = []
+        for p in inspect.signature(other).parameters.values():
+            if p.name in declared:
+                options.append(
+                    p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
+                )
         function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
         # with the help that the docstring of the other has
         hints = {n: Annotated[option.annotation, option.option] for n, option in declared.items()}

@@ -72,11 +72,10 @@ class JudgedItem:
         """
         if self.question is None:
             return []
-        messages = [
-            (f"turn-{number}-{turn.role}", turn.text)
-            for number, turn in enumerate(self.turns, start=1)
-            if turn.text
-        ]
+        messages = []
+        for number, turn in enumerate(self.turns, start=1):
+            if turn.text:
+                messages.append((f"turn-{number}-{turn.role}", turn.text))
         return [*messages, ("question", self.question)]
 
 

@@ -220,10 +220,11 @@ class LocalClassifier(LocalJudge[Support], Classifier):
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Support]:
         if self._form.head != "tokens":
             return [Support(float(row[0])) for row in classifier.probabilities(pairs)]
-        return [
-            Support(1 - largest, tuple((text[s.start : s.end], s.probability) for s in spans))
-            for (_, text), (largest, spans) in zip(pairs, classifier.spans(pairs), strict=True)
-        ]
+        supports = []
+        for (_, text), (largest, spans) in zip(pairs, classifier.spans(pairs), strict=True):
+            unsupported = tuple((text[span.start : span.end], span.probability) for span in spans)
+            supports.append(Support(1 - largest, unsupported))
+        return supports
 
     def _verdict(
         self, value_of: Callable[[Pair], Support], item: JudgedItem, rubric: Rubric
@@ -422,10 +423,9 @@ class ServedClassifier(ModelJudge, Classifier):
         if self.asking.rehearsal:
             return [0.0] * len(sources)
         try:
-            rows = [
-                {part["label"]: float(part["score"]) for part in row}
-                for _, row in zip(sources, load_json(reply.text), strict=True)
-            ]
+            rows = []
+            for _, scores in zip(sources, load_json(reply.text), strict=True):
+                rows.append({score["label"]: float(score["score"]) for score in scores})
         except (TypeError, KeyError, ValueError) as error:
             detail = f"the reply has no labels and scores of each input: {reply.text[:200]}"
             raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,)) from error

@@ -250,13 +250,18 @@ def _judged_claims(rubric: Rubric, grounding: Grounding) -> Iterator[JudgedClaim
     for owner, passages, other, claims in parts:
         for n, text in enumerate(claims if {passages, other} & {*sides} else ()):
             row = getattr(grounding, passages)[n] if passages in sides else None
-            numbered = list(enumerate(row or (), start=1))
+            supporting, contradicting = [], []
+            for number, cell in enumerate(row or (), start=1):
+                if _backed([cell]):
+                    supporting.append(number)
+                elif cell == "contradicted":
+                    contradicting.append(number)
             yield JudgedClaim(
                 text=text,
                 whose=owner,
                 ruling=None if row is None else _ruling(row),
-                passages=tuple(number for number, cell in numbered if _backed([cell])),
-                against=tuple(number for number, cell in numbered if cell == "contradicted"),
+                passages=tuple(supporting),
+                against=tuple(contradicting),
                 other=getattr(grounding, other)[n] if other in sides else None,
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, Protocol, TypedDict
 
 from ragbench.errors import DataError
@@ -140,22 +141,21 @@ def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
         DataError: The rows are no table, two columns could be one input, or a row has an unknown
             key or another input of a wrong form.
     """
-    mappings, table = _mappings(rows)
-    names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)), "rows")
-    return [
-        _read_item(
-            f"rows[{number}]",
-            {
-                names.get(str(key), str(key)): value
-                for key, value in row.items()
-                # a table may have any other column, and fills empty cells with None
-                if (key in names and value is not None)
-                or not (table or key in names or folded(str(key)) in _UNREAD)
-            },
-            reasoning,
-        )
-        for number, row in enumerate(mappings)
-    ]
+    mappings, is_table = _mappings(rows)
+    names = _arguments(list(dict.fromkeys(map(str, chain.from_iterable(mappings)))), "rows")
+    items = []
+    for number, row in enumerate(mappings):
+        inputs = {}
+        for key, value in row.items():
+            if key in names:
+                # a table fills empty cells with None
+                if value is not None:
+                    inputs[names[key]] = value
+            elif not is_table and folded(str(key)) not in _UNREAD:
+                # no input: `_read_item` refuses it; a table may have any other column
+                inputs[names.get(str(key), str(key))] = value
+        items.append(_read_item(f"rows[{number}]", inputs, reasoning))
+    return items
 
 
 def _mappings(rows: object) -> tuple[list[Mapping[str, Any]], bool]:
@@ -186,11 +186,8 @@ def _arguments(columns: Sequence[str], owner: str) -> dict[str, str]:
 
 
 # Columns that a table may have but no rubric reads.
-_UNREAD = {
-    folded(name)
-    for part in ("relevant", "reference_contexts", "grades", "system", "expected_tool_calls")
-    for name in PARTS[part].sure
-}
+_UNREAD_PARTS = ("relevant", "reference_contexts", "grades", "system", "expected_tool_calls")
+_UNREAD = set(map(folded, chain.from_iterable(PARTS[part].sure for part in _UNREAD_PARTS)))
 
 
 def item_of(
@@ -226,21 +223,19 @@ def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> Judg
     answers = {name: row[name] for name in ("answer", "other") if name in row}
     if reasoning == "cut":
         answers = {name: text and split_reasoning(text)[1] for name, text in answers.items()}
-    turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
+    inputs = answers | {key: row[key] for key in ("question", "query_id") if key in row}
+    if (turns := row.get("turns")) is not None:
+        inputs["turns"] = read_turns(turns, _failing(f"{place}: turns"), reasoning=reasoning)
+    if (calls := row.get("tool_calls")) is not None:
+        inputs["tool_calls"] = read_tool_calls(calls, _failing(f"{place}: tool_calls"))
+    if (nuggets := row.get("nuggets")) is not None:
+        inputs["nuggets"] = _nuggets(place, nuggets)
     return JudgedItem(
         contexts=_texts(place, row, "contexts"),
         references=_texts(place, row, "reference") or [],
         queries=_texts(place, row, "queries"),
         guidelines=_texts(place, row, "guidelines") or [],
-        turns=()
-        if turns is None
-        else read_turns(turns, _failing(f"{place}: turns"), reasoning=reasoning),
-        tool_calls=None
-        if calls is None
-        else read_tool_calls(calls, _failing(f"{place}: tool_calls")),
-        nuggets=None if nuggets is None else _nuggets(place, nuggets),
-        **answers,
-        **{key: row[key] for key in ("question", "query_id") if key in row},
+        **inputs,
     )
 
 
@@ -294,10 +289,9 @@ def explain_evidence(verdict: Verdict, item: JudgedItem, completed: JudgedItem) 
     """
     n_retrieved = len(item.contexts or ())
     evidence = (completed.contexts or [])[n_retrieved:]
-    lines = [
-        f"passage {number}: {text.partition(chr(10))[0].rstrip(':')}"
-        for number, text in enumerate(evidence, start=n_retrieved + 1)
-    ]
+    lines = []
+    for number, text in enumerate(evidence, start=n_retrieved + 1):
+        lines.append(f"passage {number}: {text.partition(chr(10))[0].rstrip(':')}")
     if not lines or verdict.status != "scored":
         return verdict
     return replace(verdict, reasoning="\n".join([verdict.reasoning, *lines]))

@@ -333,12 +333,12 @@ def judge_items(
     judged = collect_verdicts(model, items, rubrics, verdicts, type_name=kind)
     mixed = mixed_rubrics([judged.weightings])
     notes = [levels_note(mixed)] if mixed else []
-    notes += [
-        f"{name}: the server answered as several models, so that the score is a mixture, which is "
-        "compared with no other: name the snapshot of the model"
-        for name, column in judged.columns.items()
-        if "model" in column.signature.mixtures
-    ]
+    for name, column in judged.columns.items():
+        if "model" in column.signature.mixtures:
+            notes.append(
+                f"{name}: the server answered as several models, so that the score is a mixture, "
+                "which is compared with no other: name the snapshot of the model"
+            )
     if any(rubric.reads_citations for rubric in rubrics):
         answers = [item.answer for item in items if item.answer is not None]
         notes += filter(None, [marker_note(answers, model.citations)])

@@ -179,7 +179,8 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
                 failure = failed_verdict(error)
                 return [{rubric.name: failure for rubric in rubrics} for _ in items]
             judge = partial(self._verdict, self._values.__getitem__)
-            return [
-                {rubric.name: judge_with_evidence(item, rubric, judge) for rubric in rubrics}
-                for item in items
-            ]
+            verdicts = []
+            for item in items:
+                by_rubric = {r.name: judge_with_evidence(item, r, judge) for r in rubrics}
+                verdicts.append(by_rubric)
+            return verdicts

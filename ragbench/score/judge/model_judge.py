@@ -8,6 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from ragbench import llm
@@ -251,40 +252,45 @@ class ModelJudge(llm.Connected, RubricJudge):
         missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
         present = [rubric for rubric in rubrics if missing[rubric.name] is None]
         votes = self._votes(item, [(items[rubric.name], rubric) for rubric in present])
-        casts = [
-            cast_vote(vote, self._method(vote.rubric))
-            for of_rubric in votes.values()
-            for vote in of_rubric
-        ]
-        outcomes = await asyncio.gather(*casts, return_exceptions=True)
-        # only after all have ended: an error must not leave requests behind
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        cast = iter(outcome for outcome in outcomes if isinstance(outcome, Verdict))
+        vote_verdicts = iter(await self._cast(list(chain.from_iterable(votes.values()))))
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
             if (verdict := missing[rubric.name]) is not None:
                 verdicts[rubric.name] = verdict
                 continue
             rubric_votes = votes[rubric.name]
-            replies = [reply for vote in rubric_votes for reply in vote.replies]
-            # rubrics share replies: tokens and cost count for the first rubric that has one
-            new = [reply for reply in replies if id(reply) not in counted]
-            counted.update(map(id, new))
-            verdicts[rubric.name] = replace(
-                explain_evidence(
-                    self._combined([next(cast) for _ in rubric_votes], rubric),
-                    item,
-                    items[rubric.name],
-                ),
-                raw="\n\n".join(reply.refusal or reply.answer() for reply in replies),
-                model="+".join(sorted({reply.model for reply in replies} - {""})),
-                left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
-                usage=add_usage(reply.usage for reply in new),
-                prompts=() if self.asking.rehearsal else sent_prompts(rubric_votes, item),
-            )
+            combined = self._combined([next(vote_verdicts) for _ in rubric_votes], rubric)
+            explained = explain_evidence(combined, item, items[rubric.name])
+            verdicts[rubric.name] = self._with_replies(explained, rubric_votes, item, counted)
         return verdicts
+
+    async def _cast(self, votes: Sequence[Vote]) -> list[Verdict]:
+        """Return the verdict of each vote, after all requests have ended."""
+        casts = [cast_vote(vote, self._method(vote.rubric)) for vote in votes]
+        verdicts = []
+        for outcome in await asyncio.gather(*casts, return_exceptions=True):
+            # only after all have ended: an error must not leave requests behind
+            if isinstance(outcome, BaseException):
+                raise outcome
+            verdicts.append(outcome)
+        return verdicts
+
+    def _with_replies(
+        self, verdict: Verdict, votes: Sequence[Vote], item: JudgedItem, counted: set[int]
+    ) -> Verdict:
+        """Return a verdict with replies, models, usage and prompts of its votes."""
+        replies = list(chain.from_iterable(vote.replies for vote in votes))
+        # rubrics share replies: tokens and cost count for the first rubric that has one
+        new = [reply for reply in replies if id(reply) not in counted]
+        counted.update(map(id, new))
+        return replace(
+            verdict,
+            raw="\n\n".join(reply.refusal or reply.answer() for reply in replies),
+            model="+".join(sorted({reply.model for reply in replies} - {""})),
+            left_out=tuple(sorted(set().union(*(reply.left_out for reply in replies)))),
+            usage=add_usage(reply.usage for reply in new),
+            prompts=() if self.asking.rehearsal else sent_prompts(votes, item),
+        )
 
     def _votes(
         self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
@@ -322,10 +328,11 @@ class ModelJudge(llm.Connected, RubricJudge):
     def _combine_votes(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
         labels = [f"sample {number}" for number in range(1, n + 1)]
-        by_model = [
-            combine_verdicts(verdicts[start : start + n], labels, rubric, may_fail=True)
-            for start in range(0, len(verdicts), n)
-        ]
+        by_model = []
+        for start in range(0, len(verdicts), n):
+            by_model.append(
+                combine_verdicts(verdicts[start : start + n], labels, rubric, may_fail=True)
+            )
         return combine_verdicts(by_model, jury.models, rubric, jury.combine)
 
 
@@ -381,10 +388,9 @@ def combine_verdicts(
         return verdicts[0]
     scored = [verdict for verdict in verdicts if verdict.score is not None]
     failed = [verdict for verdict in verdicts if verdict.status == "failed"]
-    reasons = [
-        f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}"
-        for label, verdict in zip(labels, verdicts, strict=True)
-    ]
+    reasons = []
+    for label, verdict in zip(labels, verdicts, strict=True):
+        reasons.append(f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}")
     # models of a jury may have several samples each: all of them tell the deviation
     samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
     scores = [sample for sample in samples if sample is not None]

@@ -85,9 +85,11 @@ class Preset:
             "assistant": self.assistant,
             "user": self.user,
         }
-        return [
-            llm.Message(role, fill_template(part, gaps)) for role, part in words.items() if part
-        ]
+        messages: list[llm.Message] = []
+        for role, part in words.items():
+            if part:
+                messages.append(llm.Message(role, fill_template(part, gaps)))
+        return messages
 
     def prompt(self, question: str | None, passages: list[str]) -> str:
         r"""Return the template with the question and all passages; `{text}` stays.
@@ -100,10 +102,9 @@ class Preset:
             >>> preset.prompt(None, ["It is red."])
             '\nSummarize the following text:\npassage 1: It is red.\noutput:\n'
         """
-        lines = [
-            fill_template(self.passage, {"number": str(number), "passage": passage})
-            for number, passage in enumerate(passages, start=1)
-        ]
+        lines = []
+        for number, passage in enumerate(passages, start=1):
+            lines.append(fill_template(self.passage, {"number": str(number), "passage": passage}))
         has_question = bool((question or "").strip())
         gaps = {
             "question": question or "",
@@ -118,7 +119,7 @@ def load_presets() -> Mapping[str, Preset]:
     """Return name -> preset of all presets, in the order of the file `presets.yaml`."""
     presets = load_yaml(_FILE.read_text(encoding="utf-8"), typed=True)
     lists = ("tokens", "answers")
-    return {
-        name: Preset(**{**keys, **{part: tuple(keys[part]) for part in lists if part in keys}})
-        for name, keys in presets.items()
-    }
+    for keys in presets.values():
+        # YAML has lists, a frozen preset tuples
+        keys.update({part: tuple(keys[part]) for part in lists if part in keys})
+    return {name: Preset(**keys) for name, keys in presets.items()}

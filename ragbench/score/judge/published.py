@@ -172,8 +172,8 @@ def ragas_noise(
         0.5
     """
     relevant = [any(column) for column in zip(*reference, strict=True)]
-    misled = [
-        any(is_in and counts for is_in, counts in zip(row, relevant, strict=True)) and not is_right
-        for row, is_right in zip(answer, right, strict=True)
-    ]
-    return sum(misled) / len(misled)
+    misled = 0
+    for row, is_right in zip(answer, right, strict=True):
+        is_in_relevant = any(is_in and counts for is_in, counts in zip(row, relevant, strict=True))
+        misled += is_in_relevant and not is_right
+    return misled / len(answer)

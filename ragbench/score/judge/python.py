@@ -226,18 +226,26 @@ def judge_maker(target: Any, name: str = "") -> Any:
         raise DataError(f"'{name}' is an async function", allowed="a plain function")
     options = [p for p in parameters if not (is_judge and p.name in INPUTS)]
     declared = _declared_options(target)
-    for option in options:
-        # a class may require options: the YAML gives them, and a missing one is reported there
-        if not inspect.isclass(target) and option.name in required and option.name not in declared:
-            allowed = f"{', '.join(INPUTS)}, and options with a default"
-            near = registry.nearest(option.name, INPUTS)
-            raise DataError(f"'{name}' takes '{option.name}'", allowed=allowed, nearest=near)
+    # a class may require options: the YAML gives them, and a missing one is reported there
+    if not inspect.isclass(target):
+        _check_options(name, options, declared)
     if is_judge:
         make = functools.partial(FunctionJudge, name, target)
         return _maker(target, registry.option_parameters(target, options), make, is_judge=True)
     if all(option.name in declared for option in options):
         return target
     return _maker(target, registry.option_parameters(target, options), target)
+
+
+def _check_options(
+    name: str, options: Sequence[inspect.Parameter], declared: Collection[str]
+) -> None:
+    """Raise a `DataError` for a required parameter that is no declared option."""
+    for option in options:
+        if option.default is option.empty and option.name not in declared:
+            allowed = f"{', '.join(INPUTS)}, and options with a default"
+            near = registry.nearest(option.name, INPUTS)
+            raise DataError(f"'{name}' takes '{option.name}'", allowed=allowed, nearest=near)
 
 
 def _declared_options(target: object) -> Collection[str]:

@@ -98,11 +98,11 @@ def claims_of(
     `analyze` returns the content words of a text. Markers such as [1] are citations, and are no
     part of the sentences; list marks stay. In order; an empty text gives an empty list.
     """
-    return [
-        sentence
-        for sentence in cited_sentences(text, forms)
-        if any(analyze(without_item_mark(sentence.text))) and not is_refusal(sentence.text)
-    ]
+    sentences: list[CitedSentence] = []
+    for sentence in cited_sentences(text, forms):
+        if any(analyze(without_item_mark(sentence.text))) and not is_refusal(sentence.text):
+            sentences.append(sentence)
+    return sentences
 
 
 def without_item_mark(sentence: str) -> str:

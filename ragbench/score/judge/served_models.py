@@ -64,11 +64,11 @@ class RoutedModels(llm.ChatModel):
 
     def __init__(self, models: Mapping[str, llm.ChatModel]) -> None:
         self._models = models
-        self.identity: Mapping[str, str] = {
-            f"{name}.{key}": value
-            for name, model in models.items()
-            for key, value in model.identity.items()
-        }
+        identity = {}
+        for name, model in models.items():
+            for key, value in model.identity.items():
+                identity[f"{name}.{key}"] = value
+        self.identity: Mapping[str, str] = identity
 
     async def complete(self, request: llm.ChatRequest) -> llm.ChatReply:
         """Return the reply of the model that the request names; KeyError for another name.

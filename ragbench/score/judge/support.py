@@ -104,13 +104,11 @@ def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
     number = max(supports, key=lambda number: supports[number].probability)
     probability, spans = supports[number]
     source = f"passage {number}" if number else "all passages together"
-    lines = [f"supported with probability {probability:.3g}, by {source}"]
-    lines += [f"unsupported with probability {value:.3g}: {span}" for span, value in spans]
-    claims = tuple(
-        JudgedClaim(text=span, ruling="not_mentioned", probability=1 - value)
-        for span, value in spans
-    )
-    return Verdict(probability, reasoning="\n".join(lines), claims=claims)
+    lines, claims = [f"supported with probability {probability:.3g}, by {source}"], []
+    for span, value in spans:
+        lines.append(f"unsupported with probability {value:.3g}: {span}")
+        claims.append(JudgedClaim(text=span, ruling="not_mentioned", probability=1 - value))
+    return Verdict(probability, reasoning="\n".join(lines), claims=tuple(claims))
 
 
 def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Support]]) -> Verdict:
@@ -185,10 +183,10 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
     for token in reversed(reply.logprobs or ()):
         if _words(token.token) == [verdict]:
             top = token.top or ((token.token, token.logprob),)
-            weights = [
-                math.fsum(math.exp(logprob) for text, logprob in top if _words(text) == [answer])
-                for answer in answers
-            ]
+            weights = []
+            for answer in answers:
+                logprobs = [logprob for text, logprob in top if _words(text) == [answer]]
+                weights.append(math.fsum(map(math.exp, logprobs)))
             return weights[0] / (math.fsum(weights) or 1.0)
     return float(verdict == answers[0])
 

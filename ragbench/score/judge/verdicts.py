@@ -123,13 +123,14 @@ def judge_on(
         _facts_of(judge),
     )
     for results in executor.map(task, blocks_of(items, _BLOCK)):
-        yield [
-            # a text may crash a worker: its block fails, the run goes on
-            {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
-            if isinstance(result, LostItem)
-            else result
-            for result in results
-        ]
+        verdicts = []
+        for result in results:
+            if isinstance(result, LostItem):
+                # a text may crash a worker: its block fails, the run goes on
+                failure = failed_verdict(ChildProcessError(result.why))
+                result = {rubric.name: failure for rubric in rubrics}
+            verdicts.append(result)
+        yield verdicts
 
 
 def _make_judge(type_name: str, options: Mapping[str, Any]) -> RubricJudge:
@@ -215,10 +216,10 @@ def count_alike(
     by_name = {rubric.name: rubric for rubric in rubrics}
 
     def count(row: int) -> dict[str, Verdict]:
-        return {
-            name: without_probabilities(verdict, by_name[name]) if name in mixed else verdict
-            for name, verdict in verdicts[row].items()
-        }
+        plain = dict(verdicts[row])
+        for name in mixed & plain.keys():
+            plain[name] = without_probabilities(plain[name], by_name[name])
+        return plain
 
     return Mapped(count, range(len(verdicts)))
 
@@ -264,7 +265,6 @@ def compare_answers(
     judge: RubricJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric], advance: Advance
 ) -> list[dict[str, Verdict]]:
     """Return rubric -> verdict of each item, as `judge_pairs` compares its two answers."""
-    by_name = {rubric.name: rubric for rubric in rubrics}
     differing = [row for row, item in enumerate(items) if not same_answers(item)]
     compared = [items[row] for row in differing]
     # equal answers count as completed without the judge
@@ -275,15 +275,13 @@ def compare_answers(
         swapped = [replace(item, answer=item.other, other=item.answer) for item in compared]
         first = judge_all(judge, compared, rubrics)
         second = judge_all(judge, swapped, rubrics, advance)
-        outcomes = [
-            {name: _merge_orders(one[name], two[name], rubric) for name, rubric in by_name.items()}
-            for one, two in zip(first, second, strict=True)
-        ]
+        outcomes = []
+        for one, two in zip(first, second, strict=True):
+            outcomes.append({r.name: _merge_orders(one[r.name], two[r.name], r) for r in rubrics})
     # equal answers, and items that lack one, get their verdicts without the judge
-    ties = {
-        rubric.name: Verdict(0.5, level=(1 + rubric.levels) / 2, reasoning=SAME)
-        for rubric in rubrics
-    }
+    ties = {}
+    for rubric in rubrics:
+        ties[rubric.name] = Verdict(0.5, level=(1 + rubric.levels) / 2, reasoning=SAME)
     verdicts = [_missing_or_ties(item, rubrics, ties) for item in items]
     for row, by_rubric in zip(differing, outcomes, strict=True):
         verdicts[row] = by_rubric
@@ -300,10 +298,9 @@ def collect_pairs(
 ) -> JudgeResults:
     """Return the results of `judge_pairs` from the verdicts of `compare_answers`."""
     judged = collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)
-    columns = {
-        rubric.name: _win_column(judged.columns[rubric.name], rubric.direction == "lower")
-        for rubric in rubrics
-    }
+    columns = {}
+    for rubric in rubrics:
+        columns[rubric.name] = _win_column(judged.columns[rubric.name], rubric.direction == "lower")
     return replace(judged, columns=columns)
 
 
@@ -385,9 +382,7 @@ class JudgeResults:
 
         On the scale of the scores, 0 to 1; empty if no item has several samples.
         """
-        return {
-            rubric: statistics.fmean(deviations) for rubric, deviations in self.deviations.items()
-        }
+        return {rubric: statistics.fmean(values) for rubric, values in self.deviations.items()}
 
 
 def collect_verdicts(
@@ -424,10 +419,10 @@ def collect_verdicts(
     # signatures count each query once, however many samples it has
     first_rows = [row for row, item in enumerate(items) if not item.sample]
     data = _data_fingerprints(Mapped(items.__getitem__, first_rows))
-    columns = {
-        rubric.name: _column_of(judge, rubric, tallies[rubric.name], data, models, type_name)
-        for rubric in rubrics
-    }
+    columns = {}
+    for rubric in rubrics:
+        tally = tallies[rubric.name]
+        columns[rubric.name] = _column_of(judge, rubric, tally, data, models, type_name)
 
     def row_at(position: int) -> VerdictRow:
         number, row = divmod(position, len(items))

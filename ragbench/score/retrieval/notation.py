@@ -272,7 +272,11 @@ def _spelt(name: str) -> str:
 def _built_in_names() -> Mapping[str, str]:
     """Return name or alias -> canonical name of the built-in measures."""
     specs = {name: base.spec_of(MEASURES.load(name)) for name in MEASURES.table}
-    return {alias: name for name, spec in specs.items() if spec for alias in (name, *spec.aliases)}
+    names: dict[str, str] = {}
+    for name, spec in specs.items():
+        if spec:
+            names.update(dict.fromkeys((name, *spec.aliases), name))
+    return names
 
 
 def _measure(

@@ -77,16 +77,16 @@ class GoldPassages:
         for word, count in passage.counts.items():
             for document, gold_count in self._holding.get(word, ()):
                 shared[document] += min(count, gold_count)
-        return [
-            document
-            for document, text in self._texts.items()
-            if shared[document]
-            and (
-                shared[document] / text.total >= self._overlap
-                # the passage can be a part of the text only if all its words are in it
-                or (shared[document] == passage.total and passage.line in text.line)
-            )
-        ]
+        documents = []
+        for gold, text in self._texts.items():
+            n_shared = shared[gold]
+            if not n_shared:
+                continue
+            # the passage can be a part of the text only if all its words are in it
+            is_part = n_shared == passage.total and passage.line in text.line
+            if is_part or n_shared / text.total >= self._overlap:
+                documents.append(gold)
+        return documents
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,10 +305,9 @@ def rank(
     keep_freed_memory()
     if isinstance(run, Run):
         n_retrieved, missing, blocks = line_up_rows(run, judged)
-        parts = [
-            join_hits(block, Keyed.of_block(block), codes, judged, **rules)
-            for codes, block in blocks
-        ]
+        parts = []
+        for codes, block in blocks:
+            parts.append(join_hits(block, Keyed.of_block(block), codes, judged, **rules))
     else:
         n_retrieved, missing, lists = line_up(run, judged)
         parts = [find_hits(block, judged, **rules) for block in lists]

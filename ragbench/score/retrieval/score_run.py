@@ -117,22 +117,23 @@ def gather(
     hits = list(zip(ranked.rank.tolist(), ranked.rows.tolist(), strict=True))
     borders = ranked.starts.tolist()
     topics = qrels.subtopics or {}
-    subtopics = [
-        base.RankedSubtopics.at_ranks(
-            {rank: qrels.documents[row] for rank, row in hits[start:end]},
-            _relevant(topics.get(query, {})),
+    subtopics = []
+    for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False):
+        subtopics.append(
+            base.RankedSubtopics.at_ranks(
+                {rank: qrels.documents[row] for rank, row in hits[start:end]},
+                _relevant(topics.get(query, {})),
+            )
         )
-        for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
-    ]
     return Evidence(ranked, subtopics, judged_share, prints, unknown, duplicates, steps)
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     """Return document -> subtopics with a grade of 1 or above."""
-    return {
-        document: [topic for topic, grade in topics.items() if grade >= 1]
-        for document, topics in judged.items()
-    }
+    subtopics: dict[str, list[str]] = {}
+    for document, topics in judged.items():
+        subtopics[document] = [topic for topic, grade in topics.items() if grade >= 1]
+    return subtopics
 
 
 def without_unjudged(ranked: base.RankedGrades) -> base.RankedGrades:

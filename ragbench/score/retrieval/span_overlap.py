@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import nan
 
 import numpy as np
 
@@ -31,13 +30,14 @@ def _scores(
     of_one: Callable[..., float], retrieved: RetrievedSpans, k: Cutoff | None
 ) -> FloatArray:
     """Return the value of a function of one list for each query; NaN with an unplaced passage."""
-    # cut before the check: a passage below rank k that cannot be placed does no harm
-    rows = (
-        (spans[:k], gold) for spans, gold in zip(retrieved.passages, retrieved.gold, strict=True)
-    )
-    # an unplaced passage may hold all of the gold or none: any number would be invented
-    values = [of_one(spans, gold) if gold and None not in spans else nan for spans, gold in rows]
-    return np.array(values, np.float64)
+    values = np.full(len(retrieved.passages), np.nan)
+    for row, (spans, gold) in enumerate(zip(retrieved.passages, retrieved.gold, strict=True)):
+        # cut before the check: a passage below rank k that cannot be placed does no harm
+        first = spans[:k]
+        # an unplaced passage may hold all of the gold or none: any number would be invented
+        if gold and None not in first:
+            values[row] = of_one(first, gold)
+    return values
 
 
 @_measure("span_recall")

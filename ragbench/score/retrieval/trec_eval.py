@@ -76,14 +76,18 @@ def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) ->
         >>> len(expand("official", replaced=["P"]))
         19
     """
-    names = SETS.get(name, (name,))
-    return tuple(
-        f"{measure}_{cutoff}" if cutoff else measure
-        for measure in names
-        if measure not in replaced
-        and not (trec_eval == 9 and name in SETS and measure in ONLY_IN_10)
-        for cutoff in FAMILIES.get(measure, ("",))
-    )
+    skipped = set(replaced)
+    if trec_eval == 9 and name in SETS:
+        skipped.update(ONLY_IN_10)
+    measures: list[str] = []
+    for measure in SETS.get(name, (name,)):
+        if measure in skipped:
+            continue
+        if measure in FAMILIES:
+            measures += [f"{measure}_{cutoff}" for cutoff in FAMILIES[measure]]
+        else:
+            measures.append(measure)
+    return tuple(measures)
 
 
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
@@ -156,10 +160,13 @@ def read_parameters(text: str) -> list[TrecEvalName]:
         names = [text] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
         # the parameter of set_F is beta, not a cut-off
         beta = family.casefold() == "set_f"
-        return [
-            TrecEvalName(name, family, f"beta={k}") if beta else TrecEvalName(name, family, "", k)
-            for name, k in zip(names, parameters, strict=True)
-        ]
+        parsed: list[TrecEvalName] = []
+        for name, k in zip(names, parameters, strict=True):
+            if beta:
+                parsed.append(TrecEvalName(name, family, f"beta={k}"))
+            else:
+                parsed.append(TrecEvalName(name, family, "", k))
+        return parsed
     for pattern, options in _OPTIONS:
         if match := pattern.fullmatch(text):
             return [TrecEvalName(text, match[1], options(match[2]))]
@@ -214,7 +221,7 @@ def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
     grades = ranked.grades[near]
     codes = np.where(grades > 9, _LARGE, np.where(grades < 0, _NOT_JUDGED, _ZERO + grades))
     characters[ranked.query[near], ranked.rank[near] - 1] = codes
-    return [
-        row[:end].tobytes().decode("ascii")
-        for row, end in zip(characters, lengths.tolist(), strict=True)
-    ]
+    texts: list[str] = []
+    for row, end in zip(characters, lengths.tolist(), strict=True):
+        texts.append(row[:end].tobytes().decode("ascii"))
+    return texts

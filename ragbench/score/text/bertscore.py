@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,7 +111,10 @@ def find_baseline(model: str, baseline: str) -> Path:
     folder = _bert_score() / "rescale_baseline"
     name = f"{table_name(model)}.tsv"
     # names of some models have their owner: en/microsoft/deberta-base.tsv
-    shipped = {place.name: file for place in folder.iterdir() if (file := place / name).is_file()}
+    shipped = {}
+    for language in folder.iterdir():
+        if (file := language / name).is_file():
+            shipped[language.name] = file
     if baseline in shipped:
         return shipped[baseline]
     languages = ", ".join(sorted(shipped)) or "none"
@@ -262,16 +266,19 @@ class BERTScorer:
         scores = [NOTHING] * len(rows)
         with self._lock:
             # under a lock: calls of several threads share the cache of vectors
-            tokens = self._texts.tokens([text for row in rows for text in (row[0], *row[1])])
+            texts = chain.from_iterable(
+                (prediction, *references) for prediction, references in rows
+            )
+            tokens = self._texts.tokens(list(texts))
             weight_of = {text: weights(ids) for text, ids in tokens.items() if not ids.empty}
             for block, vectors in self._texts.blocks(rows, tokens):
                 for position in block:
-                    prediction, references = (
-                        [WeightedTokens(vectors[t], weight_of[t]) for t in texts if t in weight_of]
-                        for texts in (rows[position][:1], rows[position][1])
-                    )
-                    if prediction and references:
-                        scores[position] = self._best(prediction[0], references)
+                    text, gold = rows[position]
+                    gold = [reference for reference in gold if reference in weight_of]
+                    if text in weight_of and gold:
+                        prediction = WeightedTokens(vectors[text], weight_of[text])
+                        references = [WeightedTokens(vectors[t], weight_of[t]) for t in gold]
+                        scores[position] = self._best(prediction, references)
                 if advance is not None:
                     advance(len(block))
         return scores
@@ -321,9 +328,10 @@ class _RunScorer:
         self, rows: Sequence[base.Row], metrics: Sequence[base.Metric], advance: base.Advance
     ) -> list[base.Column]:
         scores = self._scorer.score_rows(rows, self._weights, advance)
-        return [
-            base.Column([getattr(score, metric.part) for score in scores]) for metric in metrics
-        ]
+        columns = []
+        for metric in metrics:
+            columns.append(base.Column([getattr(score, metric.part) for score in scores]))
+        return columns
 
 
 def _check(options: base.Options) -> None:

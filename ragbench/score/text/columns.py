@@ -58,12 +58,12 @@ class TextScorer:
             # metrics of one declaration with equal options share tokens and a model
             key = (id(metric.declaration), repr(metric.options))
             groups.setdefault(key, []).append(metric)
-        self._groups = [
-            (group, _WorkerScorer(group, executor))
-            if executor and group[0].declaration.computes
-            else (group, _open(group[0]))
-            for group in groups.values()
-        ]
+        self._groups: list[tuple[list[base.Metric], base.Scorer]] = []
+        for group in groups.values():
+            if executor and group[0].declaration.computes:
+                self._groups.append((group, _WorkerScorer(group, executor)))
+            else:
+                self._groups.append((group, _open(group[0])))
         self._gold: list[tuple[str, ...]] = []
         self._print_of_gold = gold_print([])
 
@@ -198,10 +198,12 @@ class _Component:
 def _row_values(component: _Component, rows: list[base.Row]) -> list[tuple[float | str, ...]]:
     """Return the values of each row, one per metric of `component`, or why there is none."""
     columns = component.scorer(rows, component.metrics, lambda n: None)
-    outcomes = (
-        [column.lost.get(row, value) for row, value in enumerate(column.values)]
-        for column in columns
-    )
+    outcomes = []
+    for column in columns:
+        values: list[float | str] = list(column.values)
+        for row, reason in column.lost.items():
+            values[row] = reason
+        outcomes.append(values)
     return list(zip(*outcomes, strict=True))
 
 

@@ -59,9 +59,10 @@ class CorpusScorer:
         total = self._score(whole)
         n_others = len(parts) - 1
         # the corpus without one row, by subtracting its counts: linear instead of quadratic
-        pseudo_values = [
-            n_others * (total - self._score(list(map(operator.sub, whole, part)))) for part in parts
-        ]
+        pseudo_values = []
+        for part in parts:
+            without_row = self._score(list(map(operator.sub, whole, part)))
+            pseudo_values.append(n_others * (total - without_row))
         centre = math.fsum(pseudo_values) / len(pseudo_values)
         return [total + value - centre for value in pseudo_values], total
 

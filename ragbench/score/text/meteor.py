@@ -6,6 +6,7 @@ import functools
 import re
 import threading
 from collections.abc import Sequence
+from itertools import product
 from typing import Annotated, Any
 
 from ragbench.errors import MissingExtra
@@ -16,9 +17,8 @@ from ragbench.signature import fingerprint
 from ragbench.types.scores import Value
 
 _FILES = tuple(
-    name
-    for part in ("noun", "verb", "adj", "adv")
-    for name in (f"index.{part}", f"data.{part}", f"{part}.exc")
+    form.format(part)
+    for part, form in product(("noun", "verb", "adj", "adv"), ("index.{}", "data.{}", "{}.exc"))
 )
 _LISTS = ("lexnames", "index.sense")  # which nltk reads besides; no score depends on them
 _VERSION = re.compile(rb"Word[Nn]et (\d[\d.]*\+?) Copyright")

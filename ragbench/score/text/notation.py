@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 from ragbench.errors import OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
@@ -123,7 +124,8 @@ def text_notes(
     distinct = {(id(m.declaration), repr(m.options)): m for m in parsed}
     if not distinct:
         return []
-    texts = [text for text in predictions if text]
-    texts += [text for gold in references for text in gold if text]
-    notes = [note for m in distinct.values() for note in m.declaration.notes(texts, m.options)]
+    texts = list(filter(None, chain(predictions, chain.from_iterable(references))))
+    notes: list[str] = []
+    for metric in distinct.values():
+        notes += metric.declaration.notes(texts, metric.options)
     return list(dict.fromkeys(notes))

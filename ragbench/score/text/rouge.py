@@ -53,9 +53,12 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
 def _with_stems(split: Tokenize) -> Tokenize:
     """Return a tokenizer that stems the tokens of `split` of more than three letters."""
     stem = load_stemmer("porter")
-    return lambda text: [
-        stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
-    ]
+
+    def stemmed(text: str) -> list[str]:
+        tokens = split(text)
+        return [stem(token) if len(token) > 3 and token.isascii() else token for token in tokens]
+
+    return stemmed
 
 
 class _Tokenizers:

@@ -52,13 +52,14 @@ def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list
         ["token_f1: 1 of 3 texts has no word but articles ('A'), which are dropped; \
     token_f1(articles=none) keeps them"]
     """
-    bare = [
-        text
-        for text in texts
-        if len(text) <= _LONGEST_ARTICLES
-        and not normalize_answer(text, articles)
-        and normalize_answer(text, "none")
-    ]
+    bare = []
+    for text in texts:
+        if (
+            len(text) <= _LONGEST_ARTICLES
+            and not normalize_answer(text, articles)
+            and normalize_answer(text, "none")
+        ):
+            bare.append(text)
     examples = ", ".join(repr(text) for text in sorted(set(bare))[:3])
     clause = (
         f"{'has' if len(bare) == 1 else 'have'} no word but articles ({examples}), which are "

@@ -109,10 +109,9 @@ async def check_claims(vote: Vote) -> Verdict:
     references = [name for name in texts if name.startswith("reference")]
     # without a reference in the formula, several references would repeat one score
     compares = any("reference" in side for side in sides)
-    verdicts = [
-        _verdict(vote, claims, findings, reference)
-        for reference in (references if compares else [""])
-    ]
+    verdicts = []
+    for reference in references if compares else [""]:
+        verdicts.append(_verdict(vote, claims, findings, reference))
     return grounding.best_verdict(vote.rubric, verdicts)
 
 
@@ -207,9 +206,9 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
         claims=[claim.text for claim in answer],
         reference_claims=[claim.text for claim in gold],
     )
-    lines = [
-        line for name in (_ANSWER, reference) for line in _lines(name, claims, findings, reference)
-    ]
+    lines: list[str] = []
+    for name in (_ANSWER, reference):
+        lines.extend(_lines(name, claims, findings, reference))
     if vote.rubric.reads_citations and not any(claim.cited for claim in answer):
         note = marker_note([vote.item.answer or ""], vote.asking.citations)
         lines = [note, *lines] if note else lines
@@ -238,11 +237,10 @@ def _rulings(claims: Sequence[CitedClaim], findings: Sequence[Sequence[_Finding]
 
 def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> Iterator[str]:
     """Yield a line per claim of the text `name`: its sources with their rulings and reasons."""
-    rows = [
-        row
-        for (claimant, against), row in findings.items()
-        if claimant == name and (against == reference or not against.startswith("reference"))
-    ]
+    rows = []
+    for (claimant, against), row in findings.items():
+        if claimant == name and (against == reference or not against.startswith("reference")):
+            rows.append(row)
     for n, claim in enumerate(claims.get(name, ())):
         of_claim = [finding for row in rows for finding in row[n]]
         words = [str(finding) for finding in of_claim if finding.sources]

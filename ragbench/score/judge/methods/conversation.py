@@ -30,10 +30,9 @@ async def count_satisfied(vote: Vote) -> Verdict:
     if not intentions:
         return not_applicable(Cause.NO_CLAIMS, "the user wanted nothing that could be satisfied")
     [verdicts] = await vote.ask_each([(vote.prompts.satisfaction, intentions)])
-    lines = [
-        f"intention {n}: {verdict['verdict']} ({verdict['reason']}): {text}"
-        for n, (verdict, text) in enumerate(zip(verdicts, intentions, strict=True), start=1)
-    ]
+    lines = []
+    for n, (verdict, text) in enumerate(zip(verdicts, intentions, strict=True), start=1):
+        lines.append(f"intention {n}: {verdict['verdict']} ({verdict['reason']}): {text}")
     score = sum(verdict["verdict"] == "satisfied" for verdict in verdicts) / len(verdicts)
     return Verdict(score, reasoning="\n".join(lines))
 
@@ -65,6 +64,7 @@ async def count_retained(vote: Vote) -> Verdict:
     value = (await vote.ask(vote.prompts.retention(facts, answers))).value
     verdicts = {turn: value[f"turn_{turn}"] for turn in answers}
     lines = [f"turn {turn}: {v['verdict']} ({v['reason']})" for turn, v in verdicts.items()]
-    lines += [f"told in turn {turn}: {text}" for turn, texts in facts.items() for text in texts]
+    for turn, told_texts in facts.items():
+        lines += [f"told in turn {turn}: {text}" for text in told_texts]
     score = sum(v["verdict"] == "retained" for v in verdicts.values()) / len(verdicts)
     return Verdict(score, reasoning="\n".join(lines))

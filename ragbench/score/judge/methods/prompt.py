@@ -87,14 +87,15 @@ class Prompts:
         rubric, levels = self.rubric, [*range(1, self.rubric.levels + 1)]
         # an example of a rubric on passages has one passage
         rated = 0 if rubric.asks == "context" else None
-        examples = [
-            templates.format_example(
-                number,
-                _material(rubric, example_item(example), rated),
-                {"reasoning": example["reasoning"], "level": example["level"]},
+        examples = []
+        for number, example in enumerate(rubric.examples if self.few_shot else (), start=1):
+            examples.append(
+                templates.format_example(
+                    number,
+                    _material(rubric, example_item(example), rated),
+                    {"reasoning": example["reasoning"], "level": example["level"]},
+                )
             )
-            for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
-        ]
         words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
         return JudgePrompt(
             templates.system_text("rating", examples=examples, **words),
@@ -113,14 +114,18 @@ class Prompts:
                 the reverse.
         """
         rubric = self.rubric
-        examples = [
-            templates.format_example(
-                number,
-                _pair(rubric, example_item(example), swapped=False),
-                {"reasoning": example["reasoning"], "outcome": _outcome(rubric, example["level"])},
+        examples = []
+        for number, example in enumerate(rubric.examples if self.few_shot else (), start=1):
+            examples.append(
+                templates.format_example(
+                    number,
+                    _pair(rubric, example_item(example), swapped=False),
+                    {
+                        "reasoning": example["reasoning"],
+                        "outcome": _outcome(rubric, example["level"]),
+                    },
+                )
             )
-            for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
-        ]
         return JudgePrompt(
             templates.system_text("pairwise", rubric=rubric, examples=examples),
             templates.user_text(
@@ -348,7 +353,11 @@ def _material(rubric: Rubric, item: JudgedItem, passage: int | None) -> list[tup
         "answer": [] if item.answer is None else [("answer", item.answer)],
         "other": [] if item.other is None else [("other", item.other)],
     }
-    return [part for need in NEEDS if need in rubric.needs for part in parts.get(need, ())]
+    material: list[tuple[str, str]] = []
+    for need in NEEDS:
+        if need in rubric.needs:
+            material.extend(parts.get(need, ()))
+    return material
 
 
 def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Material:

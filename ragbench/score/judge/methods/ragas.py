@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import compress, count
 
 from ragbench.score.judge import published
 from ragbench.score.judge.base import not_applicable
@@ -53,10 +54,10 @@ async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
     questions = [str(reply["question"]) for reply in replies]
     cosines = await _cosines(vote, vote.item.question or "", questions)
     score = published.ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in replies])
-    lines = [
-        f"cosine {cosine:.3f}{' (noncommittal)' if reply['noncommittal'] else ''}: {text}"
-        for cosine, reply, text in zip(cosines, replies, questions, strict=True)
-    ]
+    lines = []
+    for cosine, reply, text in zip(cosines, replies, questions, strict=True):
+        remark = " (noncommittal)" if reply["noncommittal"] else ""
+        lines.append(f"cosine {cosine:.3f}{remark}: {text}")
     return Verdict(score, reasoning="\n".join(lines) or "no question was made of the answer")
 
 
@@ -73,10 +74,9 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
     """Return the mean precision at the ranks of the useful passages, as a verdict."""
     answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
     around = [*_question(vote), ("answer", answer)]
-    prompts = [
-        ragas_prompt("usefulness", [*around, ("passage", passage)])
-        for passage in vote.item.contexts or []
-    ]
+    prompts = []
+    for passage in vote.item.contexts or []:
+        prompts.append(ragas_prompt("usefulness", [*around, ("passage", passage)]))
     values = [reply.value for reply in await vote.ask_all(prompts)]
     lines = [f"passage {n}: {_mark(value, 'verdict')}" for n, value in enumerate(values, start=1)]
     score = published.ragas_precision([bool(value["verdict"]) for value in values])
@@ -101,11 +101,10 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
     if statements and gold:
         texts = numbered("answer", statements) + numbered("reference", gold)
         entries = (await vote.ask(ragas_prompt("classification", _question(vote) + texts))).value
-    lines = [
-        f"{key}: {entry['statement']} ({entry['reason']})"
-        for key in ("TP", "FP", "FN")
-        for entry in entries[key]
-    ]
+    lines = []
+    for key in ("TP", "FP", "FN"):
+        for entry in entries[key]:
+            lines.append(f"{key}: {entry['statement']} ({entry['reason']})")
     (cosine,) = await _cosines(vote, reference, [answer])
     tp, fp, fn = (len(entries[key]) for key in ("TP", "FP", "FN"))
     score = published.ragas_correctness(tp, fp, fn, cosine)
@@ -125,12 +124,12 @@ async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
         await _matrix(vote, gold, sources[:-1]),
         [row[-1] for row in rows],
     )
-    lines = [
-        f"{'right' if row[-1] else 'wrong'}, in passages "
-        f"{', '.join(str(n) for n, is_in in enumerate(row[:-1], start=1) if is_in) or 'none'}: "
-        f"{text}"
-        for row, text in zip(rows, statements, strict=True)
-    ]
+    lines = []
+    for row, text in zip(rows, statements, strict=True):
+        *in_passages, is_right = row
+        numbers = compress(map(str, count(1)), in_passages)
+        ruling = "right" if is_right else "wrong"
+        lines.append(f"{ruling}, in passages {', '.join(numbers) or 'none'}: {text}")
     return Verdict(score, reasoning="\n".join(lines))
 
 

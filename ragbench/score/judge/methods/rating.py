@@ -34,16 +34,11 @@ async def rate(vote: Vote) -> Verdict:
     prompts = [vote.prompts.rating(passage) for passage in passages]
     replies = await vote.ask_all(prompts, top_logprobs=_ALTERNATIVES)
     levels = [int(reply.value["level"]) for reply in replies]
-    chances = [
-        level_probabilities(reply.reply, level, rubric.levels)
-        for reply, level in zip(replies, levels, strict=True)
-    ]
-    reasons = [str(reply.value["reasoning"]) for reply in replies]
-    if of_passages:
-        reasons = [
-            f"passage {number}: level {level}: {reason}"
-            for number, (level, reason) in enumerate(zip(levels, reasons, strict=True), start=1)
-        ]
+    chances, reasons = [], []
+    for number, (reply, stated) in enumerate(zip(replies, levels, strict=True), start=1):
+        chances.append(level_probabilities(reply.reply, stated, rubric.levels))
+        reason = str(reply.value["reasoning"])
+        reasons.append(f"passage {number}: level {stated}: {reason}" if of_passages else reason)
     reasoning, plain = "\n".join(reasons), math.fsum(levels) / len(levels)
     # probabilities of some passages alone would mix two kinds of levels
     if not all(chances):

@@ -194,10 +194,10 @@ def worked_examples(step: str) -> list[dict[str, str]]:
 
     Each has `material` (fenced texts) and `reply` (JSON). KeyError for a step without them.
     """
-    return [
-        format_example(number, list(example["material"].items()), example["reply"])
-        for number, example in enumerate(load_examples("examples")[step], start=1)
-    ]
+    examples: list[dict[str, str]] = []
+    for number, example in enumerate(load_examples("examples")[step], start=1):
+        examples.append(format_example(number, list(example["material"].items()), example["reply"]))
+    return examples
 
 
 def format_example(number: int, material: Material, reply: Mapping[str, Any]) -> dict[str, str]:

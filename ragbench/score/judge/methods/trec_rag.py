@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -10,7 +11,7 @@ from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.methods.vote import PromptOf, Vote
 from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
-from ragbench.score.judge.sentences import cited_sentences
+from ragbench.score.judge.sentences import CitedSentence, cited_sentences
 from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
@@ -38,15 +39,17 @@ async def count_nuggets(vote: Vote) -> Verdict:
     if any(nugget.assignment is None for nugget in nuggets):
         texts = [nugget.text for nugget in nuggets]
         [values] = await vote.ask_each([(vote.prompts.assignment, texts)])
-        nuggets = tuple(
-            replace(nugget, assignment=value["verdict"])
-            for nugget, value in zip(nuggets, values, strict=True)
-        )
+        assigned = []
+        for nugget, value in zip(nuggets, values, strict=True):
+            assigned.append(replace(nugget, assignment=value["verdict"]))
+        nuggets = tuple(assigned)
         reasons = [f" ({value['reason']})" for value in values]
-    reasoning = "\n".join(
-        f"nugget {n} ({nugget.importance}): {nugget.assignment}{reason}: {nugget.text}"
-        for n, (nugget, reason) in enumerate(zip(nuggets, reasons, strict=True), start=1)
-    )
+    lines = []
+    for n, (nugget, reason) in enumerate(zip(nuggets, reasons, strict=True), start=1):
+        lines.append(
+            f"nugget {n} ({nugget.importance}): {nugget.assignment}{reason}: {nugget.text}"
+        )
+    reasoning = "\n".join(lines)
     score = nugget_score(nuggets, cast("NuggetScore", vote.rubric.formula))
     if score is None:
         return not_applicable(Cause.NO_CLAIMS, f"no nugget is vital\n{reasoning}")
@@ -59,13 +62,23 @@ async def _nuggets_of_sources(vote: Vote) -> tuple[Nugget, ...]:
     sources = item.references if "reference" in vote.rubric.needs else item.contexts or []
     reply = await vote.ask(vote.prompts.nuggets(sources))
     # by text: models repeat nuggets
-    nuggets = {
-        entry["nugget"].strip(): Nugget(entry["nugget"].strip(), entry["importance"])
-        for entry in reply.value["nuggets"]
-        if entry["nugget"].strip()
-    }
+    nuggets = {}
+    for entry in reply.value["nuggets"]:
+        if text := entry["nugget"].strip():
+            nuggets[text] = Nugget(text, entry["importance"])
     best = sorted(nuggets.values(), key=lambda nugget: nugget.importance != "vital")
     return tuple(best[:_MOST_NUGGETS])
+
+
+def _sentences_by_passage(
+    sentences: Sequence[CitedSentence], passages: Sequence[str]
+) -> dict[int, list[int]]:
+    """Return number of a passage that has a text -> rows of the sentences that cite it first."""
+    by_passage: dict[int, list[int]] = {}
+    for row, (_, cited) in enumerate(sentences):
+        if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
+            by_passage.setdefault(cited[0], []).append(row)
+    return by_passage
 
 
 async def check_support(vote: Vote) -> Verdict:
@@ -89,10 +102,7 @@ async def check_support(vote: Vote) -> Verdict:
     sentences, passages = cited_sentences(answer, forms), vote.item.contexts or []
     levels: list[str | None] = ["no_support" if cited else None for _, cited in sentences]
     reasons = ["no such passage" if cited else "cites nothing" for _, cited in sentences]
-    by_passage: dict[int, list[int]] = {}
-    for row, (_, cited) in enumerate(sentences):
-        if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
-            by_passage.setdefault(cited[0], []).append(row)
+    by_passage = _sentences_by_passage(sentences, passages)
     jobs = list[tuple[PromptOf, list[str]]]()
     for number, rows in by_passage.items():
         prompt_of = partial(vote.prompts.support, passage=passages[number - 1])
@@ -100,13 +110,11 @@ async def check_support(vote: Vote) -> Verdict:
     for rows, values in zip(by_passage.values(), await vote.ask_each(jobs), strict=True):
         for row, value in zip(rows, values, strict=True):
             levels[row], reasons[row] = str(value["verdict"]), str(value["reason"])
-    lines = [
-        f"sentence {n}{f', passage {cited[0]}' if cited else ''}: "
-        f"{level or 'no citation'} ({reason}): {text}"
-        for n, ((text, cited), level, reason) in enumerate(
-            zip(sentences, levels, reasons, strict=True), start=1
-        )
-    ]
+    lines = []
+    for row, (text, cited) in enumerate(sentences):
+        passage = f", passage {cited[0]}" if cited else ""
+        level = levels[row] or "no citation"
+        lines.append(f"sentence {row + 1}{passage}: {level} ({reasons[row]}): {text}")
     if not by_passage and (note := marker_note([answer], forms)):
         lines = [note, *lines]
     score = support_score(levels, cast("SupportScore", vote.rubric.formula))

@@ -194,11 +194,10 @@ class Vote:
             CallFailure: A request failed; the first failure in order, after all have ended.
             RagbenchError: The user has to act, as for a missing key; takes precedence.
         """
-        parts = [
-            (number, prompt_of, texts[start : start + MOST_TEXTS])
-            for number, (prompt_of, texts) in enumerate(jobs)
-            for start in range(0, len(texts), MOST_TEXTS)
-        ]
+        parts = []
+        for job, (prompt_of, texts) in enumerate(jobs):
+            for start in range(0, len(texts), MOST_TEXTS):
+                parts.append((job, prompt_of, texts[start : start + MOST_TEXTS]))
         # a vote per part, so that the order of replies does not depend on their time
         votes = [replace(self, replies=[], sent=[]) for _ in parts]
         outcomes = await asyncio.gather(
@@ -310,10 +309,10 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
             receivers.setdefault(sent, Counter())[vote.voter] += 1
     # the usual case, in which `to` stays empty: each voter got the prompt once
     all_once = Counter(vote.voter for vote in votes)
-    return tuple(
-        sent if times == all_once else replace(sent, to=_times(times))
-        for sent, times in receivers.items()
-    )
+    prompts = []
+    for sent, times in receivers.items():
+        prompts.append(sent if times == all_once else replace(sent, to=_times(times)))
+    return tuple(prompts)
 
 
 def _times(times: Mapping[str, int]) -> str:
