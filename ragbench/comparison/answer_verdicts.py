@@ -178,12 +178,11 @@ class AnswerRules:
         # judges that decide some of the questions: those without a gold answer, and refusals
         supported = None if all(answers) else scores.faithfulness
         judges = {"supported": supported, "refusal": scores.refusal}
-        parts = {
-            # other questions or gold answers are no other judge
-            name: fingerprint([str(judge.signature.without(QUERY_PARTS))])
-            for name, judge in judges.items()
-            if judge is not None
-        }
+        parts = {}
+        for name, judge in judges.items():
+            if judge is not None:
+                # other questions or gold answers are no other judge
+                parts[name] = fingerprint([str(judge.signature.without(QUERY_PARTS))])
         return Signature(RIGHT, signed.parts).with_parts(**parts)
 
     def _with_scores(

@@ -9,7 +9,7 @@ decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -403,26 +403,38 @@ def _loss_before_reading(
     needed = gold if rules.need == "all" else 1
     if read_gold is None and needed == 1 and ranking.ranks and ranking.ranks[0][0] <= depth:
         return None  # the usual case, without a set: queries with many gold documents are slow
-    top = {name for rank, name in ranking.ranks if rank <= depth}
-    read = top if read_gold is None else read_gold
+    read: Collection[str] = {name for rank, name in ranking.ranks if rank <= depth}
+    if read_gold is not None:
+        read = read_gold
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
         count = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the corpus")
     if len(read) >= needed:
         return None
-    have = f"{len(read)} of {gold} gold {ranking.unit}s read" if read else ""
+    return _loss_in_ranking(ranking, read, needed - len(read), depth, answer, reader)
+
+
+def _loss_in_ranking(
+    ranking: RankingFacts,
+    read: Collection[str],
+    n_lacking: int,
+    depth: int,
+    answer: AnswerFacts,
+    reader: str,
+) -> Loss:
+    """Return the loss of gold in the corpus of which too little was read, by the ranking."""
+    have = f"{len(read)} of {ranking.gold} gold {ranking.unit}s read" if read else ""
     if 0 < ranking.unplaced <= depth:
         reason = f"the passage at rank {ranking.unplaced} has no place in a document, and may hold"
         return Loss("unknown", _join(have, f"{reason} the gold; {reader}"))
     unread = [(rank, name) for rank, name in ranking.ranks if name not in read]
-    n_lacking = needed - len(read)
     if len(unread) < n_lacking:
         return _loss_of_absent_gold(ranking, have, depth, answer)
     # of several that are needed, the lowest one decides
     rank, document = unread[n_lacking - 1]
     # several chunks of one document may fill the passages before this rank is reached
-    if read_gold is not None and rank <= depth:
+    if answer.read is not None and rank <= depth:
         reader = f"below the {depth} passages that were read"
     return Loss("ranked_too_low", _join(have, f"gold {document} at rank {rank}, {reader}"))
 

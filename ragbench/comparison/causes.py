@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -64,12 +65,14 @@ class SystemCauses:
         """
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
-            pairs = zip(slicing.labels, self.losses, strict=True)
-            counts = Counter((label, loss.cause) for labels, loss in pairs for label in labels)
-            fields[slicing.field] = {
-                name: {cause: counts[name, cause] for cause in CAUSES if counts[name, cause]}
-                for name in slicing.names
-            }
+            counts = Counter[tuple[str, AnswerCause]]()
+            for labels, loss in zip(slicing.labels, self.losses, strict=True):
+                counts.update((label, loss.cause) for label in labels)
+            slices: dict[str, dict[AnswerCause, int]] = {name: {} for name in slicing.names}
+            for name, cause in product(slicing.names, CAUSES):
+                if count := counts[name, cause]:
+                    slices[name][cause] = count
+            fields[slicing.field] = slices
         return fields
 
 
@@ -85,11 +88,12 @@ def cause_flows(
     their numbers of queries differ.
     """
     of_queries = {name: [loss.cause for loss in system.losses] for name, system in causes.items()}
-    return tuple(
-        flow_of(system, baseline, of_queries[baseline], of_queries[system], query_ids)
-        for system, baseline in baselines
-        if baseline is not None
-    )
+    flows = []
+    for system, baseline in baselines:
+        if baseline is not None:
+            old, new = of_queries[baseline], of_queries[system]
+            flows.append(flow_of(system, baseline, old, new, query_ids))
+    return tuple(flows)
 
 
 def flow_of(

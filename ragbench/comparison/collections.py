@@ -50,12 +50,12 @@ class CollectionScores:
     def scores(self) -> Mapping[tuple[str, str], SystemScore]:
         """Score by measure and system, in the order of the tables; empty without a summary."""
         systems = () if self.scored.summary is None else self.scored.summary.systems
-        return {
-            (measure, system.name): score
-            for system in systems
-            if system.name in self.scored.systems
-            for measure, score in system.scores.items()
-        }
+        scores = {}
+        for system in systems:
+            if system.name in self.scored.systems:
+                for measure, score in system.scores.items():
+                    scores[measure, system.name] = score
+        return scores
 
 
 def compare_collections(
@@ -76,30 +76,25 @@ def compare_collections(
     pairs = [collection.pairs for collection in collections]
     # the first collection decides the order alone: a score has to be in all of them anyway
     common = [key for key in scores[0] if all(key in by_key for by_key in scores)]
+    systems_of: dict[str, list[str]] = {}
+    for measure, system in common:
+        systems_of.setdefault(measure, []).append(system)
     measures = []
-    for measure in dict.fromkeys(name for name, _ in common):
-        systems = [system for name, system in common if name == measure]
+    for measure, systems in systems_of.items():
         # kind, direction and aggregate belong to the measure: any system of any collection has them
         first = scores[0][measure, systems[0]]
-        # pairs without a common query have no difference
-        tested = [
-            key
-            for key in pairs[0]
-            if key[0] == measure
-            # of corpus BLEU the values per query do not add up to the score, so that flips of their
-            # signs say nothing about it
-            and first.aggregate == "mean"
-            and all(key in of and not np.isnan(of[key].differences).all() for of in pairs)
-        ]
+        # of corpus BLEU the values per query do not add up to the score, so that flips of their
+        # signs say nothing about it
+        tested = _tested_pairs(measure, pairs) if first.aggregate == "mean" else []
+        macro_scores = []
+        for system in systems:
+            macro_scores.append(_macro_score(system, names, [by[measure, system] for by in scores]))
         measures.append(
             MacroMeasure(
                 measure=measure,
                 kind=first.kind or "generation",
                 direction=first.direction,
-                systems=tuple(
-                    _macro_score(system, names, [by[measure, system] for by in scores])
-                    for system in systems
-                ),
+                systems=tuple(macro_scores),
                 comparisons=(
                     *_differences(tested, pairs, method),
                     *_not_compared(measure, pairs),
@@ -108,6 +103,19 @@ def compare_collections(
             )
         )
     return tuple(measures)
+
+
+def _tested_pairs(
+    measure: str, pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]]
+) -> list[tuple[str, str, str]]:
+    """Return the pairs of a measure that have a difference on a query of every collection."""
+    tested = []
+    for key in pairs[0]:
+        differences = [by_key[key].differences for by_key in pairs if key in by_key]
+        is_everywhere = len(differences) == len(pairs)
+        if key[0] == measure and is_everywhere and not any(np.isnan(d).all() for d in differences):
+            tested.append(key)
+    return tested
 
 
 def _unlike(measure: str, collections: Sequence[CollectionScores]) -> str | None:

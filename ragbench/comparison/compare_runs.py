@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from ragbench.comparison.systems import summarize
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
-from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
+from ragbench.data.runs.run_list import CONFIG_FILE, RunFacts, changes, read_facts
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.records.causes import AnswerCause, CauseFlow
+from ragbench.records.causes import AnswerCause, CauseFlow, CauseRow
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
@@ -68,25 +69,21 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
     by group and source; letters follow this order. Labels of systems of the same name end with the
     short name of their source.
     """
-    places = [
-        (group, place, matching.sources[place].systems[name])
-        for group, names in matching.groups.items()
-        for place, name in enumerate(names)
-        if name is not None
-    ]
-    columns = [
-        {name: system.columns[name] for name in matching.measures if name in system.columns}
-        for _, _, system in places
-    ]
     # a table has the systems of the same measures: together, so that its letters have no gaps
-    kinds = list(dict.fromkeys(map(tuple, columns)))
-    order = [row for kind in kinds if kind for row, c in enumerate(columns) if tuple(c) == kind]
-    names = [places[row][2].name for row in order]
+    by_measures: dict[tuple[str, ...], list[tuple[str, int, SystemScores]]] = {}
+    for group, names_of_group in matching.groups.items():
+        for place, name in enumerate(names_of_group):
+            if name is not None:
+                system = matching.sources[place].systems[name]
+                measures = tuple(m for m in matching.measures if m in system.columns)
+                by_measures.setdefault(measures, []).append((group, place, system))
+    by_measures.pop((), None)
+    names = [system.name for _, _, system in chain.from_iterable(by_measures.values())]
     tails = short_names([source.source for source in matching.sources])
     rows = []
-    for i, row in enumerate(order):
-        group, place, system = places[row]
+    for i, (group, place, system) in enumerate(chain.from_iterable(by_measures.values())):
         turn, letter = divmod(i, len(_LETTERS))
+        columns = {m: system.columns[m] for m in matching.measures if m in system.columns}
         is_unique = names.count(system.name) == 1
         rows.append(
             ComparedRow(
@@ -94,7 +91,7 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
                 label=system.name if is_unique else f"{system.name} ({tails[place]})",
                 source=place,
                 group=group,
-                scores=replace(system, columns=columns[row]),
+                scores=replace(system, columns=columns),
             )
         )
     return rows
@@ -179,6 +176,23 @@ def compare_sources(
     facts = {key: getattr(comparisons, key) for key in asdict(method)}
     names = unique_names([source.source for source in matching.sources])
     sizes = [len(source.query_ids) for source in matching.sources]
+    compared = []
+    for row in rows:
+        scores = {}
+        for name, column in row.scores.columns.items():
+            scores[name] = summarize(column, confidence=method.confidence, clusters=clusters)
+        compared.append(
+            ComparedSystem(
+                name=row.label,
+                letter=row.letter,
+                system=row.scores.name,
+                source=matching.sources[row.source].source,
+                retriever=row.scores.retriever,
+                generator=row.scores.generator,
+                scores=scores,
+                causes=_cause_counts(row, matching) if matching.unpaired else {},
+            )
+        )
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **facts | ({} if is_paired else {"test": "unpaired", "resamples": None}),
@@ -188,22 +202,7 @@ def compare_sources(
         queries=len(base.query_ids),
         left_out=dict(matching.left_out),
         differing=dict(matching.differing),
-        systems=tuple(
-            ComparedSystem(
-                name=row.label,
-                letter=row.letter,
-                system=row.scores.name,
-                source=matching.sources[row.source].source,
-                retriever=row.scores.retriever,
-                generator=row.scores.generator,
-                scores={
-                    name: summarize(column, confidence=method.confidence, clusters=clusters)
-                    for name, column in row.scores.columns.items()
-                },
-                causes=_cause_counts(row, matching) if matching.unpaired else {},
-            )
-            for row in rows
-        ),
+        systems=tuple(compared),
         notes=(*matching.notes, *_notes_on_few(measures)),
     )
 
@@ -263,46 +262,52 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     no changes of config are added; without one in a run, none of this run. Returns a copy.
     DataError if a run folder cannot be read.
     """
-    folders = [source.folder for source in matching.sources]
-    facts = [
-        read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
-        for folder in folders
-    ]
-    first = facts[0]
-    runs = tuple(
-        RunSince(
+    # ids of different questions may be equal
+    runs = tuple(_runs_since_base(matching))
+    flows = () if matching.unpaired else tuple(_flows(compared, matching))
+    question_of, questions = _questions(matching), {}
+    moves = chain.from_iterable(flow.moves for flow in flows)
+    for query in dict.fromkeys(chain.from_iterable(move.queries for move in moves)):
+        if text := question_of(query):
+            questions[query] = text
+    return replace(compared, runs=runs, causes=flows, questions=questions)
+
+
+def _runs_since_base(matching: Matching) -> Iterator[RunSince]:
+    """Yield the changes of each run folder since the base; none if the base has no config."""
+    base: RunFacts | None = None
+    for source in matching.sources:
+        if source.folder is None or not (source.folder / CONFIG_FILE).is_file():
+            if base is None:
+                return
+            continue
+        run = read_facts(source.folder)
+        yield RunSince(
             source=source.source,
             started=run.manifest.started,
             commit=run.manifest.commit,
-            changed=() if run is first else changes(first, run),
+            changed=() if base is None else changes(base, run),
         )
-        for source, run in zip(matching.sources, facts, strict=True)
-        if first is not None and run is not None
-    )
-    # ids of different questions may be equal
-    flows = () if matching.unpaired else tuple(_flows(compared, matching))
-    question_of = _questions(matching)
-    moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
-    questions = {query: text for query in moved if (text := question_of(query))}
-    return replace(compared, runs=runs, causes=flows, questions=questions)
+        base = run if base is None else base
 
 
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     """Yield the moves of queries between causes for each comparison; none without causes."""
     rows = {row.label: row for row in compared_rows(matching)}
-    causes = [
-        {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
-        for source in matching.sources
-    ]
-    pairs = ((c.system, c.baseline) for family in compared.measures for c in family.comparisons)
+    causes = []
+    for source in matching.sources:
+        causes.append({} if source.folder is None else read_causes(source.folder / CAUSES_FILE))
+
+    def causes_of(row: ComparedRow) -> Mapping[str, CauseRow]:
+        return causes[row.source].get(row.scores.name, {})
+
+    comparisons = chain.from_iterable(family.comparisons for family in compared.measures)
     # several measures compare the same two systems: their queries move once
-    for system, baseline in dict.fromkeys(pairs):
-        new, old = (
-            causes[row.source].get(row.scores.name, {}) for row in (rows[system], rows[baseline])
-        )
+    for system, baseline in dict.fromkeys((c.system, c.baseline) for c in comparisons):
+        old, new = causes_of(rows[baseline]), causes_of(rows[system])
         ids = [query for query in matching.sources[0].query_ids if query in old and query in new]
         if ids:
-            old_causes, new_causes = ([side[q].cause for q in ids] for side in (old, new))
+            old_causes, new_causes = [old[q].cause for q in ids], [new[q].cause for q in ids]
             yield flow_of(system, baseline, old_causes, new_causes, ids)
 
 
@@ -397,11 +402,14 @@ class _Rankings:
     def _gold(self, folder: Path, file: Path, query: str) -> set[str]:
         """Return the documents of which a passage in a ranking meets gold."""
         stored = self._lines(folder / HITS_FOLDER / f"{file.stem}.jsonl")
+        documents = set[str]()
         if stored:
-            rows = stored.read(HitsRow, query)
-            return {hit.document or hit.id for row in rows for hit in row.hits if hit.gold}
-        questions = self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query)
-        return {name for row in questions for name, grade in row.judged.items() if grade > 0}
+            for row in stored.read(HitsRow, query):
+                documents.update(hit.document or hit.id for hit in row.hits if hit.gold)
+            return documents
+        for question in self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query):
+            documents.update(name for name, grade in question.judged.items() if grade > 0)
+        return documents
 
 
 def _questions(matching: Matching) -> Callable[[str], str]:
@@ -410,7 +418,9 @@ def _questions(matching: Matching) -> Callable[[str], str]:
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:
-        rows = (row for lines in files for row in lines.read(QuestionRow, query))
-        return next((row.question for row in rows), "")
+        for lines in files:
+            for row in lines.read(QuestionRow, query):
+                return row.question
+        return ""
 
     return question_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def compare_systems(
     families = list(pairs.values())
     if method.family == "all":
         # one family of all measures instead of one for each
-        families = [tuple(pair for family in families for pair in family)]
+        families = [tuple(chain.from_iterable(families))]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
         if unpaired:
@@ -122,10 +123,7 @@ def _with_all_pairs(
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
         family = replace(family, leads=tuple(leads))
     if has_letters:
-        wins, order = _wins(family, all_pairs), list(systems).index
-        better = {name: [loser for winner, loser in wins if winner == name] for name in systems}
-        better_than = {name: tuple(sorted(losers, key=order)) for name, losers in better.items()}
-        family = replace(family, better_than=better_than)
+        family = replace(family, better_than=_better_than(family, all_pairs, list(systems)))
     same = same_everywhere(list(columns.values())) if family.unlike is None else None
     scored = [name for name, mean in means.items() if mean is not None]
     if same is not None or not is_ranked or not scored:
@@ -135,15 +133,25 @@ def _with_all_pairs(
     return replace(family, best=best, tied_with_best=tuple(n for n in scored if n not in worse))
 
 
+def _better_than(
+    family: MeasureComparison, all_pairs: AllPairs, systems: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return system -> systems that are worse by the measure, in the order of the systems."""
+    wins = set(_wins(family, all_pairs))
+    return {name: tuple(n for n in systems if (name, n) in wins) for name in systems}
+
+
 def _wins(
     family: MeasureComparison, all_pairs: AllPairs, system: str | None = None
 ) -> list[tuple[str, str]]:
     """Return (better system, worse system) of the pairs that differ; `system` limits the pairs."""
+    wins = []
     if system is not None and family.better_than is not None:
-        return [(n, loser) for n, losers in family.better_than.items() for loser in losers]
+        for winner, losers in family.better_than.items():
+            wins += [(winner, loser) for loser in losers]
+        return wins
     up = 1 if family.direction == "higher" else -1
     rows = (*family.comparisons, *family.leads)
-    wins = []
     for row in rows:
         if row.differs:
             is_better = up * (row.difference or 0.0) > 0
@@ -181,14 +189,12 @@ def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
 
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
     """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family."""
-    samples = [
-        [column.values[~np.isnan(column.values)] for column in (pair.system, pair.baseline)]
-        for pair in family
-    ]
-    intervals = [
-        _unpaired_interval(sample, pair.range, method)
-        for sample, pair in zip(samples, family, strict=True)
-    ]
+    samples, intervals = [], []
+    for pair in family:
+        values, baseline_values = pair.system.values, pair.baseline.values
+        sample = [values[~np.isnan(values)], baseline_values[~np.isnan(baseline_values)]]
+        samples.append(sample)
+        intervals.append(_unpaired_interval(sample, pair.range, method))
     adjusted = stats.holm_p_values([interval.p for interval in intervals])
     n_comparisons = int(np.count_nonzero(~np.isnan(adjusted)))
     differences = []
@@ -310,14 +316,12 @@ def compare_slices(
     query, or a difference is larger than the range of its measure.
     """
     labels = None if clusters is None else np.asarray(clusters)
-    return tuple(
-        row
-        for slicing in slicings
-        for pairs in pair_systems(systems, baseline, labels).values()
-        for pair in pairs
-        if not pair.unlike
-        for row in _compare_slices(pair, slicing, method)
-    )
+    pairs = [*chain.from_iterable(pair_systems(systems, baseline, labels).values())]
+    differences: list[SliceDifference] = []
+    for slicing, pair in product(slicings, pairs):
+        if not pair.unlike:
+            differences += _compare_slices(pair, slicing, method)
+    return tuple(differences)
 
 
 def _compare_slices(pair: PairedScores, slicing: Slicing, method: Method) -> list[SliceDifference]:

@@ -221,10 +221,10 @@ class Evaluation:
 
         In the order of the columns; the mean is None where nothing is scored.
         """
-        return {
-            name: summarize(column, confidence=self.confidence)
-            for name, column in self.columns.items()
-        }
+        summary = {}
+        for name, column in self.columns.items():
+            summary[name] = summarize(column, confidence=self.confidence)
+        return summary
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -264,10 +264,10 @@ class Evaluation:
 
         Items are in the order of `query_ids`.
         """
-        return {
-            name: dict(zip(self.query_ids, column.values.tolist(), strict=True))
-            for name, column in self.columns.items()
-        }
+        by_score = {}
+        for name, column in self.columns.items():
+            by_score[name] = dict(zip(self.query_ids, column.values.tolist(), strict=True))
+        return by_score
 
     @property
     def scores(self) -> list[dict[str, float]]:
@@ -298,14 +298,13 @@ class Evaluation:
 
         In the order of the columns and of `query_ids`; a score without missing values has {}.
         """
-        return {
-            name: {
-                item: Cause(code).word
-                for item, code in zip(self.query_ids, column.causes.tolist(), strict=True)
-                if code != Cause.SCORED
+        by_score = {}
+        for name, column in self.columns.items():
+            by_score[name] = {
+                self.query_ids[row]: Cause(int(column.causes[row])).word
+                for row in np.flatnonzero(column.causes != Cause.SCORED).tolist()
             }
-            for name, column in self.columns.items()
-        }
+        return by_score
 
     def to_dict(self) -> dict[str, Any]:
         """Return counts, scores and values as a JSON mapping, null for a missing value.
@@ -313,15 +312,15 @@ class Evaluation:
         The keys are `schema`, `confidence`, `counts`, `scores` (name -> summary) and `per_query`
         (name -> item id -> value).
         """
+        per_query = {}
+        for name, values in self.per_query.items():
+            per_query[name] = {item: finite(value) for item, value in values.items()}
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
             "counts": self.counts,
             "scores": {name: to_json(summary) for name, summary in self.summary.items()},
-            "per_query": {
-                name: {item: finite(value) for item, value in values.items()}
-                for name, values in self.per_query.items()
-            },
+            "per_query": per_query,
         }
 
     def __repr__(self) -> str:
@@ -334,10 +333,9 @@ class Evaluation:
         return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            [name, mean, str(self.summary[name].n), missing.removeprefix(", ")]
-            for name, mean, missing in self._lines()
-        ]
+        rows = []
+        for name, mean, missing in self._lines():
+            rows.append([name, mean, str(self.summary[name].n), missing.removeprefix(", ")])
         facts = [
             f"{counted(len(self.query_ids), 'items')}, {self.confidence:.0%} intervals",
             *self.query_notes,
@@ -383,22 +381,20 @@ class Evaluation:
         values: dict[str, Any] = {**self.texts} if texts else {}
         values |= {name: column.values for name, column in self.columns.items()}
         if self.kinds:
-            rows = self.causes.items()
-            values["cause"] = [
-                _joined((name, by_item.get(item, "")) for name, by_item in rows)
-                for item in self.query_ids
-            ]
+            causes = self.causes
+            values["cause"] = cells = []
+            for item in self.query_ids:
+                cells.append(_joined({name: causes[name].get(item, "") for name in causes}))
         if texts and self.verdicts:
-            values["reason"] = [
-                _joined((name, verdict.reasoning) for name, verdict in by_rubric.items())
-                for by_rubric in self.verdicts.values()
-            ]
+            values["reason"] = cells = []
+            for by_rubric in self.verdicts.values():
+                cells.append(_joined({name: v.reasoning for name, v in by_rubric.items()}))
         return pd.DataFrame(values, index=pd.Index(self.query_ids, name="query_id"))
 
 
-def _joined(named_texts: Iterable[tuple[str, str]]) -> str:
+def _joined(named_texts: Mapping[str, str]) -> str:
     """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`."""
-    return "; ".join(f"{name}: {text}" for name, text in named_texts if text)
+    return "; ".join(f"{name}: {text}" for name, text in named_texts.items() if text)
 
 
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
@@ -542,12 +538,11 @@ def _with_grades(qrels: object) -> Qrels | Nested:
         raise wrong_type_error(qrels, "qrels")
     if not _has_lists(qrels):
         return cast("Qrels | Nested", qrels)
-    return {
-        query: judged
-        if isinstance(judged, Mapping)
-        else dict.fromkeys(checked_ids(judged, "qrels", query), 1)
-        for query, judged in text_keys(qrels, "qrels").items()
-    }
+    graded = dict(text_keys(qrels, "qrels"))
+    for query, judged in graded.items():
+        if not isinstance(judged, Mapping):
+            graded[query] = dict.fromkeys(checked_ids(judged, "qrels", query), 1)
+    return graded
 
 
 def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:

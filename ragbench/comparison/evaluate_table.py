@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
-from ragbench.comparison.gold import met_gold
+from ragbench.comparison.gold import answerable_questions, met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
@@ -42,7 +42,8 @@ from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import RetrievedPassages
-from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.found import MetGold
+from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
@@ -157,11 +158,12 @@ def evaluate(
         by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
-        rankings = {
-            name: _with_causes(column, records, has_strays=bool(strays) and name in ranked.columns)
-            for name, column in {**ranked.columns, **of_gold.columns}.items()
-        }
-        rankings = {measure.label: rankings[measure.label] for measure in by_kind["retrieval"]}
+        rankings = {}
+        for measure in by_kind["retrieval"]:
+            by_id = ranked.columns.get(measure.label)
+            column = of_gold.columns[measure.label] if by_id is None else by_id
+            has_strays = bool(strays) and by_id is not None
+            rankings[measure.label] = _with_causes(column, records, has_strays=has_strays)
         paired = _score_answers(collection, items, by_kind["generation"])
         verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
@@ -208,10 +210,8 @@ def _without_excluded(
     for record in records:
         names = excluded.get(record.query_id)
         if names and record.contexts is not None:
-            passages, further = (
-                [hit for hit in hits if hit.id not in names]
-                for hits in (record.contexts, record.further)
-            )
+            passages = [hit for hit in record.contexts if hit.id not in names]
+            further = [hit for hit in record.further if hit.id not in names]
             n_kept = len(passages) + len(further)
             n_dropped += len(record.contexts) + len(record.further) - n_kept
             record = replace(record, contexts=passages, further=further)
@@ -232,11 +232,11 @@ def _read_names(
 def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Sequence[str]) -> None:
     """Raise a `DataError` if no score applies to any row."""
     # Failed calls of a judge are no such case.
-    columns = evaluation.columns.values()
-    failed = {Cause(int(code)) for column in columns for code in column.causes}
-    failed = {cause for cause in failed if cause.failed} - {Cause.MISSING_ANSWER}
-    if failed or any(column.values.size and np.isfinite(column.values).any() for column in columns):
-        return
+    for column in evaluation.columns.values():
+        causes = {Cause(code) for code in np.unique(column.causes).tolist()}
+        has_failed = any(cause.failed for cause in causes - {Cause.MISSING_ANSWER})
+        if has_failed or np.isfinite(column.values).any():
+            return
     if strays:
         allowed = "ids of one kind in both columns"
         raise DataError(f"nothing to score: {strays[0]}", allowed=allowed)
@@ -258,7 +258,8 @@ def _default_scores(
     is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
     is_answered = collection.answers and any(record.answer is not None for record in records)
     names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
-    has_texts = any(hit.full_text for record in records for hit in record.contexts or ())
+    passages = chain.from_iterable(record.contexts or () for record in records)
+    has_texts = any(hit.full_text for hit in passages)
     if collection.answers and has_texts and not (is_ranked or is_answered):
         return [*DEFAULT_ANSWER_MEASURES]
     return [*names, *(DEFAULT_METRICS if is_answered else ())]
@@ -309,7 +310,8 @@ def _records_of(collection: Collection) -> list[Answered]:
         problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
-    by_id = {record.query_id: record for rows in collection.given.values() for record in rows}
+    records = chain.from_iterable(collection.given.values())
+    by_id = {record.query_id: record for record in records}
     for name, group_heads in collection.alternatives.items():
         if name in by_id:
             by_id[name] = _with_alternatives(by_id[name], group_heads, collection)
@@ -323,10 +325,10 @@ def _with_gold_ids(
 ) -> tuple[list[Answered], list[str]]:
     """Return the records with the gold ids of hits in another spelling, and notes on them."""
     judged = {} if collection.qrels is None else collection.qrels.by_query
-    questions = [
-        QuestionIds(judged.get(record.query_id, {}), [hit.id for hit in record.ranking or ()])
-        for record in records
-    ]
+    questions = []
+    for record in records:
+        hits = [hit.id for hit in record.ranking or ()]
+        questions.append(QuestionIds(judged.get(record.query_id, {}), hits))
     pairs = pair_ids(questions, frozenset(record_ids(collection.documents or ())))
     names, renamed = pairs.gold_of_hit, []
     for record in records:
@@ -405,12 +407,16 @@ def _score_gold(
     collection: Collection, records: Sequence[Answered], names: Sequence[Any]
 ) -> tuple[_GoldScores, list[Any]]:
     """Return (scores of each record by measures of gold, names of the measures of ids)."""
-    measures = parse_measures(names)
-    by_place = [measure for measure in measures if measure.spec.reads == "spans"]
-    by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
-    by_text = [measure for measure in measures if measure.spec.reads == "passages"]
-    if not (by_place or by_gold or by_text):
+    by_data: dict[str, list[Measure]] = {"spans": [], "gold": [], "passages": []}
+    by_ids = []
+    for measure in parse_measures(names):
+        if measure.spec.reads in by_data:
+            by_data[measure.spec.reads].append(measure)
+        else:
+            by_ids.append(measure.label)
+    if not any(by_data.values()):
         return _GoldScores({}, []), [*names]
+    by_place = by_data["spans"]
     if by_place and not any(collection.gold_spans.values()):
         problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
         raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
@@ -419,21 +425,26 @@ def _score_gold(
     columns = score_passages(passages.placed.spans, by_place, Rules())
     texts = [[hit.to_document().full_text for hit in hits] for hits in passages.hits]
     answers = RetrievedPassages(texts, [collection.answers.get(name, []) for name in ids])
-    columns += score_passages(answers, by_text, Rules())
+    columns += score_passages(answers, by_data["passages"], Rules())
+    ranks = _met_gold(collection, records, passages)
+    columns += score_gold(ranks, by_data["gold"], Rules(), **table_parts(collection))
+    notes = unplaced_warning("evaluate", ids, passages.placed) if by_place else []
+    return _GoldScores({column.name: column for column in columns}, notes), by_ids
+
+
+def _met_gold(
+    collection: Collection, records: Sequence[Answered], passages: TablePassages
+) -> MetGold:
+    """Return the ranks at which the passages of all records meet their gold."""
     answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
     facts = table_facts(collection, passages, answerable)
-    judged = {} if collection.qrels is None else collection.qrels.by_query
-    unknown = [
-        row
-        for row, record in enumerate(records)
-        if passages.has_unknown_ids and record.contexts is not None and ids[row] in judged
-    ]
-    columns += score_gold(met_gold(facts, unknown), by_gold, Rules(), **table_parts(collection))
-    scores = _GoldScores(
-        {column.name: column for column in columns},
-        unplaced_warning("evaluate", ids, passages.placed) if by_place else [],
-    )
-    return scores, [m.label for m in measures if m not in (*by_place, *by_gold, *by_text)]
+    unknown = []
+    if passages.has_unknown_ids and collection.qrels is not None:
+        judged = collection.qrels.by_query
+        for row, (query, record) in enumerate(zip(collection.queries, records, strict=True)):
+            if query.id in judged and record.contexts is not None:
+                unknown.append(row)
+    return met_gold(facts, unknown)
 
 
 def _with_causes(
@@ -451,8 +462,8 @@ def _stray_ids(
     hits: Mapping[str, Sequence[str]], relevant: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
     """Return a list with one note if no retrieved id is that of a judged document; else []."""
-    retrieved = dict.fromkeys(hit for ids in hits.values() for hit in ids)
-    judged = dict.fromkeys(name for grades in relevant.values() for name in grades)
+    retrieved = dict.fromkeys(chain.from_iterable(hits.values()))
+    judged = dict.fromkeys(chain.from_iterable(relevant.values()))
     if not (retrieved and judged) or retrieved.keys() & judged.keys():
         return []
     pair = f"'{next(iter(retrieved))}' is retrieved, '{next(iter(judged))}' is relevant"

@@ -1,4 +1,4 @@
-"""Gold of a query as pieces of evidence: documents as a whole, and spans of documents."""
+"""Gold of a query as pieces of evidence, and questions that have an answer at all."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from itertools import chain
 import numpy as np
 
 from ragbench.comparison.cause_rules import RankingFacts
+from ragbench.data.files.fields import is_marked_unanswerable
 from ragbench.score.retrieval.found import MetGold
-from ragbench.score.text.gold_words import GoldWords
-from ragbench.types import Cause, Document, Span
+from ragbench.score.text.gold_words import GoldWords, has_no_answer
+from ragbench.types import Cause, Document, Qrels, Query, Span
 from ragbench.types.spans import name_alternatives
 
 
@@ -124,16 +125,14 @@ def meet_pieces(
     """
     ranks, document_ranks = met_ranks(pieces, hits)
     gold = {piece.document for piece in pieces if piece.span is not None}
-    doubtful = (
-        rank
-        for rank, (document, place) in enumerate(hits, start=1)
-        if gold and place is None and (document in gold or document not in corpus)
-    )
+    unplaced = 0
+    if gold:
+        for rank, (document, place) in enumerate(hits, start=1):
+            if place is None and (document in gold or document not in corpus):
+                unplaced = rank
+                break
     return facts._replace(
-        ranks=ranks,
-        document_ranks=document_ranks,
-        retrieved=len(hits),
-        unplaced=next(doubtful, 0),
+        ranks=ranks, document_ranks=document_ranks, retrieved=len(hits), unplaced=unplaced
     )
 
 
@@ -157,10 +156,10 @@ def met_gold(facts: Sequence[RankingFacts], unknown_ids: Container[int] = ()) ->
 
     `unknown_ids` are the rows of judged queries none of whose hits has an id that is known.
     """
-    causes = [
-        Cause.UNKNOWN_IDS if row in unknown_ids and entry.gold is None else _cause_of(entry)
-        for row, entry in enumerate(facts)
-    ]
+    causes = []
+    for row, entry in enumerate(facts):
+        has_unknown = row in unknown_ids and entry.gold is None
+        causes.append(Cause.UNKNOWN_IDS if has_unknown else _cause_of(entry))
     return MetGold(
         np.array([entry.met_at("any") for entry in facts], np.int64),
         np.array([entry.met_at("all") for entry in facts], np.int64),
@@ -176,3 +175,35 @@ def _cause_of(facts: RankingFacts) -> Cause:
     if facts.gold is None:
         return Cause.NO_JUDGEMENTS if facts.answer_rank is None else Cause.SCORED
     return Cause.SCORED if facts.gold else Cause.NO_RELEVANT
+
+
+def answerable_questions(
+    queries: Iterable[Query],
+    answers: Mapping[str, Sequence[str]],
+    qrels: Qrels | None,
+    relevant: int = 1,
+) -> list[bool | None]:
+    """Return True for each question with an answer, False without one, None where nothing tells.
+
+    In the order of the questions. Metadata such as `kind: unanswerable` or `answerable: false` give
+    False; `answerable: true` decides nothing. Else gold answers decide, which give False if all of
+    them are refusals or blank. Else judgements decide: a judged question without a relevant
+    document has no answer.
+
+    Args:
+        queries: Questions.
+        answers: Gold answers by query id.
+        qrels: Judgements; None without any.
+        relevant: Smallest grade of a relevant document.
+    """
+    by_query = {} if qrels is None else qrels.by_query
+
+    def is_answerable(query: Query) -> bool | None:
+        if is_marked_unanswerable(query.metadata):
+            return False
+        if gold := answers.get(query.id):
+            return not has_no_answer(gold)
+        grades = by_query.get(query.id)
+        return None if grades is None else any(grade >= relevant for grade in grades.values())
+
+    return [is_answerable(query) for query in queries]

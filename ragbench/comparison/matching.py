@@ -7,9 +7,9 @@ files hold a fingerprint of each part of each query, and run files those of thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -150,17 +150,7 @@ def match_sources(
     """
     sources = (base, *runs)
     groups = match_all_systems(sources) if alone or not runs else match_systems(base, runs)
-    members = [
-        (source, source.systems[name])
-        for group in groups.values()
-        for source, name in zip(sources, group, strict=True)
-        if name is not None
-    ]
-    if len(members) < 2:
-        only = ", ".join(system.name for _, system in members) or "nothing"
-        raise DataError(
-            f"only {only} to compare", file=base.source, allowed="a second run to compare it with"
-        )
+    members = _members(sources, groups)
     chosen = choose_measures(members, measures)
     if unpaired:
         _refuse(_other_signatures(members, chosen, QUERY_PARTS), chosen, measures)
@@ -168,21 +158,18 @@ def match_sources(
         return Matching(sources, chosen, groups, notes=notes, unpaired=True)
     judged = [_judged(source, chosen) for source in sources]
     common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
-    left_out = {
-        source.source: len(rows) - len(common)
-        for source, rows in zip(sources, judged, strict=True)
-        if len(rows) > len(common)
-    }
     if not common:
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
+    left_out = _count_left_out(sources, judged, len(common))
     queries = compare_queries(sources, members, chosen, common)
     # the queries say which of them differ, the fingerprint of all queries only that some do
     problems = _other_signatures(members, chosen, queries.compared)
-    if intersect and (left_out or queries.left_out):
-        problems += _of_all_queries(members, chosen)
-    if intersect and (refused := queries.refused(least_same)):
-        raise DataError("\n".join([*refused, *problems]))
-    if not intersect:
+    if intersect:
+        if left_out or queries.left_out:
+            problems += _of_all_queries(members, chosen)
+        if refused := queries.refused(least_same):
+            raise DataError("\n".join([*refused, *problems]))
+    else:
         sets = [_set_difference(sources, judged)] if left_out else []
         problems = [*sets, *queries.lines, *problems]
     _refuse(problems, _not_of_parts(members, chosen, queries.differing), measures)
@@ -190,13 +177,40 @@ def match_sources(
     same = [query for query in common if query not in excluded]
     if runs:
         same.sort()
-    aligned = tuple(
-        source.take(np.array([rows[query] for query in same], np.int64))
-        for source, rows in zip(sources, judged, strict=True)
-    )
+    aligned = []
+    for source, rows in zip(sources, judged, strict=True):
+        aligned.append(source.take(np.array([rows[query] for query in same], np.int64)))
     notes = (*_notes(sources, chosen, groups, left_out), *queries.notes())
     changes = tuple(_query_changes(judged[0], rows, excluded) for rows in judged)
-    return Matching(aligned, chosen, groups, left_out, queries.differing, notes, changes=changes)
+    differing = queries.differing
+    return Matching(tuple(aligned), chosen, groups, left_out, differing, notes, changes=changes)
+
+
+def _count_left_out(
+    sources: Sequence[ScoredSystems], judged: Sequence[Sized], n_common: int
+) -> dict[str, int]:
+    """Return source -> number of its judged queries that are not common, if it has some."""
+    counts = {}
+    for source, queries in zip(sources, judged, strict=True):
+        if len(queries) > n_common:
+            counts[source.source] = len(queries) - n_common
+    return counts
+
+
+def _members(
+    sources: Sequence[ScoredSystems], groups: Mapping[str, tuple[str | None, ...]]
+) -> list[tuple[ScoredSystems, SystemScores]]:
+    """Return the matched systems, each with its source; a DataError for fewer than two."""
+    members = []
+    for group in groups.values():
+        for source, name in zip(sources, group, strict=True):
+            if name is not None:
+                members.append((source, source.systems[name]))
+    if len(members) < 2:
+        only = ", ".join(system.name for _, system in members) or "nothing"
+        allowed = "a second run to compare it with"
+        raise DataError(f"only {only} to compare", file=sources[0].source, allowed=allowed)
+    return members
 
 
 def _query_changes(
@@ -215,15 +229,11 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
     """Return query -> row for the queries with judgements; others are no part of the query set."""
     # A source of a run file has the queries of its qrels alone, so that those without judgements
     # would make query sets differ.
-    columns = [
-        system.columns[name]
-        for system in source.systems.values()
-        for name in measures
-        if name in system.columns
-    ]
     counts = np.zeros(len(source.query_ids), bool)
-    for column in columns:
-        counts |= column.causes != Cause.NO_JUDGEMENTS
+    for system in source.systems.values():
+        for name, column in system.columns.items():
+            if name in measures:
+                counts |= column.causes != Cause.NO_JUDGEMENTS
     return {query: row for row, query in enumerate(source.query_ids) if counts[row]}
 
 
@@ -284,20 +294,23 @@ def _of_all_queries(
     members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
     """Return a line for each measure that is computed from all queries together; else []."""
-    return [
-        f"{name} cannot be compared: it is of all queries together, and not all are common"
-        for name in measures
-        if any(s.columns[name].aggregate == "corpus" for _, s in members if name in s.columns)
-    ]
+    of_corpus = set()
+    for _, system in members:
+        for name, column in system.columns.items():
+            if column.aggregate == "corpus":
+                of_corpus.add(name)
+    reason = "it is of all queries together, and not all are common"
+    return [f"{name} cannot be compared: {reason}" for name in measures if name in of_corpus]
 
 
 def _refuse(
     problems: Sequence[str], candidates: Sequence[str], measures: Sequence[str] | None
 ) -> None:
     """Raise a DataError with all problems, and with the measures that can be compared."""
-    fine = [
-        name for name in candidates if not any(p.startswith(f"{name} cannot") for p in problems)
-    ]
+    fine = []
+    for name in candidates:
+        if not any(problem.startswith(f"{name} cannot") for problem in problems):
+            fine.append(name)
     # these problems concern every measure
     of_all = ("queries:", "question text")
     if measures or not fine or any(problem.startswith(of_all) for problem in problems):
@@ -315,10 +328,9 @@ def _notes(
     left_out: Mapping[str, int],
 ) -> list[str]:
     """Return notes on queries and systems that were left out, and on queries that count as 0."""
-    notes = [
-        f"{source}: queries that the others lack, left out: {count}"
-        for source, count in left_out.items()
-    ]
+    notes = []
+    for name, count in left_out.items():
+        notes.append(f"{name}: queries that the others lack, left out: {count}")
     notes += _query_notes(sources, measures)
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}
@@ -418,21 +430,13 @@ def compare_queries(
         The differing queries by part, in the order of `common`. A part of which one source has no
         fingerprints counts as not compared; a part that no score depends on counts as the same.
     """
-    differing: dict[str, dict[str, None]] = {}
+    differing: dict[str, set[str]] = {}
     lines, unknown, not_compared = [], dict[str, None](), set[str]()
-    signatures_of: list[dict[str, list[Signature]]] = []
-    for source in sources:
-        columns = [system.columns for origin, system in members if origin is source]
-        by_name = {name: [c[name].signature for c in columns if name in c] for name in measures}
-        signatures_of.append({name: texts for name, texts in by_name.items() if texts})
+    signatures_of = [_signatures_by_measure(source, members, measures) for source in sources]
     for (one, mine), (other, theirs) in combinations(zip(sources, signatures_of, strict=True), 2):
         for part, (words, whole) in _PARTS.items():
-            both = [mine[name] + theirs[name] for name in mine.keys() & theirs.keys()]
             # every answer depends on its question, whether or not a signature says so
-            if part != "question" and not any(
-                all(signature.part(whole) is not None for signature in signatures)
-                for signatures in both
-            ):
+            if part != "question" and not _both_depend(whole, mine, theirs):
                 continue
             without = [s.source for s in (one, other) if part not in s.fingerprints]
             if without:
@@ -444,18 +448,38 @@ def compare_queries(
             prints, other_prints = one.fingerprints[part], other.fingerprints[part]
             queries = [query for query in common if prints.get(query) != other_prints.get(query)]
             if queries:
-                differing.setdefault(part, {}).update(dict.fromkeys(queries))
+                differing.setdefault(part, set()).update(queries)
                 lines.append(
                     f"{words} in {len(queries)} of {len(common)} common queries of {one.source} "
                     f"and {other.source}: {list_ids(queries, _IN_ERROR)}"
                 )
-    return SameQueries(
-        len(common),
-        {part: tuple(q for q in common if q in queries) for part, queries in differing.items()},
-        tuple(lines),
-        tuple(unknown),
-        QUERY_PARTS - not_compared,
-    )
+    in_order = {part: tuple(q for q in common if q in names) for part, names in differing.items()}
+    compared = QUERY_PARTS - not_compared
+    return SameQueries(len(common), in_order, tuple(lines), tuple(unknown), compared)
+
+
+def _signatures_by_measure(
+    source: ScoredSystems,
+    members: Sequence[tuple[ScoredSystems, SystemScores]],
+    measures: Sequence[str],
+) -> dict[str, list[Signature]]:
+    """Return measure -> its signatures in the compared systems of a source, at least one."""
+    signatures: dict[str, list[Signature]] = {}
+    for origin, system in members:
+        for name, column in system.columns.items():
+            if origin is source and name in measures:
+                signatures.setdefault(name, []).append(column.signature)
+    return signatures
+
+
+def _both_depend(
+    whole: str, one: Mapping[str, list[Signature]], other: Mapping[str, list[Signature]]
+) -> bool:
+    """Return True if all signatures of a measure of both sources have the part `whole`."""
+    for name in one.keys() & other.keys():
+        if all(signature.part(whole) is not None for signature in one[name] + other[name]):
+            return True
+    return False
 
 
 def list_ids(queries: Sequence[str], most: int) -> str:
@@ -509,11 +533,10 @@ def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str |
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]
         return {alone[0]: tuple(alone)}
-    names = dict.fromkeys(name for source in sources for name in source.systems)
-    return {
-        name: tuple(name if name in source.systems else None for source in sources)
-        for name in names
-    }
+    groups: dict[str, tuple[str | None, ...]] = {}
+    for name in chain.from_iterable(source.systems for source in sources):
+        groups[name] = tuple(name if name in source.systems else None for source in sources)
+    return groups
 
 
 def choose_measures(
@@ -529,7 +552,7 @@ def choose_measures(
         OptionError: No system has a measure of that name.
     """
     ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
-    counts = Counter(name for _, system in ordered for name in system.columns)
+    counts = Counter(chain.from_iterable(system.columns for _, system in ordered))
     shared = [name for name, count in counts.items() if count > 1]
     if measures:
         return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))

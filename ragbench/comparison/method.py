@@ -138,10 +138,10 @@ def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
         needed = stats.resamples_needed(family, alpha=1 - method.confidence)
         resamples = max(resamples, needed)
     # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
-    graded = [not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all() for d in differences.T]
-    tests: list[Test] = [
-        "randomization" if test == "mcnemar" and is_graded else test for is_graded in graded
-    ]
+    tests: list[Test] = []
+    for d in differences.T:
+        is_graded = not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
+        tests.append("randomization" if test == "mcnemar" and is_graded else test)
     p = np.full(m, np.nan)
     for kind in dict.fromkeys(tests):
         columns = np.flatnonzero([name == kind for name in tests])

@@ -52,15 +52,15 @@ def pair_systems(
     order in which the systems name them first. The pairs have no query ids. `tolerated` are parts
     of signatures that may differ, as in `unlike_parts`.
     """
-    return {
-        name: tuple(
-            pair_columns(name, system, other, clusters, tolerated)
-            for system in systems
-            if (other := of_system.get(system.name)) is not None
-            and system.columns[name].aggregate != "sum"
-        )
-        for name, of_system in baselines(systems, baseline).items()
-    }
+    pairs: dict[str, tuple[PairedScores, ...]] = {}
+    for name, baseline_of_system in baselines(systems, baseline).items():
+        of_score = []
+        for system in systems:
+            other = baseline_of_system.get(system.name)
+            if other is not None and system.columns[name].aggregate != "sum":
+                of_score.append(pair_columns(name, system, other, clusters, tolerated))
+        pairs[name] = tuple(of_score)
+    return pairs
 
 
 def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
@@ -324,15 +324,18 @@ def pair_scores(
     """
     # `match_sources` matches systems and scores by name: both get the same one
     name = system[2]
-    base, run = (
-        replace(source, systems={name: replace(scores, columns={name: scores.columns[score]})})
-        for source, scores, score in (baseline, system)
-    )
+    base, run = _with_one_score(baseline, name), _with_one_score(system, name)
     matched = match_sources(base, [run], measures=[name], intersect=True, least_same=0)
     old, new = (source.systems[name].columns[name] for source in matched.sources)
     ids = matched.sources[1].query_ids
     labels = None if clusters is None else [clusters[query] for query in ids]
     return PairedScores(new, old, ids, labels, changes=matched.changes[1])
+
+
+def _with_one_score(origin: ScoreOrigin, name: str) -> ScoredSystems:
+    """Return a source with one system and one score of it, both under the same name."""
+    source, scores, score = origin
+    return replace(source, systems={name: replace(scores, columns={name: scores.columns[score]})})
 
 
 def both_means(pairs: PairedScores) -> tuple[float, float]:
@@ -419,19 +422,16 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     strengths = stats.bradley_terry_strengths(table, ends, confidence=method.confidence)
     comparisons = tuple(_comparisons(pairs, table, method))
     wins = win_matrix(table, ends)
+    rates: dict[str, dict[str, float]] = {name: {} for name in names}
+    for row, column in np.argwhere(wins + wins.T > 0).tolist():
+        won, lost = wins[row, column], wins[column, row]
+        rates[names[row]][names[column]] = float(won / (won + lost))
     return Preference(
         systems=tuple(_systems(names, strengths, comparisons)),
         rule=strengths.rule,
         notes=tuple(_notes(names, strengths)),
         comparisons=comparisons,
-        win_matrix={
-            name: {
-                other: float(won / (won + lost))
-                for other, won, lost in zip(names, row, column, strict=True)
-                if won + lost > 0
-            }
-            for name, row, column in zip(names, wins, wins.T, strict=True)
-        },
+        win_matrix=rates,
     )
 
 
@@ -507,9 +507,8 @@ def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
             "are those with one tie added to each pair"
         )
     if len(strengths.groups) > 1:
-        groups = "; ".join(
-            ", ".join(names[system] for system in group) for group in strengths.groups
-        )
+        texts = [", ".join(names[system] for system in group) for group in strengths.groups]
+        groups = "; ".join(texts)
         notes.append(
             f"no comparison connects these, so that there is no rank over all: {groups}; strengths "
             "are within each group"

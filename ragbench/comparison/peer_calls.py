@@ -276,23 +276,23 @@ def threshold_note(
 ) -> list[str]:
     """Return a list with a note on the gates in place of thresholds of metric objects; else []."""
     signs = {"higher": ">=", "lower": "<="}
-    gates = [
-        f"{name} {signs[columns[name].direction]} {threshold:g}"
-        for name, threshold in thresholds.items()
-        if name in columns
-    ]
+    gates = []
+    for name, threshold in thresholds.items():
+        if name in columns:
+            gates.append(f"{name} {signs[columns[name].direction]} {threshold:g}")
     return [f"thresholds decide nothing here: rb.check_gates(result, {gates})"] if gates else []
 
 
 def _model_of(metrics: object) -> object:
     """Return the model that metric objects of ragas carry as `llm`; None without one."""
     listed = metrics if isinstance(metrics, (list, tuple)) else ()
-    models = {
-        id(model): model for metric in listed if (model := getattr(metric, "llm", None)) is not None
-    }
-    if len(models) > 1:
-        raise OptionError("evaluate", "judge", Phrase("metrics with several models"), _JUDGES)
-    return next(iter(models.values()), None)
+    model = None
+    for metric in listed:
+        other = getattr(metric, "llm", None)
+        if model is not None and other is not None and other is not model:
+            raise OptionError("evaluate", "judge", Phrase("metrics with several models"), _JUDGES)
+        model = other if model is None else model
+    return model
 
 
 def judge_arguments(judge: object) -> Mapping[str, Any]:

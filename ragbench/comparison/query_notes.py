@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -50,13 +51,13 @@ def relevance_notes(systems: Mapping[str, ScoredRankings]) -> list[str]:
         ['1 of 2 queries has no document of grade 2 and counts 0']
     """
     by_name = {name: _notes_of(scored) for name, scored in systems.items() if _ranks(scored)}
-    n_systems = Counter(note for notes in by_name.values() for note in notes)
-    lines = [
-        note if n_systems[note] == len(by_name) else f"{name}: {note}"
-        for name, notes in by_name.items()
-        for note in notes
-    ]
-    return list(dict.fromkeys(lines))
+    n_systems = Counter(chain.from_iterable(by_name.values()))
+    lines: dict[str, None] = {}
+    for name, notes in by_name.items():
+        for note in notes:
+            is_of_all = n_systems[note] == len(by_name)
+            lines[note if is_of_all else f"{name}: {note}"] = None
+    return list(lines)
 
 
 def _ranks(scored: ScoredRankings) -> bool:

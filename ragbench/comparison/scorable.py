@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
-from ragbench.comparison.answerable import answerable_questions
+from ragbench.comparison.gold import answerable_questions
 from ragbench.data.files.fields import counted
 from ragbench.errors import DataError
 from ragbench.types import Collection
@@ -39,19 +40,14 @@ def nothing_to_score(
 
 def _missing(collection: Collection) -> str:
     """Return the parts that a score needs and the data lack, as a phrase."""
-    records = [record for rows in collection.given.values() for record in rows]
-    has_outputs = any(
-        record.answer is not None or any(hit.full_text for hit in record.contexts or ())
-        for record in records
-    )
-    has_qrels, has_answers = collection.qrels is not None, bool(collection.answers)
-    if not (has_qrels or has_answers):
-        return "no gold documents, gold passages or gold answers, and no judge"
-    if has_qrels:
+    if collection.qrels is not None:
         return "gold documents, and neither retrieved ids nor passages to compare them with"
-    if not has_outputs:
-        return "gold answers, and neither answers nor texts of passages to compare them with"
-    return "gold answers that no score of the config reads"
+    if not collection.answers:
+        return "no gold documents, gold passages or gold answers, and no judge"
+    for record in chain.from_iterable(collection.given.values()):
+        if record.answer is not None or any(hit.full_text for hit in record.contexts or ()):
+            return "gold answers that no score of the config reads"
+    return "gold answers, and neither answers nor texts of passages to compare them with"
 
 
 def _allowed(collection: Collection) -> str:
@@ -62,10 +58,9 @@ def _allowed(collection: Collection) -> str:
         parts = (
             "a column answer, contexts (passages) or retrieved (ids); or a corpus and retrievers"
         )
-    lines = [
-        f"'{column}' (such as {value}): columns: {{{part}: {column}}}"
-        for column, (part, value) in list(collection.unread.items())[:_LISTED]
-    ]
+    lines = []
+    for column, (part, value) in list(collection.unread.items())[:_LISTED]:
+        lines.append(f"'{column}' (such as {value}): columns: {{{part}: {column}}}")
     if lines:
         more = len(collection.unread) - len(lines)
         remainder = f"; {counted(more, 'further column')}" if more else ""

@@ -24,11 +24,10 @@ def unlike_parts(
     """
     # IDF weights depend on all references, so that other queries move a value of this one
     of_all = {"gold"} if ("idf", "yes") in one.parts else set[str]()
-    differing = [
-        part
-        for part, value, other_value in one.differences(other)
-        if part not in tolerated or part in of_all or None in (value, other_value)
-    ]
+    differing = []
+    for part, value, other_value in one.differences(other):
+        if part not in tolerated or part in of_all or None in (value, other_value):
+            differing.append(part)
     return list(dict.fromkeys([*differing, *one.mixtures, *other.mixtures]))
 
 
@@ -69,13 +68,14 @@ def unlike_measures(
     Systems without a value do not count: nothing of theirs would be compared. Measures are in the
     order in which the systems name them first.
     """
+    signatures: dict[str, list[tuple[str, Signature]]] = {}
+    for system in systems:
+        for name, column in system.columns.items():
+            placed = signatures.setdefault(name, [])
+            if is_scored(column):
+                placed.append((f"of {system.name}", column.signature))
     reasons = {}
-    for name in dict.fromkeys(name for system in systems for name in system.columns):
-        placed = [
-            (f"of {system.name}", system.columns[name].signature)
-            for system in systems
-            if name in system.columns and is_scored(system.columns[name])
-        ]
+    for name, placed in signatures.items():
         if len(placed) > 1 and (why := explain_unlike(placed, tolerated)):
             reasons[name] = why
     return reasons

@@ -67,8 +67,10 @@ def baselines(
     `retriever` is the name that `baseline_of` gets; its StopIteration passes through. Scores are in
     the order in which the systems name them first; no systems give an empty dict.
     """
-    scores = dict.fromkeys(name for system in systems for name in system.columns)
-    systems_of = {score: {s.name: s for s in systems if score in s.columns} for score in scores}
+    systems_of: dict[str, dict[str, SystemScores]] = {}
+    for system in systems:
+        for score in system.columns:
+            systems_of.setdefault(score, {})[system.name] = system
     return {
         score: {name: baseline_of(s, by_name, retriever) for name, s in by_name.items()}
         for score, by_name in systems_of.items()

@@ -107,10 +107,10 @@ class FusionTable:
         self._rankings = [*rankings.values(), gold]
         queries = [rows.query for rows in self._rankings]
         n_near = [*reach, np.diff(gold.starts)]
-        is_near = [
-            np.arange(len(query)) < (rows.starts[:-1] + n)[query]
-            for rows, query, n in zip(self._rankings, queries, n_near, strict=True)
-        ]
+        is_near = []
+        for ranking, query, n in zip(self._rankings, queries, n_near, strict=True):
+            ends = ranking.starts[:-1] + n
+            is_near.append(np.arange(len(query)) < ends[query])
         lengths, numbers = _number(
             np.concatenate([rows.hashes for rows in self._rankings]),
             np.concatenate(queries),
@@ -136,10 +136,9 @@ class FusionTable:
         `is_open` has the queries to look at, whose gold the fusion ranks; False for others.
         """
         parts = self._relative[int(setting.method == "weighted")]
-        terms = (
-            weight * parts[self._places[source]]
-            for source, weight in zip(setting.sources, setting.weights, strict=True)
-        )
+        # one by one: a row is a number for each document of each query
+        rows = (parts[self._places[source]] for source in setting.sources)
+        terms = map(operator.mul, setting.weights, rows)
         lead: NDArray[np.float32] = reduce(operator.add, terms)
         if len(self._gold) > len(self._n_gold):
             # the lowest gold document decides if all are needed, else the highest
@@ -171,13 +170,13 @@ class FusionTable:
         """Return score and id of a document in a fusion; None if none of its rankings has it."""
         reciprocal, scaled = self._parts[:, :, number].tolist()
         values = reciprocal if setting.method == "rrf" else scaled
-        terms = [
-            weight * values[self._places[source]]
-            for source, weight in zip(setting.sources, setting.weights, strict=True)
+        terms = []
+        for source, weight in zip(setting.sources, setting.weights, strict=True):
+            place = self._places[source]
             # Not the scaled score, which is 0 for the last hit of a ranking as well as for a
             # missing one.
-            if reciprocal[self._places[source]] > 0
-        ]
+            if reciprocal[place] > 0:
+                terms.append(weight * values[place])
         # As in a fusion: a plain sum depends on the order of the retrievers and breaks ties by it.
         score = math.fsum(terms)
         score = float(np.float32(score)) if self._is_single else score

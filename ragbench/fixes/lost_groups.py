@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -81,21 +82,23 @@ def find_lost_groups(
     table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
     resamples = max(_FEWEST_RESAMPLES, math.ceil(min(1 / alpha, _MOST_RESAMPLES)))
     test = overrepresentation(is_lost, table, resamples=resamples, seed=seed)
-    significant = [
-        LostGroup(
-            field=field,
-            value=value,
-            lost=int(test.marked[place]),
-            questions=int(column.sum()),
-            expected=float(test.expected[place]),
-            p_adjusted=float(test.adjusted[place]),
-            queries=tuple(rows[row].query_id for row in np.flatnonzero(column & is_lost)),
+    significant = []
+    # By the raw p-values: adjusted ones have steps of 1 / 1,000 and tie often.
+    for place in np.argsort(test.p_values, kind="stable").tolist():
+        if test.adjusted[place] > alpha:
+            continue
+        field, value, column = groups[place]
+        significant.append(
+            LostGroup(
+                field=field,
+                value=value,
+                lost=int(test.marked[place]),
+                questions=int(column.sum()),
+                expected=float(test.expected[place]),
+                p_adjusted=float(test.adjusted[place]),
+                queries=tuple(rows[row].query_id for row in np.flatnonzero(column & is_lost)),
+            )
         )
-        # By the raw p-values: adjusted ones have steps of 1 / 1,000 and tie often.
-        for place in np.argsort(test.p_values, kind="stable").tolist()
-        for field, value, column in [groups[place]]
-        if test.adjusted[place] <= alpha
-    ]
     n_lost = int(is_lost.sum())
     return LostGroups(
         lost=n_lost, questions=len(rows), tried=len(groups), groups=tuple(significant)
@@ -107,32 +110,48 @@ def _slicings(
 ) -> Iterator[Slicing]:
     """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts."""
     labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
-    vocabularies = [frozenset(words(row.question)) for row in rows]
-    for place, (row, vocabulary) in enumerate(zip(rows, vocabularies, strict=True)):
+    vocabularies, n_gold = [], []
+    for place, row in enumerate(rows):
+        vocabulary = frozenset(words(row.question))
         gold = [document for document, grade in row.judged.items() if grade >= relevant]
+        vocabularies.append(vocabulary)
+        n_gold.append(len(gold))
         values = [*_metadata_values(metadata.get(row.query_id, {}), "metadata")]
-        if language := _language(row.question, vocabulary):
-            values.append(("language", language))
-        values += [("document", document) for document in gold]
-        # Several chunks of one file count once, or the question would be in the group twice.
-        values += [("file", file) for file in dict.fromkeys(before_last(g, "#") for g in gold)]
-        values += [("word", word) for word in sorted(vocabulary)]
-        if any(character.isdigit() for character in row.question):
-            values.append(("number", "a number"))
-        for field, value in values:
+        for field, value in chain(values, _field_values(row.question, vocabulary, gold)):
             labels[field][place] += (value,)
     # Metadata that the first questions lack must still precede the other fields.
     for field in sorted(labels, key=lambda name: _FIELDS.index(name) if name in _FIELDS else -1):
-        of_rows = labels[field]
-        counts = Counter(value for values_of_row in of_rows for value in values_of_row)
-        of_rows = [tuple(v for v in values if counts[v] >= FEWEST) for values in of_rows]
-        yield Slicing(field, tuple(v for v in counts if counts[v] >= FEWEST), of_rows)
-    uses = Counter(word for vocabulary in vocabularies for word in vocabulary)
+        yield _frequent(field, labels[field])
+    uses = Counter(chain.from_iterable(vocabularies))
     n_rare = [sum(uses[word] == 1 for word in vocabulary) for vocabulary in vocabularies]
-    n_gold = [sum(grade >= relevant for grade in row.judged.values()) for row in rows]
     yield thirds_of("rare words", n_rare, "words that no other question has")
     yield thirds_of("length", [len(row.question.split()) for row in rows], "words")
     yield thirds_of("gold", n_gold, "gold documents")
+
+
+def _field_values(
+    question: str, vocabulary: frozenset[str], gold: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a question, such as `word`, with their values."""
+    if language := _language(question, vocabulary):
+        yield "language", language
+    for document in gold:
+        yield "document", document
+    # Several chunks of one file count once, or the question would be in the group twice.
+    for file in dict.fromkeys(before_last(document, "#") for document in gold):
+        yield "file", file
+    for word in sorted(vocabulary):
+        yield "word", word
+    if any(character.isdigit() for character in question):
+        yield "number", "a number"
+
+
+def _frequent(field: str, labels: Sequence[tuple[str, ...]]) -> Slicing:
+    """Return the groups of a field with the values of at least five questions."""
+    counts = Counter(chain.from_iterable(labels))
+    names = tuple(value for value, count in counts.items() if count >= FEWEST)
+    of_rows = [tuple(value for value in values if counts[value] >= FEWEST) for values in labels]
+    return Slicing(field, names, of_rows)
 
 
 def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:

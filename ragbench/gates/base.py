@@ -602,12 +602,9 @@ def check_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[
         if gate.score is not None and find_score(gate.score, scores) is None:
             problem, near = f"'{gate.score}' is not scored", nearest(gate.score, scores)
             problems.append(gate.place.problem(problem, "gates", ", ".join(scores), near))
-        problems += [
-            gate.place.problem(
-                f"no system '{name}'", "gates", ", ".join(systems), nearest(name, systems)
-            )
-            for name in gate.required_systems
-            if name not in systems
-        ]
+        for name in gate.required_systems:
+            if name not in systems:
+                problem, near = f"no system '{name}'", nearest(name, systems)
+                problems.append(gate.place.problem(problem, "gates", ", ".join(systems), near))
     if problems:
         raise ConfigError(problems, problems[0].file or "the config")

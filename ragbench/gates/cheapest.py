@@ -93,11 +93,11 @@ class CostComparison:
         """
         cost, costs = self.costs
         limit, is_time = costs.get(self.system, 0.0), cost == "latency_ms"
-        cheaper = (
-            name
-            for name, amount in costs.items()
-            if (max(2 * amount, _SHORT_MS) <= limit if is_time else amount < limit)
-        )
+        cheaper = []
+        for name, amount in costs.items():
+            is_lower = max(2 * amount, _SHORT_MS) <= limit if is_time else amount < limit
+            if is_lower:
+                cheaper.append(name)
         return sorted(cheaper, key=costs.__getitem__)
 
     def rivals(self, system: str) -> list[str]:

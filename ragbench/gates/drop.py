@@ -178,11 +178,11 @@ class Change(base.MeasureGate):
         """
         if self.file is not None:
             return list(having)
-        compared = [
-            name
-            for name, system in having.items()
-            if name != self.against and self.find_baseline(system, having, run)[1] is not None
-        ]
+        compared = []
+        for name, system in having.items():
+            _, baseline = self.find_baseline(system, having, run)
+            if name != self.against and baseline is not None:
+                compared.append(name)
         return compared or list(having)
 
     def find_baseline(
@@ -319,9 +319,9 @@ def power_of(
 def _power_text(power: Power, n_units: int, unit: str) -> str:
     """Return the power in words."""
     needed = power.queries_needed
-    equal, observed = (
-        "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)
-    )
+    never = "no number of"
+    equal = never if needed.equal is None else str(needed.equal)
+    observed = never if needed.as_observed is None else str(needed.as_observed)
     smallest = power.detectable
     detected = "no drop" if smallest is None else f"a true drop of {smallest:.3g} or more"
     return (
@@ -422,14 +422,16 @@ class Drop(Change):
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         decision = rule(d, pairs, method)
         decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
-        # the printed decision is on the scores without failed queries
-        alone = replace(pairs, decision=None)
-        at_ends = (
-            # a score without a bound could have any value for a failed query
-            "undecided" if np.isinf(d).any() else rule(d, alone, method).verdict
-            for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
-        )
-        return base.undecided_if_turned(decision, n_failed, at_ends)
+
+        def at_ends() -> Iterator[Verdict]:
+            # the printed decision is on the scores without failed queries
+            alone = replace(pairs, decision=None)
+            for at_end in (pairs.with_failed("worst"), pairs.with_failed("best")):
+                # a score without a bound could have any value for a failed query
+                is_open = np.isinf(at_end).any()
+                yield "undecided" if is_open else rule(at_end, alone, method).verdict
+
+        return base.undecided_if_turned(decision, n_failed, at_ends())
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Return the decision by the interval of the mean difference."""

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ragbench.comparison.compare_runs import paired_rows
 from ragbench.comparison.matching import Matching
@@ -71,7 +72,7 @@ class FailIf:
         other source has the measure as one of a judge.
         """
         measure = self.gate.measure
-        systems = [system for source in sources for system in source.systems.values()]
+        systems = chain.from_iterable(source.systems.values() for source in sources)
         if not any(system.kinds.get(measure) == "judge" for system in systems):
             return None
         for source in sources:

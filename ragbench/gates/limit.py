@@ -12,7 +12,7 @@ import numpy as np
 from ragbench.comparison.pairs import SHOWN_QUERIES
 from ragbench.comparison.systems import bounds_of, is_open, summarize, with_failed_at
 from ragbench.gates import base
-from ragbench.records.gate import Decision, Facts, WorseQuery
+from ragbench.records.gate import Decision, Facts, Verdict, WorseQuery
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
@@ -87,12 +87,12 @@ class Limit(base.MeasureGate):
         # sign 1 where low scores are bad
         ids, sign = candidate.run.scored.query_ids, -1 if self.min is None else 1
         upwards = sign * column.values
-        worst = tuple(
-            WorseQuery(query_id=ids[row], score=float(column.values[row]))
-            for row in np.argsort(upwards, kind="stable")[:SHOWN_QUERIES].tolist()  # NaN comes last
-            if upwards[row] < sign * self.limit
-        )
-        return replace(decision, worst_queries=worst)
+        worst = []
+        for row in np.argsort(upwards, kind="stable")[:SHOWN_QUERIES].tolist():
+            # NaN comes last, and is not below the limit
+            if upwards[row] < sign * self.limit:
+                worst.append(WorseQuery(query_id=ids[row], score=float(column.values[row])))
+        return replace(decision, worst_queries=tuple(worst))
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Return the decision on the mean of a score, or on the worse end of its interval.
@@ -132,9 +132,10 @@ class Limit(base.MeasureGate):
             end = "upper" if self.min is None else "lower"
             why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()
-        at_ends = (
-            "undecided" if math.isnan(v) else base.within(v, self.min, self.max) for v in values
-        )
+        at_ends: list[Verdict] = []
+        for at_end in values:
+            verdict = base.within(at_end, self.min, self.max)
+            at_ends.append("undecided" if math.isnan(at_end) else verdict)
         decision = Decision(base.within(value, self.min, self.max), why, facts=facts)
         decision = base.undecided_if_turned(decision, n_failed, at_ends)
         keeps = base.within(nan_if_none(summary.mean), self.min, self.max) == "pass"
@@ -155,11 +156,10 @@ class Limit(base.MeasureGate):
             return (math.nan, math.nan)
         causes = np.where(is_open(column), Cause.SCORED, column.causes).astype(np.uint8)
         complete = replace(column, causes=causes, answer_causes=None)
-        low, high = (
-            summarize(replace(complete, values=with_failed_at(column, end)), confidence=confidence)
-            for end in (column.low, column.high)
-        )
-        return (self._compared(low), self._compared(high))
+        at_low = replace(complete, values=with_failed_at(column, column.low))
+        at_high = replace(complete, values=with_failed_at(column, column.high))
+        low = self._compared(summarize(at_low, confidence=confidence))
+        return low, self._compared(summarize(at_high, confidence=confidence))
 
 
 class Cost(base.MeasureGate):

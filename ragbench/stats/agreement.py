@@ -112,30 +112,37 @@ def mean_agreement(
     labels = _group_numbers(groups, len(tables[0]))
     used = [np.count_nonzero(np.isfinite(table), axis=1) >= 2 for table in tables]
     n = int(np.count_nonzero(np.any(used, axis=0)))
-    plain = [
-        statistic(table[rows]) if rows.any() else resampling.undefined("no item has two ratings")
-        for table, rows in zip(tables, used, strict=True)
-    ]
-    defined = [place for place, result in enumerate(plain) if not math.isnan(result.value)]
-    reasons = list(dict.fromkeys(result.reason for result in plain if result.reason))
+    results, defined, reasons = [], [], dict[str, None]()
+    for place, (table, rows) in enumerate(zip(tables, used, strict=True)):
+        if rows.any():
+            result = statistic(table[rows])
+        else:
+            result = resampling.undefined("no item has two ratings")
+        if result.reason:
+            reasons[result.reason] = None
+        if not math.isnan(result.value):
+            results.append(result)
+            defined.append(place)
+    reason = "; ".join(reasons)
     if not defined:
-        return Agreement(math.nan, math.nan, math.nan, n, level, "undefined", "; ".join(reasons))
-    value = float(np.mean([plain[place].value for place in defined]))
-    reason = f"{len(plain) - len(defined)} of {len(plain)} left out: " if reasons else ""
-    reason += "; ".join(reasons)
+        return Agreement(math.nan, math.nan, math.nan, n, level, "undefined", reason)
+    value = float(np.mean([result.value for result in results]))
+    if reasons:
+        reason = f"{len(tables) - len(defined)} of {len(tables)} left out: {reason}"
     if n < FEWEST:
         why = f"number of items: {n}; {FEWEST} are the fewest for an interval"
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
 
     tables, used = [tables[place] for place in defined], [used[place] for place in defined]
-    spread = resampling.JackknifeSpread.of([plain[place] for place in defined], used, labels, span)
+    spread = resampling.JackknifeSpread.of(results, used, labels, span)
     rule: AgreementRule = "jackknife"
-    limits = [spread.limits(confidence)]
-    if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):
+    ends, limits = [value], spread.limits(confidence)
+    ends.extend(limits or ())
+    if spread.carriers < resampling.CARRIERS and (rare or limits is None):
         rule = "plus_two"
-        limits.append(resampling.plus_two(statistic, tables, used, labels, span).limits(confidence))
-    # two added items shift the estimate, so that its limits may exclude the value
-    ends = [value, *(end for pair in limits if pair is not None for end in pair)]
+        wider = resampling.plus_two(statistic, tables, used, labels, span).limits(confidence)
+        # two added items shift the estimate, so that its limits may exclude the value
+        ends.extend(wider or ())
     if len(ends) == 1:
         why = "too few items differ to see how it varies"
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)

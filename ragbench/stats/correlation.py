@@ -72,18 +72,22 @@ def mean_correlation(
     _, codes, sizes = np.unique(labels[both], return_inverse=True, return_counts=True)
     rows = table[both][np.argsort(codes.reshape(-1), kind="stable")]
     parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(rows) else []
-    several = [part for part in parts if len(part) > 1]
-    flat = [[_flat(column) for column in part.T] for part in several]
-    coefficients = [
-        statistic(part).value
-        for part, (in_x, in_y) in zip(several, flat, strict=True)
-        if not (in_x or in_y)
-    ]
+    coefficients: list[float] = []
+    constant_x = constant_y = single = 0
+    for part in parts:
+        if len(part) == 1:
+            single += 1
+        elif _flat(part[:, 0]):
+            constant_x += 1
+        elif _flat(part[:, 1]):
+            constant_y += 1
+        else:
+            coefficients.append(statistic(part).value)
     return GroupedCorrelation(
         mean=_mean_over_groups(np.array(coefficients), level, confidence),
-        constant_x=sum(in_x for in_x, _ in flat),
-        constant_y=sum(in_y and not in_x for in_x, in_y in flat),
-        single=len(parts) - len(several),
+        constant_x=constant_x,
+        constant_y=constant_y,
+        single=single,
     )
 
 

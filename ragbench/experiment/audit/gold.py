@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.comparison.answerable import answerable_questions
+from ragbench.comparison.gold import answerable_questions
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
 from ragbench.records.audit import Finding

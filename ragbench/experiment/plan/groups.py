@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.differences import Slicing, thirds_of
+from ragbench.comparison.gold import answerable_questions
 from ragbench.comparison.matching import Matching
 from ragbench.config.metrics import METADATA, PERIOD
 from ragbench.config.schema import ExperimentConfig, Match

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ragbench.comparison.answerable import answerable_questions
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
 from ragbench.comparison.gold import (
     GoldPiece,
+    answerable_questions,
     find_answer,
     gold_pieces,
     meet_pieces,

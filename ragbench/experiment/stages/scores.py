@@ -8,8 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ragbench.comparison.answerable import answerable_questions
-from ragbench.comparison.gold import GoldPiece
+from ragbench.comparison.gold import GoldPiece, answerable_questions
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.errors import DataError
 from ragbench.experiment import records
