@@ -9,8 +9,9 @@ and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `
 `interval_p_value`. Groups of items with too many
 marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
-`queries_to_exclude`. Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`,
-`krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
+`queries_to_exclude`. Repeated runs: `noise_parts`, `next_purchases`, `pass_all`, `pass_any`.
+Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`, `krippendorff_alpha`,
+`pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`, or by `stratified_ppi_mean` if strata of
 `allocate_labels` have labels with other probabilities.
 """
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ragbench.stats.marked_groups import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
+    from ragbench.stats.noise import *
     from ragbench.stats.paired_tests import *
     from ragbench.stats.planning import *
     from ragbench.stats.power import *
@@ -56,6 +58,7 @@ _HOMES = {
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values holm_p_values max_t_p_values "
     "resamples_needed",
+    "noise": "NoisePart Purchase next_purchases noise_parts pass_all pass_any",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
     "planning": "detectable_difference queries_to_exclude",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
