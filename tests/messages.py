@@ -36,6 +36,12 @@ def render(message: object) -> str:
     return str(message)
 
 
+def lines_with(message: object, *phrases: str) -> list[str]:
+    """Return the lines of a long text, or of several texts, that hold one of the phrases."""
+    lines = render(message).split("\n")
+    return [line for line in lines if any(phrase in line for phrase in phrases)]
+
+
 def mask(text: str, temporary: Path) -> str:
     """Replace temporary folders by TMP, the repository by REPOSITORY, and long lists by NAMES."""
     text = re.sub(rf"{re.escape(str(temporary))}/[^/\s'\":;,]+", "TMP", text)

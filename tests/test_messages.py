@@ -8,6 +8,7 @@ from tests.messages import (
     fits,
     function_of,
     golden_file,
+    lines_with,
     mask,
     read_messages,
     render,
@@ -109,3 +110,9 @@ def test_a_message_that_differs_from_its_section_fails(request, assert_message):
             assert_message("other words")
     else:
         assert_message("as in the section")
+
+
+def test_lines_with_a_phrase_stand_for_a_long_text():
+    assert lines_with("a 1\nb 2\na 3", "a ", "3") == ["a 1", "a 3"]
+    assert lines_with(["a 1", ValueError("b 2\nc 3")], "c") == ["c 3"]
+    assert lines_with("a", "b") == []

@@ -11,14 +11,16 @@ from tests.conformance.page import PAGE, above_their_bar, render
 def main() -> int:
     """Write the page; with `--times` print it instead. 1 where a difference is above its bar."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
         "--times", type=int, default=1, metavar="N", help="N times the cases; print, write nothing"
     )
-    what.add_argument("--new", action="store_true", help="compare only what the page does not have")
-    asked = parser.parse_args()
-    page = render(asked.times, PAGE.read_text(encoding="utf-8") if asked.new else "")
-    if asked.times == 1:
+    choice.add_argument(
+        "--new", action="store_true", help="compare only what the page does not have"
+    )
+    arguments = parser.parse_args()
+    page = render(arguments.times, PAGE.read_text(encoding="utf-8") if arguments.new else "")
+    if arguments.times == 1:
         PAGE.write_text(page, encoding="utf-8", newline="\n")
     else:
         sys.stdout.write(page)

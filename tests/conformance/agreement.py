@@ -70,9 +70,9 @@ def _by_question(ours: Callable, theirs: str) -> Callable:
         for start in range(0, len(cases), 5):
             some = cases[start : start + 5]
             x, y = (np.concatenate(side) for side in zip(*some, strict=True))
-            groups = np.repeat(range(len(some)), [len(each) for each, _ in some])
+            groups = np.repeat(range(len(some)), [len(labels) for labels, _ in some])
             mean = stats.mean_correlation(ours, np.column_stack((x, y)), groups).mean
-            yield mean.value, np.mean([oracle(*each)[0] for each in some])
+            yield mean.value, np.mean([oracle(*labels)[0] for labels in some])
 
     return pairs
 

@@ -52,12 +52,12 @@ def family(key: str) -> str:
 @functools.cache
 def _by_trec_eval(times: int) -> dict[str, list[tuple[object, object]]]:
     qrels, run = draw(0, 1000 * times, ROUGH)
-    asked = {f"{cut}.1,2,3,5,10,100" for cut in CUTS} | {"iprec_at_recall", "Rprec_mult"}
-    asked |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
-    found = pytrec_eval.RelevanceEvaluator(qrels, asked).evaluate(run)
+    requested = {f"{cut}.1,2,3,5,10,100" for cut in CUTS} | {"iprec_at_recall", "Rprec_mult"}
+    requested |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
+    by_query = pytrec_eval.RelevanceEvaluator(qrels, requested).evaluate(run)
     pairs: dict[str, list[tuple[object, object]]] = {}
     for column in score_run(run, qrels, list(TREC_EVAL), **RULES, trec_eval=9).columns:
-        theirs = [found.get(q, {}).get(TREC_EVAL[column.name], math.nan) for q in qrels]
+        theirs = [by_query.get(q, {}).get(TREC_EVAL[column.name], math.nan) for q in qrels]
         pairs.setdefault(base_of(column.name), []).append((column.values, theirs))
     return pairs
 
@@ -74,17 +74,20 @@ def _trec_eval() -> Iterator[Reference]:
         )
 
 
-def _parameters(asked: str, key: str) -> Callable[[int], Pairs]:
-    """What pytrec_eval's own front does not pass on, its engine does."""
+def _parameters(measure: str, key: str) -> Callable[[int], Pairs]:
+    """Yield values of pytrec_eval's engine for parameters that its Python front refuses."""
 
     def pairs(times: int) -> Pairs:
         qrels, run = draw(9, 300 * times)
         engine = pytrec_eval.RelevanceEvaluator.__bases__[0](
-            query_relevance=qrels, measures={asked}, relevance_level=1, judged_docs_only_flag=False
+            query_relevance=qrels,
+            measures={measure},
+            relevance_level=1,
+            judged_docs_only_flag=False,
         )
-        found = engine.evaluate(run)
-        (column,) = score_run(run, qrels, [asked], **RULES, trec_eval=9).columns
-        yield column.values, [found.get(q, {}).get(key, math.nan) for q in qrels]
+        by_query = engine.evaluate(run)
+        (column,) = score_run(run, qrels, [measure], **RULES, trec_eval=9).columns
+        yield column.values, [by_query.get(q, {}).get(key, math.nan) for q in qrels]
 
     return pairs
 
@@ -155,9 +158,9 @@ def _judged(times: int) -> Pairs:
     qrels = {query: qrels[query] for query in falling}
     for k in (1, 3, 10):
         measure = ir_measures.Judged @ k
-        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, falling)}
+        by_query = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, falling)}
         (column,) = score_run(falling, qrels, [f"judged@{k}"], **RULES).columns
-        yield column.values, [found.get(query, math.nan) for query in qrels]
+        yield column.values, [by_query.get(query, math.nan) for query in qrels]
 
 
 def _subtopics(times: int) -> Iterator[tuple[list[str], dict[str, set[str]]]]:
@@ -179,10 +182,10 @@ def _ndeval(kernel: Callable, theirs: str) -> Callable[[int], Pairs]:
             ]
             run = [pyndeval.ScoredDoc("q", d, -float(place)) for place, d in enumerate(ranking)]
             names = [f"{theirs}@5", f"{theirs}@10"]
-            found = pyndeval.ndeval(qrels, run, measures=names)["q"]
+            by_name = pyndeval.ndeval(qrels, run, measures=names)["q"]
             for k in (5, 10):
                 ours = kernel([RankedSubtopics.of(ranking, judged)], k=k)[0]
-                yield ours, found[f"{theirs}@{k}"]
+                yield ours, by_name[f"{theirs}@{k}"]
 
     return pairs
 
@@ -227,13 +230,13 @@ def _all_orders() -> Iterator[Reference]:
     for name in MEASURES.table:
         spec = spec_of(MEASURES.load(name))
         if spec and spec.averages_ties:
-            at = {"k": "@3", "multiple": "@0.5"}[spec.at] if spec.cutoff == "required" else ""
-            names[name] = [f"{name}{at}"]
+            cut = {"k": "@3", "multiple": "@0.5"}[spec.at] if spec.cutoff == "required" else ""
+            names[name] = [f"{name}{cut}"]
     for name in AVERAGED:
         names[base_of(name)].append(name)
     by = "`ties: average`, plainly: the mean over all orders of tied documents"
-    for name, asked in names.items():
-        yield Reference(name, by, ROUNDING, _averaged(list(dict.fromkeys(asked))))
+    for name, measures in names.items():
+        yield Reference(name, by, ROUNDING, _averaged(list(dict.fromkeys(measures))))
 
 
 def _defined() -> Iterator[Reference]:

@@ -186,21 +186,21 @@ TOOL_CALLS = Path(__file__).parents[1] / "score" / "text" / "tool_calls.jsonl"
 def _calls(kind: str) -> Callable[[int], Pairs]:
     """Our values beside theirs, which were computed once: their packages do not install here."""
 
-    def ours(name: str, made: list[dict], gold: list[dict]) -> float:
+    def ours(name: str, calls: list[dict], gold: list[dict]) -> float:
         options = name.split("_")[1:]
         if kind == "f1":
-            return round(rb.tool_call_f1(made, gold).f1, 4)  # as many digits as theirs has
+            return round(rb.tool_call_f1(calls, gold).f1, 4)  # as many digits as theirs has
         if kind == "accuracy":
-            return rb.tool_call_accuracy(made, gold, order=options[0])
-        return rb.tool_call_correctness(made, gold, order=options[0], arguments=options[1])
+            return rb.tool_call_accuracy(calls, gold, order=options[0])
+        return rb.tool_call_correctness(calls, gold, order=options[0], arguments=options[1])
 
     def pairs(times: int) -> Pairs:
         for line in TOOL_CALLS.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            made, gold = row.pop("made"), row.pop("gold")
+            calls, gold = row.pop("made"), row.pop("gold")
             for name, theirs in row.items():
                 if name.startswith(kind):
-                    yield ours(name, made, gold), theirs
+                    yield ours(name, calls, gold), theirs
 
     return pairs
 

@@ -25,17 +25,17 @@ sklearn = Lazy("sklearn.metrics")
 
 @dataclass(frozen=True)
 class OddInput:
-    """One input, computed by both when the page is written."""
+    """An unusual input that both packages compute when the page is written."""
 
     by: str
-    what: str
+    subject: str
     theirs: Callable[[], Any]
     ours: Callable[[], Any]
     why: str
     """What ragbench does there, and why."""
 
 
-def shown(function: Callable[[], Any]) -> str:
+def show(function: Callable[[], Any]) -> str:
     """Return the value as the page has it, or the name of the error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

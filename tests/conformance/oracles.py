@@ -1,4 +1,4 @@
-"""What trec_eval calls our measures, and the rules of the SQuAD script, plainly."""
+"""Names of our measures in trec_eval, and a plain copy of the rules of the SQuAD script."""
 
 from __future__ import annotations
 

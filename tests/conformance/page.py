@@ -13,8 +13,8 @@ from ragbench.score.retrieval import MEASURES
 from ragbench.score.text import METRICS
 from tests.conformance import measures, metrics, statistics
 from tests.conformance.examples import EXAMPLES, score
-from tests.conformance.odd_inputs import ODD_INPUTS, shown
-from tests.conformance.reference import Found, compare
+from tests.conformance.odd_inputs import ODD_INPUTS, show
+from tests.conformance.reference import Agreement, compare
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 
@@ -82,19 +82,19 @@ def public_statistics() -> list[str]:
 
 def _comparisons(module: ModuleType, names: Iterable[str], times: int, page: str) -> str:
     """A line for each comparison, by name; what a page has is not compared again."""
-    there = {(line[1], line[2], line[5]): line.groups() for line in _LINE.finditer(page)}
+    old_rows = {(line[1], line[2], line[5]): line.groups() for line in _LINE.finditer(page)}
     rows = []
     for name in names:
         for reference in module.REFERENCES:
             if reference.name == name:
                 head = (f"`{name}`", reference.by, _number(reference.bar))
-                rows.append(there.get(head) or _row(head, compare(reference, times)))
+                rows.append(old_rows.get(head) or _row(head, compare(reference, times)))
     return _table(["", "compared with", "values", "largest difference", "bar"], rows)
 
 
-def _row(head: tuple[str, str, str], found: Found) -> tuple[str, ...]:
+def _row(head: tuple[str, str, str], agreement: Agreement) -> tuple[str, ...]:
     name, by, bar = head
-    return name, by, f"{found.values:,}", _number(found.largest), bar
+    return name, by, f"{agreement.values:,}", _number(agreement.largest), bar
 
 
 def _number(value: float) -> str:
@@ -110,7 +110,7 @@ def _without_reference(*_: object) -> str:
 
 
 def _odd_inputs(*_: object) -> str:
-    rows = [[odd.by, odd.what, shown(odd.theirs), shown(odd.ours), odd.why] for odd in ODD_INPUTS]
+    rows = [[odd.by, odd.subject, show(odd.theirs), show(odd.ours), odd.why] for odd in ODD_INPUTS]
     head = ["reference", "input", "it gives", "ragbench gives", "what ragbench does"]
     return f"{ODD_TEXT}\n{_table(head, rows)}"
 
@@ -161,7 +161,7 @@ def render(times: int = 1, page: str = "") -> str:
 
 
 def section(page: str, heading: str) -> str:
-    """Return what stands below a heading of a page."""
+    """Return the text below a heading of a page."""
     return re.split(r"^## ", page.partition(f"## {heading}\n\n")[2], flags=re.MULTILINE)[0].rstrip()
 
 

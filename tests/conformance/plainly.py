@@ -1,4 +1,4 @@
-"""What no package defines as ragbench does: recomputed plainly, document by document."""
+"""Plain definitions of measures that no other package computes as ragbench does."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def weighed(p, k, worth):
         grades = (case.grades(query, None) + [None] * 2000)[:2000]
         depth = k or 2000
         weights = ((1 - p) * p**i for i in range(2000))
-        seen = (g if i < depth else None for i, g in enumerate(grades))
-        return sum(w * worth(case, g) for w, g in zip(weights, seen, strict=True))
+        ranked = (g if i < depth else None for i, g in enumerate(grades))
+        return sum(w * worth(case, g) for w, g in zip(weights, ranked, strict=True))
 
     return rbp
 
@@ -113,7 +113,7 @@ def interpolated(level):
         hits = [grade > 0 for grade in case.grades(query)]
         needed = math.floor(Fraction(level) * case.relevant(query) + Fraction(1, 2))
         precisions = [(sum(hits[:n]), Fraction(sum(hits[:n]), n)) for n in range(1, len(hits) + 1)]
-        return max((value for found, value in precisions if found >= needed), default=0)
+        return max((value for recall, value in precisions if recall >= needed), default=0)
 
     return best_from_there_on
 
@@ -124,11 +124,11 @@ LEVELS = [Fraction(tenths, 10) for tenths in range(11)]
 
 def _gains() -> Iterator[tuple[str, Callable]]:
     for form, discount, base in FORMS:
-        written = f"gain={form},discount={discount}" + (f",base={base}" * (discount == "jk"))
+        parameters = f"gain={form},discount={discount}" + (f",base={base}" * (discount == "jk"))
         whole = (form, discount, base)
         for k in (1, 4, 100):
             yield (
-                f"dcg({written})@{k}",
+                f"dcg({parameters})@{k}",
                 lambda c, q, k=k, whole=whole: discounted(c.grades(q)[:k], *whole),
             )
             yield (
@@ -140,15 +140,15 @@ def _gains() -> Iterator[tuple[str, Callable]]:
 def _ideals() -> Iterator[tuple[str, Callable]]:
     """Over every order of the judged documents, retrieved or not; small queries only."""
     for form, discount, base in FORMS:
-        written = f"gain={form},discount={discount}" + (f",base={base}" * (discount == "jk"))
+        parameters = f"gain={form},discount={discount}" + (f",base={base}" * (discount == "jk"))
         whole = (form, discount, base)
         for k in (1, 2, 3):
             yield (
-                f"ideal_dcg({written})@{k}",
+                f"ideal_dcg({parameters})@{k}",
                 lambda c, q, k=k, whole=whole: best_of_all_orders(c, q, k, *whole),
             )
             yield (
-                f"ndcg({written})@{k}",
+                f"ndcg({parameters})@{k}",
                 lambda c, q, k=k, whole=whole: (
                     discounted(c.grades(q)[:k], *whole) / best_of_all_orders(c, q, k, *whole)
                 ),
@@ -158,11 +158,11 @@ def _ideals() -> Iterator[tuple[str, Callable]]:
 def _persistences() -> Iterator[tuple[str, Callable]]:
     for p in (0.3, 0.8):
         for k in (3, None):
-            at = f"@{k}" if k else ""
-            yield f"rbp(p={p}){at}", weighed(p, k, lambda _, g: (g or 0) > 0)
+            cut = f"@{k}" if k else ""
+            yield f"rbp(p={p}){cut}", weighed(p, k, lambda _, g: (g or 0) > 0)
             graded = weighed(p, k, lambda case, g: max(g or 0, 0) / case.largest)
-            yield f"rbp(p={p},gain=graded){at}", graded
-            yield f"rbp_residual(p={p}){at}", weighed(p, k, lambda _, g: g is None)
+            yield f"rbp(p={p},gain=graded){cut}", graded
+            yield f"rbp_residual(p={p}){cut}", weighed(p, k, lambda _, g: g is None)
 
 
 def _eleven(case, query):

@@ -1,4 +1,4 @@
-"""What is compared with what: a name of ours, an implementation that is not, and how close.
+"""Pairs of a name of ragbench and a foreign implementation, with the largest difference allowed.
 
 A new measure, metric or statistic needs a `Reference` in the list `CONFORMS_TO` of its test, or a
 line in its `WITHOUT_REFERENCE` that says why it has none. Those that share their oracles stand
@@ -27,7 +27,7 @@ Pairs = Iterable[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Reference:
-    """One name beside one implementation that we did not write, or its definition, plainly."""
+    """A name of ragbench beside a foreign implementation or a plain definition."""
 
     name: str
     """What `ragbench list`, or `ragbench.stats`, calls it."""
@@ -59,8 +59,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a comparison gave: a line of the page."""
+class Agreement:
+    """Result of a comparison: a line of the page."""
 
     reference: Reference
     values: int
@@ -70,7 +70,7 @@ class Found:
 
     @property
     def holds(self) -> bool:
-        """Whether something was compared, and nothing is further apart than the bar."""
+        """Return True if values were compared and none differs by more than the bar."""
         return self.values > 0 and self.largest <= self.reference.bar
 
 
@@ -79,7 +79,7 @@ _DECLARES = re.compile(r"^(CONFORMS_TO|WITHOUT_REFERENCE)\b", re.MULTILINE)
 
 
 def declared_by_tests(folder: str) -> tuple[list[Reference], dict[str, str]]:
-    """Return what the tests of a folder hold things against, and why not, by name."""
+    """Return the references of a folder of tests, and reasons for their absence, by name."""
     references: list[Reference] = []
     reasons: dict[str, str] = {}
     for path in sorted((_TESTS / folder).glob("test_*.py")):
@@ -92,14 +92,14 @@ def declared_by_tests(folder: str) -> tuple[list[Reference], dict[str, str]]:
     return references, reasons
 
 
-def compare(reference: Reference, times: int | Part = 1) -> Found:
+def compare(reference: Reference, times: int | Part = 1) -> Agreement:
     """Compare all cases, several times as many, or a part of them."""
     values, largest = 0, 0.0
     for ours, theirs in reference.pairs(times):
         apart = _distances(ours, theirs, reference.relative)
         values += apart.size
         largest = max(largest, float(apart.max(initial=0.0)))
-    return Found(reference, values, largest)
+    return Agreement(reference, values, largest)
 
 
 def _distances(ours: Any, theirs: Any, relative: bool) -> np.ndarray[Any, Any]:

@@ -37,7 +37,7 @@ def _closed_test(p: Array) -> Array:
 def _exact_flips(d: Array) -> float:
     """By SciPy, on multiples of one unit, so that it keeps the ties."""
     whole = np.rint(d * 1000)
-    found = scipy.permutation_test(
+    result = scipy.permutation_test(
         (whole, np.zeros(len(d))),
         lambda a, b, axis: np.abs((a - b).sum(axis=axis)),
         permutation_type="samples",
@@ -45,7 +45,7 @@ def _exact_flips(d: Array) -> float:
         alternative="greater",
         n_resamples=np.inf,
     )
-    return found.pvalue
+    return result.pvalue
 
 
 def _random_flips(times: int) -> Pairs:

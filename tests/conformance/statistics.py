@@ -72,24 +72,24 @@ def _wilson(times: int) -> Pairs:
     for values in samples(times, 100):
         hits = np.round(values)
         theirs = scipy.binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, "wilson")
-        found = stats.mean_interval(hits)
-        yield (found.lower, found.upper), (theirs.low, theirs.high)
+        interval = stats.mean_interval(hits)
+        yield (interval.lower, interval.upper), (theirs.low, theirs.high)
 
 
 def _t_interval(times: int) -> Pairs:
     for values in samples(times, 100, (3, 20)):
         if len({*values}) > 1:
             theirs = scipy.ttest_1samp(values, 0.0).confidence_interval(0.95)
-            found = stats.mean_interval(values, range=(-math.inf, math.inf))
-            yield (found.lower, found.upper), (theirs.low, theirs.high)
+            interval = stats.mean_interval(values, range=(-math.inf, math.inf))
+            yield (interval.lower, interval.upper), (theirs.low, theirs.high)
 
 
 def _two_more(times: int) -> Pairs:
     for values in samples(times, 100):
         if not {*values} <= {0.0, 1.0}:
             theirs = scipy.ttest_1samp([*values, 0.0, 1.0], 0.0).confidence_interval(0.95)
-            found = stats.mean_interval(values)
-            yield (found.lower, found.upper), (max(theirs.low, 0.0), min(theirs.high, 1.0))
+            interval = stats.mean_interval(values)
+            yield (interval.lower, interval.upper), (max(theirs.low, 0.0), min(theirs.high, 1.0))
 
 
 def _errors(limits: object, sample: Array) -> Array:

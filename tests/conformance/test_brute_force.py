@@ -1,4 +1,4 @@
-"""What no package defines as ragbench does, against its definition in `plainly.py`."""
+"""Measures that no other package computes as ragbench does, against `plainly.py`."""
 
 import math
 

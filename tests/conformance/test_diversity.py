@@ -113,7 +113,7 @@ def test_evaluate_run_and_files_agree_with_ndeval(seed, tmp_path):
 def test_redundancy_plainly(seed):
     qrels, run = drawn(seed)
 
-    found = rb.evaluate_run(run, qrels, ["redundancy@5"]).per_query["redundancy@5"]
+    scores = rb.evaluate_run(run, qrels, ["redundancy@5"]).per_query["redundancy@5"]
 
     for query, judged in qrels.items():
         relevant = [
@@ -123,4 +123,4 @@ def test_redundancy_plainly(seed):
         relevant = [topics for topics in relevant if topics]
         repeated = [t for i, t in enumerate(relevant) if t <= set().union(*relevant[:i])]
         expected = len(repeated) / len(relevant) if relevant else math.nan
-        assert found[query] == pytest.approx(expected, nan_ok=True)
+        assert scores[query] == pytest.approx(expected, nan_ok=True)

@@ -41,19 +41,23 @@ def test_everything_is_held_against_something_or_says_why_not(name, module, repo
 def test_nothing_is_held_against_something_that_is_not_there():
     names = {(name, module) for name, module in PUBLIC}
     for module in (measures, metrics, statistics):
-        held = {reference.name for reference in module.REFERENCES} | {*module.WITHOUT_REFERENCE}
-        assert {(name, module) for name in held} <= names
+        names_in_module = {reference.name for reference in module.REFERENCES} | {
+            *module.WITHOUT_REFERENCE
+        }
+        assert {(name, module) for name in names_in_module} <= names
 
 
 @pytest.mark.slow(first=True)  # seconds each: a case in twenty of every reference
 @pytest.mark.filterwarnings("ignore")  # the other packages' own
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_the_page_is_what_the_command_writes(heading):
-    made = SECTIONS[heading](Part(20), "").rstrip()
-    written = section(PAGE.read_text(encoding="utf-8"), heading)
+    new_section = SECTIONS[heading](Part(20), "").rstrip()
+    old_section = section(PAGE.read_text(encoding="utf-8"), heading)
 
-    assert without_figures(made) == without_figures(written), "stale: run make conformance"
-    assert above_their_bar(made) == above_their_bar(written) == []
+    assert without_figures(new_section) == without_figures(old_section), (
+        "stale: run make conformance"
+    )
+    assert above_their_bar(new_section) == above_their_bar(old_section) == []
 
 
 def test_the_command_writes_all_sections(monkeypatch):
@@ -67,7 +71,7 @@ def test_the_command_writes_all_sections(monkeypatch):
     assert page.startswith(PAGE.read_text(encoding="utf-8").partition("\n## ")[0])
 
 
-def test_what_a_page_has_is_not_compared_again(monkeypatch):
+def test_what_a_page_has_is_not_compared_again(monkeypatch, assert_message):
     def pairs(times):
         yield 1.0, 1.25
 
@@ -77,7 +81,8 @@ def test_what_a_page_has_is_not_compared_again(monkeypatch):
 
     *_, first, second = SECTIONS["Measures of rankings"](1, f"{line}\n").splitlines()
 
-    assert (first, second) == (line, "| `map` | plainly | 1 | 2.5e-01 | 0 |")
+    assert first == line
+    assert_message(second)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +99,15 @@ def test_what_a_page_has_is_not_compared_again(monkeypatch):
     ],
 )
 def test_what_is_equal(ours, theirs, bar, holds, largest):
-    found = compare(Reference("a", "b", bar, lambda times: [(ours, theirs)] * times))
+    agreement = compare(Reference("a", "b", bar, lambda times: [(ours, theirs)] * times))
 
-    assert (found.holds, found.largest) == (holds, largest)
+    assert (agreement.holds, agreement.largest) == (holds, largest)
 
 
-def test_a_difference_above_its_bar_is_found_on_the_page():
+def test_a_difference_above_its_bar_is_found_on_the_page(assert_message):
     lines = "| `a` | b | 1,000 | 2.0e-13 | 1.0e-12 |\n| `c` | d | 5 | 2.0e-12 | 1.0e-12 |\n"
 
-    assert above_their_bar(lines) == ["| `c` | d | 5 | 2.0e-12 | 1.0e-12 |"]
+    assert_message(above_their_bar(lines))
     assert without_figures(lines) == without_figures(lines.replace("2.0e", "3.0e"))
     assert without_figures(lines) != without_figures(lines.replace("`c` | d", "`c` | e"))
 

@@ -23,9 +23,9 @@ RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
 def theirs_of(qrels, run, rel=1, **options):
     """pytrec_eval's values by query; the cut-offs are asked for one family at a time."""
     cuts = ("P", "recall", "success", "ndcg_cut", "map_cut", "relative_P")
-    asked = {f"{family}.1,2,3,5,10,100" for family in cuts} | {"iprec_at_recall", "Rprec_mult"}
-    asked |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, asked, relevance_level=rel, **options)
+    requested = {f"{family}.1,2,3,5,10,100" for family in cuts} | {"iprec_at_recall", "Rprec_mult"}
+    requested |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, requested, relevance_level=rel, **options)
     return evaluator.evaluate({q: hits for q, hits in run.items() if hits})
 
 
@@ -36,9 +36,9 @@ def assert_equal_to_trec_eval(qrels, run, names, oracle_run=None, **rules):
         key = TREC_EVAL[column.name]
         theirs = np.array([oracle.get(q, {}).get(key, np.nan) for q in scored.query_ids])
         np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9, err_msg=column.name)
-        found = theirs[~np.isnan(theirs)]
-        if len(found):
-            mean = pytrec_eval.compute_aggregated_measure(key, found.tolist())
+        values = theirs[~np.isnan(theirs)]
+        if len(values):
+            mean = pytrec_eval.compute_aggregated_measure(key, values.tolist())
             assert summarize(column).mean == pytest.approx(mean, abs=1e-9), column.name
 
 
@@ -80,7 +80,7 @@ def test_scores_that_floats_hold_serve_both_versions(seed):
 
 
 def test_repeated_documents_count_once():
-    """What the oracle gets has them once; what ragbench gets repeats them."""
+    """The oracle gets each document once; ragbench gets repeated documents."""
     qrels, run = draw(4, 100, EXACT)
     lists = with_repetitions(run, 4)
     once = {
@@ -95,7 +95,7 @@ def test_repeated_documents_count_once():
 
 @pytest.mark.parametrize("rel", [2, 3])
 def test_a_higher_relevance_level(rel):
-    """Where a measure has `rel`, as trec_eval's -l; `num_rel` of pytrec_eval has it not."""
+    """`rel` means the same as trec_eval's -l; pytrec_eval ignores it for `num_rel`."""
     qrels, run = draw(5, 100)
     names = ["map", "mrr", "bpref", "r_precision", "infap", "11pt_avg", "set_p", "set_f"]
     names += ["precision@5", "recall@5", "hit_rate@3", "map@10", "iprec_at_recall@0.3"]
@@ -144,19 +144,19 @@ def test_judged_documents_only(seed):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize(("asked", "key"), ENGINE.items())
-def test_parameters(asked, key):
-    """What pytrec_eval's own front does not pass on, its engine does."""
+@pytest.mark.parametrize(("measure", "key"), ENGINE.items())
+def test_parameters(measure, key):
+    """pytrec_eval's engine takes parameters that its Python front refuses."""
     qrels, run = draw(9, 150)
     engine = pytrec_eval.RelevanceEvaluator.__bases__[0]
     evaluator = engine(
         query_relevance=qrels,
-        measures={asked},
+        measures={measure},
         relevance_level=1,
         judged_docs_only_flag=False,
     )
     oracle = evaluator.evaluate(run)
-    (column,) = score_run(run, qrels, [asked], **RULES, trec_eval=9).columns
+    (column,) = score_run(run, qrels, [measure], **RULES, trec_eval=9).columns
 
     values = [oracle.get(query, {}).get(key, math.nan) for query in qrels]
     np.testing.assert_allclose(column.values, values, rtol=0, atol=1e-9)

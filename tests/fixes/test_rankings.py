@@ -111,7 +111,7 @@ def test_a_perfect_reranker_gets_what_is_deep_enough_and_fits():
     assert both.perfect("r", 3, 2).tolist() == [True, True]
 
 
-def row(query, met, needs, hits, unplaced=0):
+def row(query, gold_rank, needs, hits, unplaced=0):
     """Stored hits of a query: the names of the gold of each hit, best first; None is a gap."""
     stored = [
         StoredHit(rank=rank, id=f"p{rank}", gold=tuple(gold))
@@ -119,7 +119,11 @@ def row(query, met, needs, hits, unplaced=0):
         if gold is not None
     ]
     return HitsRow(
-        query_id=query, needs=tuple(needs), gold_rank=met, unplaced=unplaced, hits=tuple(stored)
+        query_id=query,
+        needs=tuple(needs),
+        gold_rank=gold_rank,
+        unplaced=unplaced,
+        hits=tuple(stored),
     )
 
 
@@ -149,8 +153,8 @@ def test_a_passage_without_a_place_leaves_gold_below_it_unknown():
     # met at rank 4, and the passage at rank 2 may have the gold, too
     rankings = passages(row("q", 4, ["x 0-9"], [""] * 4, unplaced=2), doubts=[2])
 
-    known = {k: rankings.is_clear("r", k).tolist() for k in (1, 2, 3, 4, 5)}
-    assert known == {1: [True], 2: [False], 3: [False], 4: [True], 5: [True]}
+    clear = {k: rankings.is_clear("r", k).tolist() for k in (1, 2, 3, 4, 5)}
+    assert clear == {1: [True], 2: [False], 3: [False], 4: [True], 5: [True]}
 
 
 def test_gold_of_passages_is_met_by_name_and_ends_at_a_gap():

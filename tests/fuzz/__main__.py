@@ -26,7 +26,7 @@ from tests.fuzz.figures import Fuzzed, record
 from tests.fuzz.mutate import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
-FOUND = Path("build/fuzz")
+FINDINGS = Path("build/fuzz")
 ENDS = 20
 """So often may the fuzzer itself end (a hang, no memory) before its target is given up."""
 
@@ -42,7 +42,7 @@ def corpus_of(name: str) -> list[bytes]:
 
 def keep(name: str, data: bytes) -> Path:
     """Write a finding where people look."""
-    path = FOUND / name / hashlib.sha256(data).hexdigest()[:12]
+    path = FINDINGS / name / hashlib.sha256(data).hexdigest()[:12]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
@@ -76,7 +76,7 @@ class Trial:
         return self.used() < self.seconds
 
     def figures(self, by: str) -> Fuzzed:
-        """What came of it."""
+        """Return the figures of the trial."""
         return Fuzzed(self.name, by, self.tried, len(self.found), round(self.used(), 1))
 
 
@@ -95,15 +95,15 @@ def fuzz_here_by_coverage(name: str, seconds: float, seed: int) -> None:
     with atheris.instrument_imports(include=["ragbench"]):
         from tests.fuzz.targets import clear
 
-    grown, kept = FOUND / name / "corpus", CORPUS / name
+    grown, seeds = FINDINGS / name / "corpus", CORPUS / name
     grown.mkdir(parents=True, exist_ok=True)
-    trial, written = Trial(name, seconds), 0.0
+    trial, written_at = Trial(name, seconds), 0.0
 
     def target(data: bytes) -> None:
-        nonlocal written
+        nonlocal written_at
         goes_on = trial(data)
-        if not goes_on or trial.used() > written + 1:
-            written = trial.used()
+        if not goes_on or trial.used() > written_at + 1:
+            written_at = trial.used()
             left_in(name).write_text(json.dumps(trial.figures("coverage").__dict__))
         if not goes_on:
             clear()
@@ -111,14 +111,14 @@ def fuzz_here_by_coverage(name: str, seconds: float, seed: int) -> None:
             os._exit(0)  # libFuzzer has limits of wall time and of inputs alone
 
     limits = ["-max_len=20000", "-timeout=120", f"-seed={seed}"]
-    output = [f"-artifact_prefix={FOUND / name}/", "-verbosity=0"]
-    atheris.Setup([sys.argv[0], *limits, *output, str(grown), str(kept)], target)
+    output = [f"-artifact_prefix={FINDINGS / name}/", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], *limits, *output, str(grown), str(seeds)], target)
     atheris.Fuzz()
 
 
 def left_in(name: str) -> Path:
-    """Where a process that fuzzes by coverage leaves its figures."""
-    return FOUND / name / "figures.json"
+    """Return the file for the figures of a process that fuzzes by coverage."""
+    return FINDINGS / name / "figures.json"
 
 
 def fuzz_by_coverage(name: str, seconds: float, seed: int) -> Fuzzed:
@@ -127,13 +127,13 @@ def fuzz_by_coverage(name: str, seconds: float, seed: int) -> Fuzzed:
     for turn in range(ENDS):
         left_in(name).unlink(missing_ok=True)
         before_it = set(kept_at_ends(name))
-        before = children_used()
+        used_before = children_used()
         options = ["--here", "--seconds", str(seconds - done.seconds), "--seed", str(seed + turn)]
         ended = subprocess.run([sys.executable, "-m", "tests.fuzz", name, *options]).returncode
         if left_in(name).is_file():
             part = Fuzzed(**json.loads(left_in(name).read_text()))
         else:
-            part = Fuzzed(name, "coverage", 0, 0, round(children_used() - before, 1))
+            part = Fuzzed(name, "coverage", 0, 0, round(children_used() - used_before, 1))
         new = [data for data in kept_at_ends(name) if data not in before_it]
         by_itself = bool(new) and all(ends_well(name, data) for data in new)
         done = done.plus(part, ended=int(ended != 0 and not by_itself))
@@ -145,11 +145,11 @@ def fuzz_by_coverage(name: str, seconds: float, seed: int) -> Fuzzed:
 def kept_at_ends(name: str) -> list[Path]:
     """The inputs that libFuzzer wrote down when it ended."""
     kinds = ("crash-*", "oom-*", "timeout-*")
-    return sorted(path for kind in kinds for path in (FOUND / name).glob(kind))
+    return sorted(path for kind in kinds for path in (FINDINGS / name).glob(kind))
 
 
 def ends_well(name: str, path: Path) -> bool:
-    """Whether one input, alone in a new process, ends as it should, with little memory.
+    """Return True if an input alone, in a new process, ends well with little memory.
 
     The fuzzer's own memory grows with each input (about 3 kB), and ends it at 2 GB after some
     700,000 of them, whatever the last one was.
@@ -165,9 +165,9 @@ def try_once(name: str, path: Path) -> int:
     """Try one input here; 0 if it ends well and took less than `MEMORY`."""
     from tests.fuzz.targets import try_one
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try_one(name, path.read_bytes())
-    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before)
     return int(grown > MEMORY)
 
 
@@ -180,8 +180,8 @@ def children_used() -> float:
 def main() -> int:
     """Fuzz each target in its turn."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    known = sorted(path.name for path in CORPUS.iterdir())
-    parser.add_argument("target", nargs="*", choices=[*known, []], help="default: all")
+    targets = sorted(path.name for path in CORPUS.iterdir())
+    parser.add_argument("target", nargs="*", choices=[*targets, []], help="default: all")
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of the processor, for each target"
     )
@@ -190,21 +190,21 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the figures for the docs")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--once", type=Path, metavar="FILE", help="try this input, and end")
-    given = parser.parse_args()
-    names = given.target or known
-    if given.once:
-        return try_once(names[0], given.once)
-    if given.here:
-        fuzz_here_by_coverage(names[0], given.seconds, given.seed)
-    guided = not given.random and importlib.util.find_spec("atheris") is not None
+    options = parser.parse_args()
+    names = options.target or targets
+    if options.once:
+        return try_once(names[0], options.once)
+    if options.here:
+        fuzz_here_by_coverage(names[0], options.seconds, options.seed)
+    guided = not options.random and importlib.util.find_spec("atheris") is not None
     fuzz, findings = fuzz_by_coverage if guided else fuzz_at_random, 0
     for name in names:
-        done = fuzz(name, given.seconds, given.seed)
+        done = fuzz(name, options.seconds, options.seed)
         print(done.line, flush=True)
         findings += done.findings
-        if given.record:
+        if options.record:
             record(done)
-    print(f"{findings} findings{f', see {FOUND}/' if findings else ''}")
+    print(f"{findings} findings{f', see {FINDINGS}/' if findings else ''}")
     return min(1, findings)
 
 

@@ -1,4 +1,4 @@
-"""What fuzzing came to: the longest go at each target is kept, and docs/reliability.md shows it."""
+"""Figures of fuzzing: docs/reliability.md shows the longest trial of each target."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-KEPT = Path(__file__).parent / "figures.json"
+FIGURES = Path(__file__).parent / "figures.json"
 
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """One go at one target."""
+    """Figures of a trial of one target."""
 
     target: str
     by: str
@@ -34,7 +34,7 @@ class Fuzzed:
 
     @property
     def line(self) -> str:
-        """It for the terminal."""
+        """Return the figures as a line for the terminal."""
         how = f"{self.inputs:,} inputs by {self.by} in {self.seconds:,.0f} CPU s"
         return f"{self.target}: {how}, {self.findings} findings"
 
@@ -49,13 +49,13 @@ class Fuzzed:
 
 def recorded() -> dict[str, Fuzzed]:
     """The longest go at each target, by name."""
-    return {each["target"]: Fuzzed(**each) for each in json.loads(KEPT.read_text("utf-8"))}
+    return {row["target"]: Fuzzed(**row) for row in json.loads(FIGURES.read_text("utf-8"))}
 
 
 def record(new: Fuzzed) -> None:
     """Keep a go if none at its target was longer."""
-    kept = recorded()
-    if new.target not in kept or kept[new.target].seconds <= new.seconds:
-        kept[new.target] = new
-    rows = ",\n".join(json.dumps(asdict(kept[name])) for name in sorted(kept))
-    KEPT.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+    figures = recorded()
+    if new.target not in figures or figures[new.target].seconds <= new.seconds:
+        figures[new.target] = new
+    rows = ",\n".join(json.dumps(asdict(figures[name])) for name in sorted(figures))
+    FIGURES.write_text(f"[\n{rows}\n]\n", encoding="utf-8")

@@ -51,23 +51,23 @@ def mutated(corpus: Sequence[bytes], rng: random.Random) -> bytes:
     """Return a change of one of the inputs."""
     data = bytearray(rng.choice(corpus))
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
-        at = rng.randrange(len(data) + 1)
+        position = rng.randrange(len(data) + 1)
         kind = rng.randrange(7)
         if kind == 0 and data:
-            data[at % len(data)] ^= 1 << rng.randrange(8)
+            data[position % len(data)] ^= 1 << rng.randrange(8)
         elif kind == 1:
-            data[at:at] = rng.choice(_WORDS)
+            data[position:position] = rng.choice(_WORDS)
         elif kind == 2:
-            del data[at : at + rng.randrange(1, 20)]
+            del data[position : position + rng.randrange(1, 20)]
         elif kind == 3:
-            data[at:at] = data[at : at + rng.randrange(1, 60)]
+            data[position:position] = data[position : position + rng.randrange(1, 60)]
         elif kind == 4:
             other = rng.choice(corpus)
             start = rng.randrange(len(other) + 1)
-            data[at:] = other[start:]
+            data[position:] = other[start:]
         elif kind == 5:
-            del data[at:]
+            del data[position:]
         else:
             word = rng.choice(_WORDS)
-            data[at : at + len(word)] = word
+            data[position : position + len(word)] = word
     return bytes(data)

@@ -1,4 +1,4 @@
-"""What is fuzzed: functions of bytes that must end, with a result or a `RagbenchError`."""
+"""Targets of fuzzing: functions of bytes that must end with a result or a `RagbenchError`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def in_run_folder(data: bytes) -> None:
     """Replace the file that the first byte names, and read the folder in every way."""
     folder = whole_run()
     path = folder / RUN_FILES[(data[0] if data else 0) % len(RUN_FILES)]
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     path.write_bytes(data[1:])
     try:
         for read in (read_run_scores, list_runs, explain, show):
@@ -102,7 +102,7 @@ def in_run_folder(data: bytes) -> None:
             except RagbenchError:
                 continue
     finally:
-        path.write_bytes(before)
+        path.write_bytes(old_bytes)
 
 
 def explain(folder: Path) -> None:
@@ -118,9 +118,9 @@ def show(folder: Path) -> None:
 
 def replies(path: Path) -> None:
     """Open a store of replies, and look for one."""
-    for left in path.parent.glob(f"{path.name}*"):
-        if left != path:
-            left.unlink() if left.is_file() else None
+    for file in path.parent.glob(f"{path.name}*"):
+        if file != path:
+            file.unlink() if file.is_file() else None
     with_store = Replies(path)
     try:
         with_store.get("0" * 64)

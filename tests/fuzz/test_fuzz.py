@@ -19,19 +19,19 @@ pytestmark = pytest.mark.slow  # up to a second for each target
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_kept_input_ends_well(name):
-    kept = corpus_of(name)
+    inputs = corpus_of(name)
 
-    assert len(kept) > 1, "a target without a corpus finds little"
-    for data in kept:
+    assert len(inputs) > 1, "a target without a corpus finds little"
+    for data in inputs:
         try_one(name, data)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_new_inputs_end_well(name):
     """With a seed: what is red here is red again."""
-    rng, kept = random.Random(0), corpus_of(name)
+    rng, inputs = random.Random(0), corpus_of(name)
     for _ in range(25):
-        try_one(name, mutated(kept, rng))
+        try_one(name, mutated(inputs, rng))
 
 
 def test_every_corpus_has_its_target():
@@ -50,8 +50,8 @@ def test_seconds_are_those_of_the_processor(monkeypatch):
 
 
 def test_the_longest_go_at_a_target_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "KEPT", tmp_path / "figures.json")
-    figures.KEPT.write_text("[]")
+    monkeypatch.setattr(figures, "FIGURES", tmp_path / "figures.json")
+    figures.FIGURES.write_text("[]")
     for seconds in (1.0, 600.0, 5.0):
         figures.record(figures.Fuzzed("stage", "chance", 7, 0, seconds))
 
@@ -81,7 +81,7 @@ def test_an_input_at_which_the_fuzzer_ended_is_tried_alone(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(("alone", "findings"), [(True, 0), (False, 1)])
 def test_an_end_counts_where_its_input_fails_alone(tmp_path, monkeypatch, alone, findings):
-    monkeypatch.setattr(fuzz, "FOUND", tmp_path)
+    monkeypatch.setattr(fuzz, "FINDINGS", tmp_path)
     monkeypatch.setattr(fuzz, "ends_well", lambda name, path: alone)
     (tmp_path / "run").mkdir()
 

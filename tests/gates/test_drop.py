@@ -42,18 +42,18 @@ def decide(system, baseline, max_drop, causes=None, *, decide="interval", **fact
 
 
 def test_the_interval_is_not_narrower_than_that_of_scipy():
-    """Where 60 queries changed, the t interval of scipy lies inside the one that decides."""
+    """The interval that decides contains the t interval of scipy if 60 queries changed."""
     random = np.random.default_rng(3)
     base = random.random(60)
     system = np.clip(base + random.normal(-0.05, 0.2, 60), 0, 1)
     theirs = scipy_stats.ttest_1samp(system - base, 0).confidence_interval(0.95)
 
-    found = decide(system, base, 0.05)
+    decision = decide(system, base, 0.05)
 
-    low, high = found.facts.interval
+    low, high = decision.facts.interval
     assert low <= theirs.low + 1e-12
     assert high >= theirs.high - 1e-12
-    assert found.facts.difference == pytest.approx((system - base).mean())
+    assert decision.facts.difference == pytest.approx((system - base).mean())
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_few_lost_hits_fail(n_lost, n_won, verdict, rule):
     system = base.copy()
     system[:n_lost], system[50 : 50 + n_won] = 0.0, 1.0
 
-    found = decide(system, base, 0.02)
+    decision = decide(system, base, 0.02)
 
-    assert (found.verdict, found.facts.rule) == (verdict, rule)
+    assert (decision.verdict, decision.facts.rule) == (verdict, rule)
 
 
 @pytest.mark.parametrize(
@@ -118,20 +118,20 @@ def test_the_queries_needed_have_the_power_they_say(truth, monkeypatch):
     random = np.random.default_rng(3)
     base = random.random(60)
     system = np.clip(np.where(random.random(60) < 0.3, random.random(60), base) - 0.02, 0, 1)
-    found = decide(system, base, 0.1)
-    assert found.verdict == "undecided"
-    needed = getattr(found.power.queries_needed, truth)
-    assert f" {needed} " in found.why
+    decision = decide(system, base, 0.1)
+    assert decision.verdict == "undecided"
+    needed = getattr(decision.power.queries_needed, truth)
+    assert f" {needed} " in decision.why
     monkeypatch.setattr(
-        "ragbench.gates.drop._queries_needed", lambda *_: found.power.queries_needed
+        "ragbench.gates.drop._queries_needed", lambda *_: decision.power.queries_needed
     )
     decided = 0
     for _ in range(40):  # only the verdict counts: each open one would plan again
         drawn = random.choice(system - base, needed)
         if truth == "equal":
             drawn *= random.choice([-1, 1], needed)
-        before = np.where(drawn < 0, 1.0, 0.0)
-        decided += decide(before + drawn, before, 0.1).verdict != "undecided"
+        base_scores = np.where(drawn < 0, 1.0, 0.0)
+        decided += decide(base_scores + drawn, base_scores, 0.1).verdict != "undecided"
 
     assert decided / 40 == pytest.approx(0.8, abs=0.13)
 
@@ -161,13 +161,13 @@ def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
     base = np.full(200, 0.5)
     more = base + 0.05 + NOISE
 
-    found = decide(more, base, 0.02, direction="lower")
+    decision = decide(more, base, 0.02, direction="lower")
 
-    assert found.verdict == "fail"
-    assert found.facts.difference == pytest.approx(0.05)
-    assert found.facts.interval[0] == pytest.approx(0.036, abs=3e-3)
-    assert "+0.05" in found.why
-    assert "lower is better" in found.why
+    assert decision.verdict == "fail"
+    assert decision.facts.difference == pytest.approx(0.05)
+    assert decision.facts.interval[0] == pytest.approx(0.036, abs=3e-3)
+    assert "+0.05" in decision.why
+    assert "lower is better" in decision.why
     assert decide(base - 0.05 + NOISE, base, 0.02, direction="lower").verdict == "pass"
 
 
@@ -186,12 +186,12 @@ def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
     ],
 )
 def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
-    found = decide([1.0] * n, [1.0] * n, max_drop)
+    decision = decide([1.0] * n, [1.0] * n, max_drop)
 
-    assert found.verdict == "pass"
-    assert says in found.why
-    assert found.facts.n_changed == 0
-    assert ("leaves a drop" in found.why) == (n == 100)
+    assert decision.verdict == "pass"
+    assert says in decision.why
+    assert decision.facts.n_changed == 0
+    assert ("leaves a drop" in decision.why) == (n == 100)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
         pytest.param(1000, 0.0, "undecided", id="no number excludes every drop"),
     ],
 )
-def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
+def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict, assert_message):
     """The chance that none of n queries is among a share p is (1 - p) ** n; 3/4 of it counts."""
     gate = Drop(measure="hit", max_drop=max_drop, identical="undecided")
     pairs = paired([1.0] * n, [1.0] * n)
@@ -211,21 +211,20 @@ def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
     assert gate.decide_pairs(pairs, FAST).verdict == verdict
     assert 0.75 * (1 - max_drop) ** n < 0.025 or verdict == "undecided"
     if verdict == "undecided":
-        enough = "67 equal queries exclude it, or " if max_drop else ""
         decision = gate.decide_pairs(pairs, FAST)
-        assert decision.why.endswith(f"; {enough}identical: pass accepts them")
+        assert_message(decision.why)
         assert decision.level == "notice"
         assert ("leaves a drop by" in decision.why) == (max_drop > 0)
     assert 0.75 * (1 - max_drop) ** (n - 3) > 0.025 or verdict == "pass"
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 
 
-def test_three_identical_queries_exclude_no_drop():
+def test_three_identical_queries_exclude_no_drop(assert_message):
     gate = Drop(measure="hit", max_drop=0.9, identical="undecided")
     three, four = (gate.decide_pairs(paired([0.4] * n, [0.4] * n), FAST) for n in (3, 4))
 
     assert (three.verdict, four.verdict) == ("undecided", "pass")
-    assert "too few to exclude changes in others" in three.why
+    assert_message(three.why)
 
 
 @pytest.mark.slow
@@ -240,8 +239,10 @@ def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
         return np.clip(random.normal(-drop, 0.2, n), -1, 1)
 
     n, failed, runs = 150, 0, 40
-    found = [decide(0.5 + draw(0.02, n) / 2, np.full(n, 0.5), margin / 2) for _ in range(5)]
-    open_ones = [each.power.detectable for each in found if each.verdict == "undecided"]
+    decisions = [decide(0.5 + draw(0.02, n) / 2, np.full(n, 0.5), margin / 2) for _ in range(5)]
+    open_ones = [
+        decision.power.detectable for decision in decisions if decision.verdict == "undecided"
+    ]
     assert len(open_ones) >= 3
     least = 2 * float(np.median(open_ones))
     for _ in range(runs):
@@ -251,14 +252,13 @@ def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
     assert 0.61 <= failed / runs < 1, "0.8 and three standard errors of 0.063"
 
 
-def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is():
+def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is(assert_message):
     base = np.full(200, 0.5)
 
     inside, beyond = decide(base + NOISE, base, 0.0), decide(base - 0.021 + NOISE, base, 0.02)
 
     assert (inside.power.estimate, beyond.power.estimate) == ("within", "beyond")
-    assert "the estimate is beyond the margin" in beyond.why
-    assert "with 200 queries, a true drop of 0.0" in beyond.why
+    assert_message(beyond.why)
     assert 0.039 < beyond.power.detectable < 0.05, ".02 and 2.8 standard errors of .0071"
 
 
@@ -272,30 +272,28 @@ def test_an_undecided_verdict_says_what_could_be_seen_and_where_the_estimate_is(
         pytest.param(1, 2, "lower", "warning", id="more is worse"),
     ],
 )
-def test_an_undecided_gate_warns_only_if_the_estimate_is_worse(lost, gained, direction, level):
+def test_an_undecided_gate_warns_only_if_the_estimate_is_worse(
+    lost, gained, direction, level, assert_message
+):
     base = np.repeat([1.0, 0.0], 10)
     system = base.copy()
     system[:lost], system[10 : 10 + gained] = 0.0, 1.0
 
-    found = decide(system, base, 0.05, direction=direction)
+    decision = decide(system, base, 0.05, direction=direction)
 
-    assert (found.verdict, found.level) == ("undecided", level)
-    assert "; to decide (power 0.8): " in found.why
-    assert (
-        ", or a gate with max_drop and decide: mean, for exactly these queries; the estimate is"
-        in found.why
-    )
+    assert (decision.verdict, decision.level) == ("undecided", level)
+    assert_message(decision.why)
 
 
-def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure():
+def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure(assert_message):
     """Ten of 100 hits are lost: the interval is about [-.17, -.05]."""
-    found, other = (
+    decision, other = (
         decide([0.0] * 10 + [1.0] * 90, [1.0] * 100, 0.1),
         decide(NOISE + 0.5, [0.5] * 200, 0.0),
     )
 
-    assert found.verdict == other.verdict == "undecided"
-    assert "includes a drop of 0.1, and is surely a drop; " in found.why
+    assert decision.verdict == other.verdict == "undecided"
+    assert_message(decision.why)
     assert "surely" not in other.why
 
 
@@ -320,9 +318,9 @@ def test_fewer_than_ten_clusters_are_undecided():
     base = np.full(200, 0.5)
     pairs = replace(paired(base + 0.05 + NOISE, base), clusters=[str(i % 9) for i in range(200)])
 
-    found = decide_drop(pairs, 0.1, FAST)
+    decision = decide_drop(pairs, 0.1, FAST)
 
-    assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
+    assert (decision.verdict, decision.why[:10]) == ("undecided", "9 clusters")
 
 
 def test_unchanged_clusters_exclude_what_their_interval_excludes():
@@ -366,12 +364,14 @@ def test_failed_queries_count_at_both_bounds(shift, max_drop, n_failed, verdict)
     system[:n_failed] = NAN
     causes = np.where(np.isnan(system), Cause.TIMEOUT, Cause.SCORED)
 
-    found = decide(system, base, max_drop, causes)
+    decision = decide(system, base, max_drop, causes)
 
-    assert found.verdict == verdict
-    assert found.facts.n_failed == n_failed
-    assert found.facts.n == 200 - n_failed
-    assert (f"failures on {n_failed} queries could turn" in found.why) == (verdict == "undecided")
+    assert decision.verdict == verdict
+    assert decision.facts.n_failed == n_failed
+    assert decision.facts.n == 200 - n_failed
+    assert (f"failures on {n_failed} queries could turn" in decision.why) == (
+        verdict == "undecided"
+    )
 
 
 def test_a_failure_of_the_baseline_counts_as_well():
@@ -380,21 +380,21 @@ def test_a_failure_of_the_baseline_counts_as_well():
     causes = np.where(np.isnan(base), Cause.ERROR, Cause.SCORED)
     pairs = PairedScores(column(system), column(base, causes), [str(i) for i in range(50)])
 
-    found = decide_drop(pairs, 0.02, FAST)
+    decision = decide_drop(pairs, 0.02, FAST)
 
     assert pairs.with_failed("worst")[0] == pytest.approx(-0.5), "0.5 now, 1 it could have been"
     assert pairs.with_failed("best")[0] == pytest.approx(0.5)
-    assert found.verdict == "undecided"
+    assert decision.verdict == "undecided"
 
 
 def test_what_does_not_apply_is_left_out_even_where_the_other_failed():
     base, system = [0.5] * 3 + [NAN], [0.5] * 3 + [NAN]
     causes = [Cause.SCORED] * 3 + [Cause.TIMEOUT]
 
-    found = decide(system, base, 0.02, causes)
+    decision = decide(system, base, 0.02, causes)
 
-    assert found.verdict == "pass"
-    assert found.facts.n_failed == 0
+    assert decision.verdict == "pass"
+    assert decision.facts.n_failed == 0
 
 
 def test_a_failure_without_a_bound_leaves_everything_open():
@@ -402,31 +402,28 @@ def test_a_failure_without_a_bound_leaves_everything_open():
     system = base + 0.1 + NOISE
     system[0] = NAN
 
-    found = decide(system, base, 0.02, FAILED, high=math.inf, low=-math.inf)
+    decision = decide(system, base, 0.02, FAILED, high=math.inf, low=-math.inf)
 
-    assert found.verdict == "undecided"
+    assert decision.verdict == "undecided"
 
 
-def test_few_changes_without_a_bound_are_undecided():
+def test_few_changes_without_a_bound_are_undecided(assert_message):
     base = np.zeros(50)
     system = base.copy()
     system[:3] = -1.0
 
-    found = decide(system, base, 0.02, low=-math.inf, high=math.inf)
+    decision = decide(system, base, 0.02, low=-math.inf, high=math.inf)
 
-    assert found.verdict == "undecided"
-    assert found.why == (
-        "only 3 of 50 queries changed, and the score has no bound; "
-        "use a gate with max_drop and decide: mean, for exactly these queries"
-    )
-    assert found.facts.interval == (None, None)
+    assert decision.verdict == "undecided"
+    assert_message(decision.why)
+    assert decision.facts.interval == (None, None)
 
 
-def test_nothing_in_common_is_undecided():
-    found = decide([NAN, 0.5], [0.5, NAN], 0.02)
+def test_nothing_in_common_is_undecided(assert_message):
+    decision = decide([NAN, 0.5], [0.5, NAN], 0.02)
 
-    assert found.verdict == "undecided"
-    assert found.why == "not compared: no query has a score in both; gate a score that both have"
+    assert decision.verdict == "undecided"
+    assert_message(decision.why)
 
 
 @pytest.mark.parametrize(
@@ -438,10 +435,10 @@ def test_nothing_in_common_is_undecided():
     ],
 )
 def test_decide_mean_looks_at_these_queries_alone(drop, verdict):
-    found = decide([0.5 - drop] * 10, [0.5] * 10, 0.02, decide="mean")
+    decision = decide([0.5 - drop] * 10, [0.5] * 10, 0.02, decide="mean")
 
-    assert found.verdict == verdict
-    assert "over these 10 queries" in found.why
+    assert decision.verdict == verdict
+    assert "over these 10 queries" in decision.why
 
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -454,15 +451,15 @@ ROWS = st.lists(st.tuples(SCORES, SCORES, st.booleans()), min_size=1, max_size=4
 def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max_drop):
     """Pass or fail means: the same, had the failed queries been scored, at either end."""
     base = np.array([a for a, _, _ in rows])
-    seen = np.array([NAN if lost else b for _, b, lost in rows])
-    causes = np.where(np.isnan(seen), Cause.TIMEOUT, Cause.SCORED)
+    scores = np.array([NAN if lost else b for _, b, lost in rows])
+    causes = np.where(np.isnan(scores), Cause.TIMEOUT, Cause.SCORED)
 
-    found = decide(seen, base, max_drop, causes)
+    decision = decide(scores, base, max_drop, causes)
 
-    if found.verdict != "undecided":
+    if decision.verdict != "undecided":
         for end in (0.0, 1.0):
-            assert decide(np.where(np.isnan(seen), end, seen), base, max_drop).verdict == (
-                found.verdict
+            assert decide(np.where(np.isnan(scores), end, scores), base, max_drop).verdict == (
+                decision.verdict
             )
 
 

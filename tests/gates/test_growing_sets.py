@@ -20,11 +20,11 @@ GROWN = {**QRELS, "q5": {"d": 1, "x": 1}, "q99": {"d": 1}}  # one edited, one ne
     "gate", [{"measure": "ndcg@10", "max_drop": 0.05}, {"measure": "mrr", "max_queries_worse": 2}]
 )
 @pytest.mark.parametrize(("ranking", "verdict"), [(REVERSED, "fail"), (GOOD, "pass")])
-def test_the_common_unchanged_questions_decide(gate, ranking, verdict):
+def test_the_common_unchanged_questions_decide(gate, ranking, verdict, assert_message):
     [decision] = check_gates(evaluated(GROWN, ranking), gate, BASE)
 
     assert (decision["verdict"], decision["n"]) == (verdict, 77)
-    assert "77 of 78 unchanged (1 edited, 1 new)" in decision["why"]
+    assert_message(decision["why"])
     assert "q5" not in [query["query_id"] for query in decision.get("worst_queries", ())]
 
 
@@ -41,10 +41,10 @@ def test_fail_if_follows_the_same_rule(ranking, code):
 
 @pytest.mark.parametrize(("n_removed", "verdict"), [(15, "fail"), (16, "undecided")])
 def test_under_80_percent_of_the_baseline_is_undecided(n_removed, verdict):
-    kept = dict(list(QRELS.items())[n_removed:])  # 63 of 78 are 81 %, 62 are 79 %
+    common = dict(list(QRELS.items())[n_removed:])  # 63 of 78 are 81 %, 62 are 79 %
 
-    [decision] = check_gates(evaluated(kept, REVERSED), "mrr drop > 0.05", BASE)
-    condition = compare(BASE, evaluated(kept, REVERSED), fail_if=["mrr drop > 0.05"])
+    [decision] = check_gates(evaluated(common, REVERSED), "mrr drop > 0.05", BASE)
+    condition = compare(BASE, evaluated(common, REVERSED), fail_if=["mrr drop > 0.05"])
 
     counts = f"{78 - n_removed} of 78 unchanged ({n_removed} removed)"
     assert decision["verdict"] == condition.gates[0]["verdict"] == verdict
@@ -53,7 +53,7 @@ def test_under_80_percent_of_the_baseline_is_undecided(n_removed, verdict):
     assert not decision.get("refused")
 
 
-def test_many_edits_are_undecided_and_only_edits_are_refused():
+def test_many_edits_are_undecided_and_only_edits_are_refused(assert_message):
     edited = {query: {"d": 1, "x": 1} for query in QRELS}
 
     [decision] = check_gates(evaluated(edited | {"q0": {"d": 1}}, GOOD), "mrr drop > 0", BASE)
@@ -62,10 +62,10 @@ def test_many_edits_are_undecided_and_only_edits_are_refused():
     why = "only 1 of 78 unchanged (77 edited), under 80%: write the baseline again"
     assert (decision["verdict"], decision["why"]) == ("undecided", why)
     assert refused["refused"]
-    assert "nothing is left to compare" in refused["why"]
+    assert_message(refused["why"])
 
 
-def test_a_new_question_alone_says_nothing_about_the_others():
+def test_a_new_question_alone_says_nothing_about_the_others(assert_message):
     """New questions are in neither mean, however bad they are."""
     new = evaluate_run(
         {**dict.fromkeys(QRELS, GOOD), "q99": REVERSED}, {**QRELS, "q99": {"d": 1}}, ["ndcg@10"]
@@ -74,4 +74,4 @@ def test_a_new_question_alone_says_nothing_about_the_others():
     [decision] = check_gates(new, "ndcg@10 drop > 0", BASE)
 
     assert decision["means"] == [1.0, 1.0]
-    assert decision["why"].startswith("identical on all 78 queries, 78 of 78 unchanged (1 new)")
+    assert_message(decision["why"])

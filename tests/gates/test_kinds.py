@@ -1,4 +1,4 @@
-"""What holds of every kind of gate: one meaning for a key, and keys that make one kind."""
+"""Keys of all kinds of gates: a key has one meaning, and keys choose one kind."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_foreign_key_means_nothing(name):
     if kind.of == "cost":
         values["measure"] = COSTS[0]
     theirs = {*declared_options(kind), *(k.subject for k in gate_kinds())}
-    theirs |= {key for each in gate_kinds() for key in each.conditions}
+    theirs |= {key for gate_kind in gate_kinds() for key in gate_kind.conditions}
     foreign = next(key for key in VALUES if key not in theirs)
 
     _, (problem, *_) = kind_of_gate({**values, foreign: VALUES[foreign]})

@@ -60,28 +60,28 @@ def test_hand_worked(values, limits, verdict):
         pytest.param([NAN, NAN], {"least": 0.0}, "warning", id="nothing was scored"),
     ],
 )
-def test_an_undecided_limit_warns_unless_the_mean_keeps_it(values, limits, level):
-    found = decide_score(column(values), **limits)
+def test_an_undecided_limit_warns_unless_the_mean_keeps_it(values, limits, level, assert_message):
+    decision = decide_score(column(values), **limits)
 
-    assert (found.verdict, found.level) == ("undecided", level)
-    assert "which --retry-failed tries again" in found.why
+    assert (decision.verdict, decision.level) == ("undecided", level)
+    assert_message(decision.why)
 
 
 def test_what_does_not_apply_is_not_counted_against_a_system():
-    found = decide_score(column([1, 1, NAN], Cause.NO_RELEVANT), least=1.0)
+    decision = decide_score(column([1, 1, NAN], Cause.NO_RELEVANT), least=1.0)
 
-    assert found.verdict == "pass"
-    assert found.facts == Facts(
+    assert decision.verdict == "pass"
+    assert decision.facts == Facts(
         mean=1.0, interval=pytest.approx((0.342, 1), abs=1e-3), n=2, n_failed=0
     )
 
 
 def test_a_failure_of_a_score_without_a_bound_leaves_its_interval_open():
-    found = decide_score(
+    decision = decide_score(
         column([1.0, 2.0, 3.0, NAN], high=math.inf, low=-math.inf), most=99.0, decide="interval"
     )
 
-    assert found.verdict == "undecided"
+    assert decision.verdict == "undecided"
 
 
 @given(
@@ -91,12 +91,12 @@ def test_a_failure_of_a_score_without_a_bound_leaves_its_interval_open():
 )
 @settings(max_examples=30)
 def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, least, decide):
-    found = decide_score(column(values), least=least, decide=decide).verdict
+    verdict = decide_score(column(values), least=least, decide=decide).verdict
 
-    if found != "undecided":
+    if verdict != "undecided":
         for end in (0.0, 1.0):
             filled = [end if math.isnan(value) else value for value in values]
-            assert decide_score(column(filled), least=least, decide=decide).verdict == found
+            assert decide_score(column(filled), least=least, decide=decide).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,10 @@ def test_what_did_not_pass_names_its_worst_queries(condition, worst):
     run = {
         f"q{n}": {**{f"x{i}": 9.0 - i for i in range(n)}, "d": 9.0 - n} for n in range(4)
     }  # fmt: skip
-    (found,) = rb.check_gates(rb.evaluate_run(run, qrels, ["mrr"]), condition)
+    (decision,) = rb.check_gates(rb.evaluate_run(run, qrels, ["mrr"]), condition)
 
-    named = [(each["query_id"], each["score"]) for each in found.get("worst_queries", [])]
-    assert named == [(query, pytest.approx(value)) for query, value in worst]
-    assert found["verdict"] == ("fail" if worst else "pass")
+    worst_queries = [
+        (entry["query_id"], entry["score"]) for entry in decision.get("worst_queries", [])
+    ]
+    assert worst_queries == [(query, pytest.approx(value)) for query, value in worst]
+    assert decision["verdict"] == ("fail" if worst else "pass")

@@ -61,14 +61,14 @@ class ScriptedModel(ChatServer):
             )
         is_closed = "from memory" in system
         if "charge" in user:
-            found, answer = fault == "said", "5 francs"
+            is_answered, answer = fault == "said", "5 francs"
         elif is_closed:
-            found, answer = fault == "known", str(1900 + [*self.faults].index(name))
-            answer = answer if found else ""
+            is_answered, answer = fault == "known", str(1900 + [*self.faults].index(name))
+            answer = answer if is_answered else ""
         else:
-            found, answer = fault != "not there", year.group()
+            is_answered, answer = fault != "not there", year.group()
             answer = "1066" if fault == "wrong" else answer
-        return json.dumps({"found": found, "answer": answer})
+        return json.dumps({"found": is_answered, "answer": answer})
 
     def fact(self, name, fault, passage, earlier):
         line = next(line for line in passage.splitlines() if "opened in" in line)

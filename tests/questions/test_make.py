@@ -16,6 +16,7 @@ from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts
 from ragbench.testing import Answer
 from ragbench.types import Document
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.questions.script import FAULTS, ScriptedModel, write_corpus
 
 N_GOOD = 5
@@ -41,7 +42,9 @@ def corpus(tmp_path):
 
 
 @pytest.mark.costly
-def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(tmp_path, corpus):
+def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(
+    tmp_path, corpus, assert_message
+):
     with ScriptedModel(corpus) as server:
         # one more than there are: every document is tried
         done = questions(server, tmp_path, n=N_GOOD + 1)
@@ -54,7 +57,7 @@ def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(tmp
         assert row["quote"] in (tmp_path / "docs" / row["relevant"]).read_text()
         assert row["reference"] in row["quote"]
         assert (row["kind"], row["keep"]) == ("fact", "yes")
-        assert row["checks"] == "quote self_contained not_copied answered closed_book unique"
+        assert_message(row["checks"])
     causes = [row["reason"].partition(":")[0] for row in rejected]
     for row, cause in zip(rejected, causes, strict=True):
         # a second question on a passage that has a good one is the same
@@ -69,7 +72,7 @@ def test_exactly_the_good_ones_are_kept_and_every_candidate_is_accounted_for(tmp
     }
 
 
-def test_a_copied_document_gives_no_second_question(tmp_path):
+def test_a_copied_document_gives_no_second_question(tmp_path, assert_message):
     corpus = write_corpus(tmp_path / "docs", ["", ""])
     text = (tmp_path / "docs/aare0.md").read_text()
     (tmp_path / "docs/copy.md").write_text(text)
@@ -78,8 +81,8 @@ def test_a_copied_document_gives_no_second_question(tmp_path):
 
     rows = read(tmp_path / "qa.csv")
     assert len({row["question"] for row in rows}) == len(rows) == 2
-    assert done.stdout.startswith("kept 2 of 12: 10 duplicates\n")
-    assert "warning: 2 of 3 questions were kept" in done.stderr
+    assert_message(done.stdout)
+    assert_message(done.stderr)
 
 
 @pytest.mark.costly
@@ -196,17 +199,17 @@ def test_a_budget_ends_the_run_with_what_is_kept(tmp_path, corpus):
 
 
 @pytest.mark.slow  # a whole run
-def test_the_commands_of_the_docs_work_as_printed(tmp_path):
+def test_the_commands_of_the_docs_work_as_printed(tmp_path, assert_message):
     names = write_corpus(tmp_path / "docs", [""] * 20)
     with ScriptedModel(names) as server:
         done = questions(server, tmp_path, "--kinds", "fact:10,unanswerable:3", n=None)
     assert done.returncode == 0, done.stderr
 
-    made = run_command("init", "--from", "qa.csv", "--corpus", "docs/", cwd=tmp_path)
+    init = run_command("init", "--from", "qa.csv", "--corpus", "docs/", cwd=tmp_path)
     run = run_command("run", cwd=tmp_path)
 
-    assert (made.returncode, run.returncode) == (0, 0), run.stderr
-    assert "13 queries, 20 documents, 10 judgements" in run.stdout
+    assert (init.returncode, run.returncode) == (0, 0), run.stderr
+    assert_message(lines_with(run.stdout, "13 queries"))
 
 
 def test_an_unanswerable_question_is_searched_in_the_whole_corpus(tmp_path):
@@ -245,7 +248,7 @@ def test_style_and_language_reach_the_model_as_data(tmp_path, corpus):
 
 
 @pytest.mark.costly
-def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
+def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus, assert_message):
     with ScriptedModel(corpus) as server:
         questions(server, tmp_path)
         edited = (tmp_path / "qa.csv").read_text().replace(",yes\n", ",no\n", 1)
@@ -254,7 +257,7 @@ def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
         assert (tmp_path / "qa.csv").read_text() == edited
 
     assert refused.returncode == 2
-    assert "qa.csv: exists and holds something else, perhaps your edits" in refused.stderr
+    assert_message(refused.stderr)
     assert len(Records(path=tmp_path / "qa.csv").load().queries) == N_GOOD - 1
 
 
@@ -262,16 +265,16 @@ def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus):
 def test_a_file_with_more_questions_stays_and_says_so(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         questions(server, tmp_path)
-        before = (tmp_path / "qa.csv").read_bytes()
+        old_bytes = (tmp_path / "qa.csv").read_bytes()
         refused = questions(server, tmp_path, n=N_GOOD - 1)
 
     assert refused.returncode == 2
     problem = f"qa.csv: begins with {N_GOOD - 1} questions of this run, and has more; allowed: "
     assert problem in refused.stderr
-    assert (tmp_path / "qa.csv").read_bytes() == before
+    assert (tmp_path / "qa.csv").read_bytes() == old_bytes
 
 
-def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path):
+def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path, assert_message):
     names = write_corpus(tmp_path / "docs", ["", "", ""])
 
     class Restarted(ScriptedModel):
@@ -285,15 +288,15 @@ def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path):
         refused = questions(server, tmp_path, *options, n=2)
 
     assert (refused.returncode, (tmp_path / "qa.csv").read_text()) == (2, first)
-    assert "or those of a run in which calls failed that now have a reply" in refused.stderr
+    assert_message(refused.stderr)
 
 
-def test_a_budget_without_a_kept_question_is_incomplete(tmp_path, corpus):
+def test_a_budget_without_a_kept_question_is_incomplete(tmp_path, corpus, assert_message):
     with ScriptedModel(corpus) as server:
         done = questions(server, tmp_path, "--budget", "tokens=10")
 
     assert (done.returncode, len(server.received)) == (3, 0)
-    assert re.fullmatch(r"kept 0 of \d+: \d+ beyond the budget\n", done.stdout)
+    assert_message(done.stdout)
     assert not (tmp_path / "qa.csv").exists()
 
 

@@ -15,7 +15,7 @@ from tests.test_docs_first import BLOCK, lines_of, write_files
 
 PAGE = Path(__file__).parents[2] / "docs/questions.md"
 # Title of a document -> what the model writes about it, first and second.
-WRITTEN = {
+QUESTIONS = {
     "Leave": [
         (
             "How many days of leave does somebody get who has just started?",
@@ -54,18 +54,18 @@ WRITTEN = {
     ],
 }
 # What the model knows without the passages.
-KNOWN = {"Who approves a trip to a customer in another country?": "the head of the department"}
-ANSWERS = {question: answer for rows in WRITTEN.values() for question, answer, _ in rows}
+MEMORY = {"Who approves a trip to a customer in another country?": "the head of the department"}
+ANSWERS = {question: answer for rows in QUESTIONS.values() for question, answer, _ in rows}
 
 
 def reply(body):
     system, user = (message["content"] for message in body["messages"])
     if "You write exam questions" in system:
         title = re.search(r"<title-\w+>\n(.*)\n", user)[1]
-        question, answer, quote = WRITTEN[title]["<earlier-1-" in user]
+        question, answer, quote = QUESTIONS[title]["<earlier-1-" in user]
         return json.dumps({"question": question, "answer": answer, "quote": quote})
     question = re.search(r"<question-\w+>\n(.*)\n", user)[1]
-    answers = KNOWN if "from memory" in system else ANSWERS
+    answers = MEMORY if "from memory" in system else ANSWERS
     return json.dumps({"found": question in answers, "answer": answers.get(question, "")})
 
 

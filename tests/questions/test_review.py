@@ -41,7 +41,7 @@ def command(tmp_path):
 
 
 def test_quotes_stand_as_in_the_document_and_edited_questions_lose_their_other_checks(
-    tmp_path, command
+    tmp_path, command, assert_message
 ):
     first = cells(1, reviewed="yes")
     edited = cells(2, quote="Io is the innermost of the large moons.", reviewed="edited")
@@ -51,11 +51,7 @@ def test_quotes_stand_as_in_the_document_and_edited_questions_lose_their_other_c
 
     done = command("docs", "--reviewed", "saved.csv", "-o", "qa.csv")
 
-    assert done.stdout.splitlines() == [
-        "3 of 4 questions reviewed: 1 kept as written, 1 kept with edits, 1 dropped",
-        "people kept 2 of 3 that passed the checks: 0.67 [0.21, 0.94]",
-        "wrote qa.csv: 3 of 4 questions to keep",
-    ]
+    assert_message(done.stdout.splitlines())
     expected = [first, {**edited, "quote": IO, "checks": "quote"}, dropped, {**unseen}]
     rows = [{"comment": "", "reviewed": "", **row} for row in expected]
     assert read(tmp_path / "qa.csv") == rows
@@ -72,7 +68,7 @@ def test_without_documents_an_edited_question_has_no_checks(tmp_path, command):
     assert read(tmp_path / "qa.csv")[0]["checks"] == ""
 
 
-def test_shares_of_kinds_and_of_reasons_are_told_apart(tmp_path, command):
+def test_shares_of_kinds_and_of_reasons_are_told_apart(tmp_path, command, assert_message):
     rows = [cells(n, reviewed="yes", keep="no" if n < 2 else "yes") for n in range(8)]
     rows += [cells(8, kind="unanswerable", quote="", relevant="", reviewed="yes")]
     reason = {"reviewed": "yes", "keep": "no"}
@@ -83,26 +79,18 @@ def test_shares_of_kinds_and_of_reasons_are_told_apart(tmp_path, command):
     done = command("--reviewed", "saved.csv", "-o", "qa.csv")
 
     # Wilson's limits of 7/9, 6/8, 1/1, 1/3 and 0/2 by scipy.stats.binomtest
-    assert done.stdout.splitlines()[1:-1] == [
-        "people kept 7 of 9 that passed the checks: 0.78 [0.45, 0.94]",
-        "  fact: 6 of 8: 0.75 [0.41, 0.93]",
-        "  unanswerable: 1 of 1: 1.00 [0.21, 1.00]",
-        "people kept 1 of 3 that failed the checks: 0.33 [0.06, 0.79]",
-        "  duplicates: 1 of 1: 1.00 [0.21, 1.00]",
-        "  pointing at the text: 0 of 2: 0.00 [0.00, 0.66]",
-    ]
+    assert_message(done.stdout.splitlines()[1:-1])
 
 
-def test_a_kept_quote_that_stands_nowhere_is_an_error_and_nothing_is_written(tmp_path, command):
+def test_a_kept_quote_that_stands_nowhere_is_an_error_and_nothing_is_written(
+    tmp_path, command, assert_message
+):
     write(tmp_path / "saved.csv", *(cells(n, quote="io is", reviewed="yes") for n in range(7)))
 
     done = command("docs", "--reviewed", "saved.csv", "-o", "qa.csv")
 
     assert done.returncode == 2
-    assert (
-        "7 quotes do not stand in a gold document word by word: q-0, q-1, q-2, q-3, q-4, ..."
-        in (done.stderr)
-    )
+    assert_message(done.stderr)
     assert not (tmp_path / "qa.csv").exists()
 
 

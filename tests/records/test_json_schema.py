@@ -22,7 +22,7 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def finished_summary(tmp_path_factory):
     """A summary.json with rankings, answers, a judge, a gate, a budget, an audit and slices."""
     folder = tmp_path_factory.mktemp("run")
     lines = (json.dumps({"_id": name, "text": text}) for name, text in DOCUMENTS.items())
@@ -58,10 +58,12 @@ def test_is_a_schema_and_the_shipped_one(repository):
     assert json.loads(stored) == summary_schema(), "run: make generated"
 
 
-def test_accepts_the_summary_of_a_run(written):
-    assert [error.message for error in VALIDATOR.iter_errors(written)] == []
-    assert {"audit", "budget", "gates", "judges"} <= written.keys()
-    assert {score["kind"] for s in written["systems"] for score in s["scores"].values()} == {
+def test_accepts_the_summary_of_a_run(finished_summary):
+    assert [error.message for error in VALIDATOR.iter_errors(finished_summary)] == []
+    assert {"audit", "budget", "gates", "judges"} <= finished_summary.keys()
+    assert {
+        score["kind"] for s in finished_summary["systems"] for score in s["scores"].values()
+    } == {
         "retrieval",
         "generation",
         "judge",
@@ -77,12 +79,18 @@ def test_accepts_every_summary_that_can_be_written(summary):
     assert [error.message for error in VALIDATOR.iter_errors(entry)] == []
 
 
-def test_refuses_a_key_that_no_run_writes(written):
-    system = written["systems"][0]
-    places = [written, written["dataset"], written["gates"][0], written["timing"], system]
+def test_refuses_a_key_that_no_run_writes(finished_summary):
+    system = finished_summary["systems"][0]
+    places = [
+        finished_summary,
+        finished_summary["dataset"],
+        finished_summary["gates"][0],
+        finished_summary["timing"],
+        system,
+    ]
     for place in [*places, system["scores"]["mrr"], system["tokens"]]:
         place["unknown"] = None
-        assert any("unknown" in error.message for error in VALIDATOR.iter_errors(written))
+        assert any("unknown" in error.message for error in VALIDATOR.iter_errors(finished_summary))
         del place["unknown"]
 
 
@@ -98,8 +106,8 @@ def test_refuses_a_key_that_no_run_writes(written):
         (("gates", 0, "verdict"), None),
     ],
 )
-def test_refuses_a_value_of_another_type(written, path, value):
-    changed = inner = copy.deepcopy(written)
+def test_refuses_a_value_of_another_type(finished_summary, path, value):
+    changed = inner = copy.deepcopy(finished_summary)
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
@@ -109,10 +117,10 @@ def test_refuses_a_value_of_another_type(written, path, value):
     ]
 
 
-def test_refuses_a_summary_without_systems(written):
-    [error] = VALIDATOR.iter_errors({k: v for k, v in written.items() if k != "systems"})
+def test_refuses_a_summary_without_systems(finished_summary, assert_message):
+    [error] = VALIDATOR.iter_errors({k: v for k, v in finished_summary.items() if k != "systems"})
 
-    assert error.message == "'systems' is a required property"
+    assert_message(error.message)
 
 
 def test_every_key_has_a_meaning_in_words_of_json():
@@ -123,9 +131,9 @@ def test_every_key_has_a_meaning_in_words_of_json():
             assert "None" not in value["description"]
 
 
-def test_texts_of_a_base_class_count_and_lines_are_joined():
+def test_texts_of_a_base_class_count_and_lines_are_joined(assert_message):
     texts = field_texts(PreferenceSummary)
 
     assert texts["judging"] == "Cost of the comparisons."
-    assert texts["baseline"] == ("System that all others are compared with; null for all pairs.")
-    assert texts["systems"] == "The systems, strongest first."
+    assert_message(texts["baseline"])
+    assert_message(texts["systems"])

@@ -27,10 +27,12 @@ MODULES = [
     for module in pkgutil.iter_modules(ragbench.records.__path__)
 ]
 RECORDS = [
-    each
+    member
     for module in MODULES
-    for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, Record) and each.__module__ == module.__name__
+    for member in vars(module).values()
+    if isinstance(member, type)
+    and issubclass(member, Record)
+    and member.__module__ == module.__name__
 ]
 few = settings(max_examples=min(3, settings.default.max_examples))
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -51,7 +53,7 @@ LEAVES = {
 
 
 def values(hint):
-    """What may stand in a field of a type."""
+    """Return a strategy for the values of a field of a type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in LEAVES:
         return LEAVES[hint]
@@ -78,13 +80,13 @@ def key_of(field):
     return field.name.rstrip("_")
 
 
-def keys_of(made, field):
+def keys_of(kind, field):
     """The keys of a field: those of a flat record stand in the object itself."""
     if "flat" not in field.metadata:
         return [key_of(field)]
-    hint = get_type_hints(made)[field.name]
-    [flat] = [each for each in (get_args(hint) or [hint]) if each is not type(None)]
-    return [key_of(each) for each in fields(flat)]
+    hint = get_type_hints(kind)[field.name]
+    [flat] = [part for part in (get_args(hint) or [hint]) if part is not type(None)]
+    return [key_of(part) for part in fields(flat)]
 
 
 def is_optional(field):
@@ -92,19 +94,19 @@ def is_optional(field):
 
 
 @functools.cache  # to make strategies takes longer than to draw from them
-def records(made):
+def records(kind):
     """Records of a class, with any of their optional fields."""
-    hints = get_type_hints(made, include_extras=True)
-    known = {f.name: values(hints[f.name]) for f in fields(made)}
-    optional = {name for name in known if is_optional(made.__dataclass_fields__[name])}
+    hints = get_type_hints(kind, include_extras=True)
+    by_name = {f.name: values(hints[f.name]) for f in fields(kind)}
+    optional = {name for name in by_name if is_optional(kind.__dataclass_fields__[name])}
     return st.fixed_dictionaries(
-        {name: each for name, each in known.items() if name not in optional},
-        optional={name: known[name] for name in optional},
-    ).map(lambda found: made(**found))
+        {name: strategy for name, strategy in by_name.items() if name not in optional},
+        optional={name: by_name[name] for name in optional},
+    ).map(lambda parts: kind(**parts))
 
 
-def optional_fields(made):
-    return [field for field in fields(made) if is_optional(field)]
+def optional_fields(kind):
+    return [field for field in fields(kind) if is_optional(field)]
 
 
 class Odd:
@@ -112,87 +114,85 @@ class Odd:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
-def test_a_record_is_read_back_and_what_is_wrong_is_named(made, data):
+def test_a_record_is_read_back_and_what_is_wrong_is_named(kind, data):
     """All of it for each drawn record: to draw one takes longer than to read it."""
-    record = data.draw(records(made))
-    written = to_json(record)
-    text = json.dumps(written)
+    record = data.draw(records(kind))
+    json_value = to_json(record)
+    text = json.dumps(json_value)
 
-    is_read_back(made, record, written, text)
-    each_optional_field_may_be_absent(made, written)
-    each_required_field_must_be_there(made, written)
-    unknown_keys_are_ignored(made, text, data.draw(anything))
-    a_wrong_type_is_named_with_its_place(made, text)
-
-
-def is_read_back(made, record, written, text):
-    assert from_json(made, json.loads(text)) == record
-    assert to_json(from_json(made, json.loads(text))) == written
+    is_read_back(kind, record, json_value, text)
+    each_optional_field_may_be_absent(kind, json_value)
+    each_required_field_must_be_there(kind, json_value)
+    unknown_keys_are_ignored(kind, text, data.draw(anything))
+    a_wrong_type_is_named_with_its_place(kind, text)
 
 
-def each_optional_field_may_be_absent(made, written):
-    for field in optional_fields(made):
+def is_read_back(kind, record, json_value, text):
+    assert from_json(kind, json.loads(text)) == record
+    assert to_json(from_json(kind, json.loads(text))) == json_value
+
+
+def each_optional_field_may_be_absent(kind, json_value):
+    for field in optional_fields(kind):
         default = field.default if field.default is not MISSING else field.default_factory()
-        keys = keys_of(made, field)
-        without = {key: value for key, value in written.items() if key not in keys}
-        record = from_json(made, json.loads(json.dumps(without)))
+        keys = keys_of(kind, field)
+        without = {key: value for key, value in json_value.items() if key not in keys}
+        record = from_json(kind, json.loads(json.dumps(without)))
 
         assert getattr(record, field.name) == default
         left_out = bool(field.metadata)
         assert to_json(record).keys().isdisjoint(keys) == left_out
 
 
-def each_required_field_must_be_there(made, written):
-    for field in fields(made):
+def each_required_field_must_be_there(kind, json_value):
+    for field in fields(kind):
         if is_optional(field):
             continue
-        without = {key: value for key, value in written.items() if key != key_of(field)}
+        without = {key: value for key, value in json_value.items() if key != key_of(field)}
 
         with pytest.raises(DataError, match=f"^here: no '{key_of(field)}' "):
-            from_json(made, json.loads(json.dumps(without)), path="here")
+            from_json(kind, json.loads(json.dumps(without)), path="here")
 
 
-def unknown_keys_are_ignored(made, text, more):
-    written = json.loads(text)
+def unknown_keys_are_ignored(kind, text, more):
+    json_value = json.loads(text)
 
-    again = to_json(from_json(made, {"of a later version": more, **written}))
+    again = to_json(from_json(kind, {"of a later version": more, **json_value}))
 
-    assert again == written
+    assert again == json_value
 
 
-def a_wrong_type_is_named_with_its_place(made, text):
-    written = json.loads(text)
-    hints = get_type_hints(made, include_extras=True)
+def a_wrong_type_is_named_with_its_place(kind, text):
+    json_value = json.loads(text)
+    hints = get_type_hints(kind, include_extras=True)
     keys = [
         key
-        for field in fields(made)
+        for field in fields(kind)
         if hints[field.name] is not Any
-        for key in keys_of(made, field)
+        for key in keys_of(kind, field)
     ]
     for key in keys:
         with pytest.raises(DataError) as caught:
-            from_json(made, {**written, key: Odd()}, file="file.json", path="a.0")
+            from_json(kind, {**json_value, key: Odd()}, file="file.json", path="a.0")
 
         message = str(caught.value)
         assert message.startswith("file.json: a.0"), message
         assert key in message, message
 
 
-def test_the_place_reaches_to_the_depth():
+def test_the_place_reaches_to_the_depth(assert_message):
     from ragbench.records.summary import Summary
 
     score = {"mean": "0.5"}
-    made = {"name": "s", "retriever": None, "generator": None, "type": "recorded"}
-    system = {**made, "ranking_of": "s", "scores": {"map": score}}
+    row = {"name": "s", "retriever": None, "generator": None, "type": "recorded"}
+    system = {**row, "ranking_of": "s", "scores": {"map": score}}
     with pytest.raises(DataError) as caught:
         from_json(Summary, {"name": "n", "systems": [system]}, file="summary.json")
 
-    assert str(caught.value) == (
-        "summary.json: systems.0.scores.map.mean: found text; allowed: a number"
-    )
+    assert_message(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -211,23 +211,23 @@ def test_the_numbers_behind_a_verdict_have_types(wrong, says):
     assert str(caught.value) == f"summary.json: gates.0.{says}"
 
 
-def test_how_a_run_was_read_has_types():
-    made = {"name": "s", "retriever": None, "generator": None, "type": "recorded"}
-    system = {**made, "ranking_of": "s", "scores": {}}
+def test_how_a_run_was_read_has_types(assert_message):
+    row = {"name": "s", "retriever": None, "generator": None, "type": "recorded"}
+    system = {**row, "ranking_of": "s", "scores": {}}
     with pytest.raises(DataError) as caught:
         from_json(SystemSummary, {**system, "counts": {"queries": "3"}}, path="systems.0")
 
-    assert str(caught.value) == "systems.0.counts.queries: found text; allowed: an integer"
+    assert_message(str(caught.value))
 
 
 def test_a_number_that_is_not_known_is_null_and_another_is_not_there():
     drop = DropFacts(numbers=Facts(difference=None, interval=(None, None), n=0))
 
-    written = to_json(drop)
+    json_value = to_json(drop)
 
-    assert written == {"difference": None, "interval": [None, None], "n": 0}
-    assert from_json(DropFacts, written | {"n_odd": 1}) == drop
-    assert from_json(DropFacts, written) == drop
+    assert json_value == {"difference": None, "interval": [None, None], "n": 0}
+    assert from_json(DropFacts, json_value | {"n_odd": 1}) == drop
+    assert from_json(DropFacts, json_value) == drop
 
 
 def test_a_difference_that_a_file_writes_as_an_integer_has_words_too():
@@ -245,11 +245,12 @@ def test_kinds_are_named(value, name):
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), float("inf")])
-def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
+def test_a_number_that_nothing_can_be_calculated_with_is_refused(value, assert_message):
     row = {"query_id": "q", "rubric": "r", "model": "m", "score": value}
 
-    with pytest.raises(DataError, match="score: out of range; allowed: a number"):
+    with pytest.raises(DataError) as error:
         from_json(VerdictRow, row)
+    assert_message(error.value)
 
 
 def test_claims_are_cleaned_as_the_reasons_are():
@@ -258,10 +259,10 @@ def test_claims_are_cleaned_as_the_reasons_are():
         query_id="q", rubric="r", model="m", judge="j", reasoning="s3cret", claims=(claim, claim)
     )
 
-    found = cleaned(row, lambda text: text.replace("s3cret", "***"))
+    clean_row = cleaned(row, lambda text: text.replace("s3cret", "***"))
 
-    assert {each.text for each in found.claims} == {"the key is ***"}
-    assert from_json(VerdictRow, to_json(found)) == found
+    assert {claim_row.text for claim_row in clean_row.claims} == {"the key is ***"}
+    assert from_json(VerdictRow, to_json(clean_row)) == clean_row
     assert "claims" not in to_json(VerdictRow(query_id="q", rubric="r", model="m", judge="j"))
 
 

@@ -16,7 +16,7 @@ TEXTS = {f"d{n}": f"document number {n}" for n in range(30)}
 
 @pytest.fixture(scope="session")
 def documents():
-    """What every store holds: judged ids in the metadata."""
+    """Return the documents of every store, with judged ids in their metadata."""
     from langchain_core.documents import Document
 
     return [Document(text, metadata={"doc": key}) for key, text in TEXTS.items()]

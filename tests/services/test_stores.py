@@ -36,11 +36,11 @@ def check(store, k=10):
     for client, top_k in ((store, k), (store.as_retriever(search_kwargs={"k": k}), 100)):
         retriever = LangchainRetriever(client=client, id_field="doc")
         outcomes = retrieve(retriever, QUERIES, top_k, Calls("retriever 'store'", 30.0))
-        found = rank_outcomes("store", retriever, QUERIES, outcomes, None, top_k)
+        ranked = rank_outcomes("store", retriever, QUERIES, outcomes, None, top_k)
         for query in QUERIES:
-            ids = [document for document, _ in found.run.ranking(query.id)]
+            ids = [document for document, _ in ranked.run.ranking(query.id)]
             assert ids == nearest(query.text, k)
-        assert len(found.warnings) == (top_k == 100)
+        assert len(ranked.warnings) == (top_k == 100)
         assert retriever.notes == []
 
 

@@ -48,28 +48,28 @@ def test_what_was_written_is_read_and_numpy_reads_it_too(tmp_path_factory, array
             grown.append(array[cut:])
         writer.add_texts("texts", texts)
 
-    kept = ArrayStore(folder).ensure("index", "of", "k", fill)
+    stored = ArrayStore(folder).ensure("index", "of", "k", fill)
 
-    np.testing.assert_array_equal(kept["grown"], array)
+    np.testing.assert_array_equal(stored["grown"], array)
     numpys = np.load(key_of(folder) / "grown.npy")
     assert (numpys.dtype, numpys.shape) == (array.dtype, array.shape)
-    assert kept.texts("texts") == texts
-    assert not kept["grown"].flags.writeable
+    assert stored.texts("texts") == texts
+    assert not stored["grown"].flags.writeable
 
 
 def test_made_once_and_found_in_the_folders_of_others(tmp_path):
-    made = []
+    calls = []
 
     def count(writer):
-        made.append(1)
+        calls.append(1)
         write(writer)
 
     ArrayStore(tmp_path / "theirs").ensure("index", "of", "k", count)
     ours = ArrayStore(tmp_path / "ours", [tmp_path / "theirs"])
-    kept = ours.ensure("index", "of", "k", count)
+    arrays = ours.ensure("index", "of", "k", count)
 
-    np.testing.assert_array_equal(kept["numbers"], NUMBERS)
-    assert len(made) == 1
+    np.testing.assert_array_equal(arrays["numbers"], NUMBERS)
+    assert len(calls) == 1
     assert not (tmp_path / "ours").exists()
 
 
@@ -104,17 +104,17 @@ def test_damage_is_told_and_made_again(tmp_path, damage):
     assert [n for _, n, _ in verify(tmp_path)] == [1]
 
     with pytest.warns(DamagedArrays, match="they are made again"):
-        kept = store.ensure("index", "of", "k", write)
+        arrays = store.ensure("index", "of", "k", write)
 
-    np.testing.assert_array_equal(kept["numbers"], NUMBERS)
+    np.testing.assert_array_equal(arrays["numbers"], NUMBERS)
     (stored,) = stored_in(tmp_path)
     assert ([*verify(tmp_path)], stored.kind, stored.label) == ([], "index", "of")
 
 
 def test_use_counts_as_use_and_removed_is_gone(tmp_path):
     store = ArrayStore(tmp_path)
-    kept = store.ensure("index", "of", "k", write)
-    numbers = kept["numbers"]
+    arrays = store.ensure("index", "of", "k", write)
+    numbers = arrays["numbers"]
     os.utime(key_of(tmp_path) / "about.json", (0, 0))
     store.find("index", "k")
 
@@ -124,7 +124,7 @@ def test_use_counts_as_use_and_removed_is_gone(tmp_path):
     assert (stored_in(tmp_path), store.find("index", "k")) == ([], None)
     np.testing.assert_array_equal(numbers, NUMBERS)  # whoever has it mapped keeps it
     with pytest.raises(DataError, match="cannot be read"):
-        kept["words"]
+        arrays["words"]
 
 
 WRITE = """
@@ -146,8 +146,8 @@ print(None if kept is None else int(kept["numbers"].sum()), flush=True)
 SUM = str(99_999 * 100_000)
 
 
-def process(folder, what, warm):
-    return warm.popen(["-c", WRITE, str(folder), what], text=True)
+def process(folder, mode, warm):
+    return warm.popen(["-c", WRITE, str(folder), mode], text=True)
 
 
 @pytest.mark.costly
@@ -167,21 +167,21 @@ def test_of_two_runs_one_makes_it(tmp_path, warm):
 def test_who_waits_for_arrays_is_told_and_goes_on_when_the_other_is_dead(tmp_path, warm):
     first = process(tmp_path, "wait", warm)
     assert first.stdout.readline() == "made\n"
-    told = []
+    waits = []
 
     def tell():
-        told.append(True)
+        waits.append(True)
         first.kill()
         first.communicate()
 
     with files.locked_beside(key_of(tmp_path), tell):
-        assert told
+        assert waits
 
 
 def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
     @contextmanager
-    def waiting(path, told):
-        told()
+    def waiting(path, report):
+        report()
         yield
 
     monkeypatch.setattr(files, "locked_beside", waiting)
@@ -195,9 +195,9 @@ def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, warm):
     assert first.stdout.readline() == "made\n"
     first.kill()
     first.communicate()
-    left = [path.name for path in key_of(tmp_path).parent.iterdir()]
-    assert "k" not in left
-    assert any(name.endswith(".tmp") for name in left)
+    names = [path.name for path in key_of(tmp_path).parent.iterdir()]
+    assert "k" not in names
+    assert any(name.endswith(".tmp") for name in names)
     assert stored_in(tmp_path) == []
 
     assert process(tmp_path, "go", warm).communicate()[0] == f"made\n{SUM}\n"
@@ -211,11 +211,12 @@ def test_a_cache_that_may_only_be_read_serves(cache, warm):
     assert read_only(warm, cache, WRITE, cache, "go").stdout == f"{SUM}\n"
 
 
-def test_a_full_disk_is_named(tmp_path):
+def test_a_full_disk_is_named(tmp_path, assert_message):
     def fail(writer):
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(DataError, match="cannot be written: No space left on device"):
+    with pytest.raises(DataError) as error:
         ArrayStore(tmp_path).ensure("index", "of", "k", fail)
+    assert_message(error.value, "TMP/arrays/index/k")
     with warnings.catch_warnings(action="error"):
         assert ArrayStore(tmp_path).find("index", "k") is None

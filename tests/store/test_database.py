@@ -55,22 +55,23 @@ def test_databases_of_others_are_refused_and_stay(tmp_path, statements, message)
     path = tmp_path / "other.sqlite"
     for statement in statements:
         query(path, statement)
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
 
     with pytest.raises(DataError, match=message):
         get(path, "a")
     with pytest.raises(DataError, match=message):
         put(path, a="1")
-    assert path.read_bytes() == before
+    assert path.read_bytes() == old_bytes
     assert [file.name for file in tmp_path.iterdir()] == ["other.sqlite"]
 
 
-def test_a_file_that_is_no_database_says_what_to_do_and_stays(tmp_path):
+def test_a_file_that_is_no_database_says_what_to_do_and_stays(tmp_path, assert_message):
     path = tmp_path / "text.sqlite"
     path.write_bytes(b"no database at all, but long enough to be read as one" * 100)
 
-    with pytest.raises(DataError, match=r"text.sqlite: is damaged or no cache.*move it away"):
+    with pytest.raises(DataError) as error:
         put(path, a="1")
+    assert_message(error.value, "TMP/text.sqlite")
     assert [file.name for file in tmp_path.iterdir()] == ["text.sqlite"]
 
 
@@ -111,41 +112,44 @@ def test_several_machines_share_no_write_ahead_log(tmp_path, monkeypatch):
     monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "mounts")
     monkeypatch.setattr(sqlite_file, "_network_folders", set())
 
-    with pytest.warns(NetworkCache, match=r"network file system \(nfs4\).*cache_also") as told:
+    with pytest.warns(NetworkCache, match=r"network file system \(nfs4\).*cache_also") as warned:
         put(path, b="2")
     put(path, c="3")
     assert query(path, "PRAGMA journal_mode") == [("delete",)]
     assert get(path, "a", "b", "c") == {"a": "1", "b": "2", "c": "3"}
-    assert len(told) == 1, "once for a folder"
+    assert len(warned) == 1, "once for a folder"
 
 
-def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, assert_message):
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("fcntl.flock", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.flock", refuse)
+        with pytest.raises(DataError) as error:
+            put(tmp_path / "notes.sqlite", a="1")
+    assert_message(error.value, "TMP/notes.sqlite")
 
-    with pytest.raises(DataError, match=r"notes\.sqlite: .*No locks available"):
-        put(tmp_path / "notes.sqlite", a="1")
 
-
-def test_a_locked_file_is_an_error_that_names_it(tmp_path, monkeypatch):
+def test_a_locked_file_is_an_error_that_names_it(tmp_path, monkeypatch, assert_message):
     monkeypatch.setattr(sqlite_file, "_PATIENCE_S", 0.05)
     path = tmp_path / "c.sqlite"
     put(path, a="1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
-    with pytest.raises(DataError, match=r"c\.sqlite: cannot be used as a cache: .*locked"):
+    with pytest.raises(DataError) as error:
         put(path, b="2")
+    assert_message(error.value, "TMP/c.sqlite")
     other.close()
     assert get(path, "a") == {"a": "1"}
 
 
-def test_a_file_without_rows_that_cannot_be_deleted_is_named(tmp_path):
+def test_a_file_without_rows_that_cannot_be_deleted_is_named(tmp_path, assert_message):
     store = Store(tmp_path / "c.sqlite")
     store.put("kind", "key", {"a": b"1"})
     (tmp_path / "c.sqlite-journal").mkdir()
 
-    with pytest.raises(DataError, match=r"c\.sqlite: cannot be used as a cache"):
+    with pytest.raises(DataError) as error:
         store.remove_entries(store.entries())
+    assert_message(error.value, "TMP/c.sqlite")

@@ -85,12 +85,12 @@ def test_looking_for_items_makes_no_folder(open_items, tmp_path):
 
 def test_folders_of_others_are_only_read(open_items, tmp_path):
     open_items("theirs").put("q1", "stored")
-    before = query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows")
+    old_rows = query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows")
     ours = open_items("ours", ["theirs", "nowhere"])
 
     assert ours.get("q1") == "stored"
     ours.put("q2", "new")
-    assert query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows") == before
+    assert query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows") == old_rows
     assert [item for _, item, _ in items(tmp_path / "ours", "retrieve")] == ["q2"]
     assert not (tmp_path / "nowhere").exists()
 
@@ -138,9 +138,9 @@ def test_an_item_of_another_shape_is_refused_and_made_again(open_items):
 
 def test_threads_and_connections_fill_one_file(open_items, tmp_path):
     def fill(name):
-        own = open_items()
+        items = open_items()
         for i in range(100):
-            own.put(f"{name}{i}", "x" * i)
+            items.put(f"{name}{i}", "x" * i)
 
     threads = [threading.Thread(target=fill, args=(name,)) for name in "abcd"]
     for thread in threads:
@@ -166,13 +166,13 @@ for i in range(int(sys.argv[2]), 10**9):
 @pytest.mark.parametrize("count", [1, 40, 700])
 def test_kill_9_loses_no_item(open_items, tmp_path, warm, count):
     process = warm.popen(["-c", KILLED, str(tmp_path / "ours"), "0"], text=True)
-    told = [int(process.stdout.readline()) for _ in range(count)]
+    reported = [int(process.stdout.readline()) for _ in range(count)]
     process.kill()
-    rest, _ = process.communicate()
-    told += [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+    output, _ = process.communicate()
+    reported += [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 
     stored = open_items()
-    assert all(stored.get(str(i)) == "x" * (i % 5000) for i in told)
+    assert all(stored.get(str(i)) == "x" * (i % 5000) for i in reported)
 
 
 @pytest.mark.costly
@@ -181,13 +181,13 @@ def test_two_processes_fill_one_file(open_items, tmp_path, warm):
         warm.popen(["-c", KILLED, str(tmp_path / "ours"), str(start)], text=True)
         for start in (0, 10**6)
     ]
-    told = [[int(process.stdout.readline()) for _ in range(300)] for process in processes]
+    reported = [[int(process.stdout.readline()) for _ in range(300)] for process in processes]
     for process in processes:
         process.kill()
         process.communicate()
 
     stored = open_items()
-    assert all(str(i) in stored for numbers in told for i in numbers)
+    assert all(str(i) in stored for numbers in reported for i in numbers)
 
 
 FULL = """
@@ -206,13 +206,13 @@ except DataError as error:
 """
 
 
-def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm):
+def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm, assert_message):
     """A limit on the size of files stands for the disk; in a process of its own."""
-    status, said = warm.run(FULL, str(tmp_path / "ours"))
+    status, printed = warm.run(FULL, str(tmp_path / "ours"))
 
-    count, message = said.split(" ", 1)
+    count, message = printed.split(" ", 1)
     assert status == 0
-    assert "cache.sqlite: cannot be used as a cache" in message
+    assert_message(message)
     assert "free space" in message
     assert len(items(tmp_path / "ours", "retrieve")) == int(count) > 10
     stored = open_items()
@@ -220,11 +220,12 @@ def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm):
     assert stored.get(str(int(count) - 1)) == "x" * 2000
 
 
-def test_a_folder_that_may_only_be_read_says_so(open_items, tmp_path):
+def test_a_folder_that_may_only_be_read_says_so(open_items, tmp_path, assert_message):
     (tmp_path / "ours").write_text("a file")
 
-    with pytest.raises(DataError, match=r"cache\.sqlite: cannot be used as a cache: .*exists"):
+    with pytest.raises(DataError) as error:
         open_items().put("q", 1)
+    assert_message(error.value, "TMP/ours/cache.sqlite")
 
 
 def test_use_is_noted_for_pruning(open_items, tmp_path):

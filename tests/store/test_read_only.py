@@ -69,21 +69,23 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache, warm):
+def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(
+    cache, warm, assert_message
+):
     with ChatServer(GOOD) as server:
         assert warm.run(ASK, str(cache), server.url, "known")[0] == 0
-        before = files(cache)
+        old_files = files(cache)
 
         done = read_only(warm, cache, ASK, cache, server.url, "known", "unknown")
 
         assert done.returncode == 0, done.stderr
-        reply, missing, found = done.stdout.splitlines()
-        assert (reply, found) == (GOOD, "1")
+        reply, missing, count = done.stdout.splitlines()
+        assert (reply, count) == (GOOD, "1")
         assert "replies.sqlite: no reply from 'm' to 'unknown'" in missing
         assert "is read-only, and no call is paid whose reply cannot be stored" in missing
-        assert "cache.sqlite: may only be read; new vectors are not stored" in done.stderr
+        assert_message(done.stderr)
         assert server.counters.requests == 1
-        assert files(cache) == before
+        assert files(cache) == old_files
 
 
 def test_a_log_that_was_left_is_read_too(cache, warm):
@@ -102,7 +104,9 @@ def test_a_log_that_was_left_is_read_too(cache, warm):
     assert done.stdout == "yes\n", done.stderr
 
 
-def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypatch):
+def test_a_run_over_a_complete_cache(
+    cache, warm, repository, tmp_path, monkeypatch, assert_message
+):
     command = ["run", repository / "configs" / "quickstart.yaml", "--only", "bm25", "--quiet"]
     command += ["--limit", "10", "--set", f"output={tmp_path / 'runs'}"]
     monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
@@ -114,11 +118,11 @@ def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypa
 
     assert again.returncode == 0, again.stderr
     assert (other.returncode, other.stderr.count("\n")) == (2, 1), other.stderr
-    assert "cannot be written: the file or its folder is read-only" in other.stderr
+    assert_message(other.stderr)
 
 
 def test_failures_of_a_server_stay_where_a_new_result_cannot_be_stored(
-    cache, warm, repository, tmp_path, monkeypatch
+    cache, warm, repository, tmp_path, monkeypatch, assert_message
 ):
     monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
     with ChatServer(Answer("out of order", status=500)) as server:
@@ -132,7 +136,7 @@ def test_failures_of_a_server_stay_where_a_new_result_cannot_be_stored(
         again = read_only(warm, cache, PROGRAM, *command)
 
         assert again.returncode == 3, again.stderr
-        assert f"warning: kept {sent} failures of an earlier run" in again.stderr
+        assert_message(again.stderr)
         assert server.counters.requests == sent > 0
 
 
