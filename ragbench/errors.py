@@ -74,9 +74,8 @@ _UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
 def is_interrupt(error: BaseException | None) -> bool:
     """Return True for Ctrl-C, and for an error that was raised while Ctrl-C was handled.
 
-    A `KeyboardInterrupt` may come between taking and releasing the lock of a
-    `threading.Condition`, which then raises a RuntimeError with the interrupt as its context.
-    None is no interrupt.
+    A `KeyboardInterrupt` may come between taking and releasing the lock of a `threading.Condition`,
+    which then raises a RuntimeError with the interrupt as its context.
 
     Example:
         >>> try:
@@ -167,7 +166,7 @@ class Place:
     ) -> Problem:
         """Return a problem at this place, with the same fields as `Problem`.
 
-        Nothing is checked; `path` may be ''.
+        An empty `path` is left out of the text.
         """
         where = (self.file, self.line, self.column)
         return Problem(found, *where, path, allowed, nearest, self.source, self.width)
@@ -240,12 +239,7 @@ class Problem:
         )
 
     def _cleaned_line(self, clean: Callable[[str], str]) -> tuple[str | None, int | None, int]:
-        """Return (cleaned line, column from 1, width of the caret); unchanged without a column.
-
-        A caret behind unchanged text keeps its column, and its width up to the end of the line.
-        Behind changed text it moves with the marked part; if a replacement crosses a border of that
-        part, it marks the whole line.
-        """
+        """Return (cleaned line, column from 1, width of the caret); unchanged without a column."""
         if self.source is None or self.column is None:
             return self.source, self.column, self.width
         source, start, end = self.source, self.column - 1, self.column - 1 + self.width
@@ -305,7 +299,8 @@ class DataError(RagbenchError):
     """Data file or object that cannot be read in its format; `problem` has the place.
 
     Its text is that of the problem: `file:line: record: found; allowed: ...`. Parts that are None
-    or '' are left out; `nearest` is a suggested spelling, and `file` becomes text. Exit code 2.
+    or '' are left out; `nearest` is a suggested spelling, and `file` becomes text. The exit code is
+    2.
 
     Attributes:
         problem: Place, what was found, and what is allowed.

@@ -61,8 +61,8 @@ def create_untracked(folder: Path) -> None:
     """Create a folder with a `.gitignore`, so that Git does not track what ragbench writes there.
 
     Parents are created too. A folder that exists is the user's own: it stays as it is, and a
-    `.gitignore` that was deleted does not come back. Nothing happens either if a file has this
-    name. Raises OSError if the folder cannot be created.
+    `.gitignore` that was deleted does not come back. A file of this name stays too. OSError is
+    raised if the folder cannot be created.
     """
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
@@ -75,7 +75,7 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
     The path is locked during the block, and removed at its end if it was not renamed. Missing
     folders are created, and left-overs of earlier writers of `path` removed. Only an empty lock
-    file is created beside it. Raises OSError if the folder cannot be written.
+    file is created beside it. OSError is raised if the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
@@ -100,8 +100,8 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 def remove_left_over(folder: Path, name: str = "") -> None:
     """Remove temporary files and folders that no process is writing from a folder.
 
-    With a `name`, only the temporary files for writing `folder/name` are removed. Nothing is
-    raised: a folder that is missing or not readable stays as it is.
+    With a `name`, only the temporary files for writing `folder/name` are removed. A folder that is
+    missing or not readable stays as it is.
     """
     matches = map(_TEMPORARY.fullmatch, names_in(folder))
     stems = {m["stem"] for m in matches if m and name in ("", m["name"])}
@@ -131,10 +131,7 @@ def is_at(stream: IO[bytes], path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder; nothing happens if it is missing.
-
-    Parts of a folder that cannot be removed stay, without an error; OSError for a file.
-    """
+    """Remove a file, a link or a whole folder; nothing happens if it is missing."""
     if path.is_dir() and not path.is_symlink():
         import shutil  # imported here: commands that only read start faster
 
@@ -189,7 +186,7 @@ def refuse_links(*paths: Path) -> None:
 def naming_unwritable(path: str | Path) -> Iterator[None]:
     """Raise a DataError that names the file for an OSError in the block.
 
-    It is a DiskFull if there is no space left. Other errors pass through.
+    The error is a DiskFull if there is no space left.
     """
     try:
         yield
@@ -267,8 +264,8 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
 def check_writable(folder: Path) -> None:
     """Raise the OSError that writing into a folder would raise.
 
-    The folder and its parents need not exist; created ones are removed again. Raises ValueError
-    for a path with a NUL character.
+    The folder and its parents need not exist; created ones are removed again. A path with a NUL
+    character is a ValueError.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -364,7 +361,8 @@ def point_at(link: Path, target: str) -> None:
 def network_file_system(path: Path) -> str | None:
     """Return the type of the network file system of a path, such as `nfs4` or `fuse.sshfs`.
 
-    None for local disks, and on systems without `/proc/self/mounts`. The path need not exist.
+    The result is None for a local disk, and on systems without `/proc/self/mounts`. The path need
+    not exist.
     """
     try:
         mounts = [line.split(" ")[1:3] for line in MOUNTS.read_text("utf-8").splitlines()]

@@ -45,8 +45,8 @@ def load_json(
     """Parse a JSON text.
 
     A text that may have more than `most` values is refused before it is parsed: empty lists take 30
-    times as much memory as their text. NaN and infinities are numbers unless a hook refuses them;
-    of repeated keys the last counts.
+    times as much memory as their text. NaN and infinities are numbers unless a hook refuses them.
+    Of repeated keys the last counts.
 
     Args:
         text: The text, or its bytes in UTF-8, UTF-16 or UTF-32.
@@ -84,10 +84,10 @@ def _count(text: str | bytes, sign: str) -> int:
 def first_repeated(keys: Sequence[str]) -> str:
     """Return the first of the keys that occur more than once: `a` of `a b b a`.
 
-    Raises a `StopIteration` if no key is repeated.
-
-    It counts in one pass: a search for each of a million keys would take hours.
+    Raises:
+        StopIteration: No key is repeated.
     """
+    # counted in one pass: a search for each of a million keys would take hours
     counts = Counter(keys)
     return next(key for key in keys if counts[key] > 1)
 
@@ -95,7 +95,8 @@ def first_repeated(keys: Sequence[str]) -> str:
 def load_yaml(text: str, *, typed: bool = False) -> Any:
     """Parse a YAML document; scalars are texts unless `typed`.
 
-    An empty text gives None. Untyped, null is '' or the word. Of repeated keys the last counts.
+    An empty text gives None. Without `typed`, null is '' or the word. Of repeated keys the last
+    counts.
 
     Raises:
         YamlError: The text is not a single YAML document, is nested more than 100 deep, has more
@@ -136,10 +137,7 @@ def _parse_yaml(text: str, *, typed: bool) -> object:
 
 
 def _check_size(value: object, deepest: int, most: float = math.inf) -> None:
-    """Raise a ValueError for a value that is nested too deep, or has more than `most` parts.
-
-    The walk goes level by level, since recursion would end at the limit of the interpreter.
-    """
+    """Raise a ValueError for a value that is nested too deep, or has more than `most` parts."""
     level, nodes = _children([[value]]), 0
     for _ in range(deepest):
         if not level:
@@ -154,9 +152,8 @@ def _check_size(value: object, deepest: int, most: float = math.inf) -> None:
 
 def _children(level: list[_Node]) -> list[_Node]:
     """Return the lists and objects directly inside the given ones, in their order."""
-    return [
-        part
-        for node in level
-        for part in (node.values() if isinstance(node, dict) else node)
-        if isinstance(part, (dict, list))
-    ]
+    children: list[_Node] = []
+    for node in level:
+        parts = node.values() if isinstance(node, dict) else node
+        children += [part for part in parts if isinstance(part, (dict, list))]
+    return children

@@ -91,30 +91,30 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the undecided gates, which pytest counts as skipped tests, and pages of the runs.
 
-    A page is that of a gate that did not pass. Nothing is printed without such gates.
+    A page is that of a gate that did not pass.
     """
-    gates = [
-        report
-        for outcome in ("failed", "skipped")
-        for report in terminalreporter.stats.get(outcome, ())
-        if any(f"{suffix}::" in report.nodeid for suffix in _SUFFIXES)
-    ]
-    if undecided := [report for report in gates if report.skipped]:
+    undecided, pages = [], dict[str, None]()
+    for outcome in ("failed", "skipped"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if not report.nodeid.partition("::")[0].endswith(_SUFFIXES):
+                continue
+            if report.skipped:
+                undecided.append(report)
+            # the page is the first property; a later one of this name is of a system
+            for name, value in report.user_properties[:1]:
+                if name == _PAGE:
+                    pages[value] = None
+    if undecided:
         terminalreporter.section("ragbench: undecided gates, neither passed nor failed")
     for report in undecided:
         terminalreporter.line(report.nodeid)
         terminalreporter.line(f"  {report.longrepr[2].removeprefix('Skipped: ')}")
-    # the page is the first property; a later one of this name is of a system
-    properties = (pair for report in gates for pair in report.user_properties[:1])
-    for page in dict.fromkeys(value for name, value in properties if name == _PAGE):
+    for page in pages:
         terminalreporter.line(f"ragbench page: {page}")
 
 
 def _raise_at_caller(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function of tests, so that a traceback of its errors ends in the test.
-
-    These are errors of ragbench and AssertionErrors; others keep their traceback.
-    """
+    """Decorate a function of tests, so that a traceback of its errors ends in the test."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -235,11 +235,7 @@ def assert_not_worse(
 
 
 def _judge(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> None:
-    """Raise an AssertionError for failed gates, also undecided if strict; else warn of these.
-
-    An undecided gate whose estimate is not worse has no warning. Other errors are those of
-    `decide_assertion`.
-    """
+    """Raise an AssertionError for failed gates, also undecided if strict; else warn of these."""
     from ragbench.experiment.pytest_runs import decide_assertion
 
     strict = bool(_options.get("strict"))
@@ -304,20 +300,14 @@ class ExperimentFile(pytest.File):
 
 
 class _Item(pytest.Item):
-    """Test whose failures are messages without a traceback; `gates` has the gates of its file.
-
-    Created with `from_parent(parent, name=..., gates=...)`; subclasses take further keywords.
-    """
+    """Test whose failures are messages without a traceback; `gates` has the gates of its file."""
 
     def __init__(self, *, gates: Any, **options: Any) -> None:
         super().__init__(**options)
         self.gates = gates
 
     def experiment(self) -> Any:
-        """Return the experiment of the file, run once per session; add its page to the report.
-
-        Errors of the run pass through.
-        """
+        """Return the experiment of the file, run once per session; add its page to the report."""
         experiment = _shared_runs(self.config).run(self.path, self.gates.overrides)
         # one path for all workers of xdist, of which the first has a relative one
         page = experiment.path.resolve() / "report.html"

@@ -74,10 +74,7 @@ _NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the 
 
 
 def _normalized(name: str) -> str:
-    """Return the words of a name in lower case, joined by '_', without digits.
-
-    `X-Api-Key` is `x_api_key`; a name without letters gives ''.
-    """
+    """Return the words of a name in lower case, joined by '_', without digits."""
     return "_".join(_WORD.findall(name)).lower()
 
 
@@ -113,7 +110,7 @@ def is_secret_variable(name: str) -> bool:
 def is_secret_place(keys: Sequence[str]) -> bool:
     """Return True if a key on the path to a value is secret, as all keys below `headers` or `auth`.
 
-    A last key that is a harmless header, below another key, gives False. No keys give False too.
+    A last key that is a harmless header, below another key, gives False.
 
     Example:
         >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
@@ -151,10 +148,7 @@ def is_key_like(name: str, value: str) -> bool:
 
 
 def _looks_random(value: str) -> bool:
-    """Return True for 12 or more characters with an ASCII letter and a digit among them.
-
-    False for the path of a file that exists, if it begins with '/', '~' or './'.
-    """
+    """Return True for 12 or more characters with an ASCII letter and a digit among them."""
     is_mixed = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
     is_file = value.startswith(("/", "~", "./")) and os.path.exists(value)
     return len(value) >= _SHORTEST_KEY and bool(is_mixed) and not is_file
@@ -172,11 +166,11 @@ def secrets_of_process(environment: Mapping[str, str]) -> dict[str, str]:
         >>> secrets_of_process({"MY_API_KEY": "a1b2c3d4e5f6", "API_KEY_FILE": "/run/key1"})
         {'MY_API_KEY': 'a1b2c3d4e5f6'}
     """
-    return {
-        name: value
-        for name, value in environment.items()
-        if is_secret_variable(name) and _looks_random(value)
-    }
+    secrets = {}
+    for name, value in environment.items():
+        if is_secret_variable(name) and _looks_random(value):
+            secrets[name] = value
+    return secrets
 
 
 def _is_secret_in_query(name: str, value: str, *, by_length: bool) -> bool:
@@ -187,11 +181,7 @@ def _is_secret_in_query(name: str, value: str, *, by_length: bool) -> bool:
 
 
 def _address_spans(text: str, *, strict: bool) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the logins and the secret parts of queries in addresses.
-
-    With `strict`, a user without a password and a long value of a query count as secrets: in an
-    address that is an option of a config, they are keys. Logins come first, then queries.
-    """
+    """Yield (start, end) of the logins and the secret parts of queries in addresses."""
     for match in _USER.finditer(text):
         if ":" in match[0] or (strict and len(match[0]) >= _SHORTEST_IN_URL):
             yield match.span()
@@ -209,10 +199,7 @@ def _is_address(value: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _spans(value: str) -> tuple[tuple[int, int], ...]:
-    """Return the sorted (start, end) of secret parts, by their form or the name before them.
-
-    () if there are none; spans may overlap.
-    """
+    """Return the sorted (start, end) of secret parts, by their form or the name before them."""
     if value.startswith(_PRIVATE_KEY) or _VENDOR.fullmatch(value):
         return ((0, len(value)),)
     if _is_address(value) or re.fullmatch(r"\?\S+", value):
@@ -340,12 +327,7 @@ def _is_removed(part: str) -> bool:
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """Yield a secret as it is, stripped and URL-decoded, then its parts; a part may come twice.
-
-    Parts are those of `secret_parts`, of several words each of 8 or more characters, and the login
-    and password of `user:password`, also in base64 after `Basic`. A media type, the value of some
-    headers, yields nothing.
-    """
+    """Yield a secret as it is, stripped and URL-decoded, then its parts; a part may come twice."""
     bare = value.strip()
     if _MEDIA_TYPE.fullmatch(bare):
         return
@@ -370,11 +352,7 @@ def _from_base64(text: str) -> str:
 
 
 def _places_in_address(value: str) -> Iterator[tuple[str, str]]:
-    """Yield the secret parts of an address with their context, each with its replacement.
-
-    The context, such as `me:pw@` or `sig=ab`, allows to remove parts that are too short alone.
-    Nothing for an address without login and secret query.
-    """
+    """Yield the secret parts of an address with their context, each with its replacement."""
     spans = _spans(value)
     for match in _USER.finditer(value):
         yield f"{match[0]}@", f"{MASK}@"
@@ -391,11 +369,7 @@ def _place_pattern(place: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _pattern(value: str) -> re.Pattern[str]:
-    """Return the pattern of a value, its characters as they are or URL-encoded.
-
-    ASCII letters and digits match as they are alone, and a blank may be `+`.
-    A value of fewer than 8 characters matches as a whole word only.
-    """
+    """Return the pattern of a value, its characters as they are or URL-encoded."""
     pieces = []
     for character in value:
         encoded = "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))

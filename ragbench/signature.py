@@ -44,22 +44,29 @@ class Signature:
 
         Other values become text, in which `|` and line breaks are escaped.
         """
-        texts = ((key, _word(value)) for key, value in parts.items() if value is not None)
+        texts = []
+        for key, value in parts.items():
+            if value is None:
+                continue
+            text = str(value)
+            if isinstance(value, bool):
+                text = "yes" if value else "no"
+            texts.append((key, text.replace("|", "%7C").replace("\n", "%0A")))
         return cls(name, tuple(texts))
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Parse the text of a signature; a part without a colon has an empty value.
-
-        Nothing is raised: '' is a signature with an empty name.
-        """
+        """Parse the text of a signature; a part without a colon has an empty value."""
         name, *parts = text.split("|")
-        pairs = (part.partition(":") for part in parts)
-        return cls(name, tuple((key, value) for key, _, value in pairs))
+        pairs = []
+        for part in parts:
+            key, _, value = part.partition(":")
+            pairs.append((key, value))
+        return cls(name, tuple(pairs))
 
     @property
     def mixtures(self) -> list[str]:
-        """Return the parts in which the values of the score differ; see `mixture`.
+        """Parts in which the values of the score differ; see `mixture`.
 
         Example:
             >>> Signature.of("coherence", model=mixture(["a", "b"]), v=1).mixtures
@@ -89,7 +96,7 @@ class Signature:
     def replacing(self, **parts: Any) -> Signature:
         """Return a signature with other values of existing parts; new parts are ignored.
 
-        A part whose new value is None stays as it is. The order stays.
+        A part whose new value is None stays as it is.
 
         Example:
             >>> str(Signature.of("map", qrels="3f1c", v=1).replacing(qrels="none", gain="exp"))
@@ -112,19 +119,17 @@ class Signature:
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
         """Return (part, own value, other value) for each difference; the name is the part "".
 
-        A part that one signature lacks has the value None there. In the order of the own parts,
-        then of the other's. Signatures that differ only in the order of parts give [].
+        A part that one signature lacks has the value None there. The order of parts makes no
+        difference.
         """
-        own_parts, other_parts = (
-            {"": self.name, **dict(self.parts)},
-            {"": other.name, **dict(other.parts)},
-        )
-        keys = dict.fromkeys([*own_parts, *other_parts])
-        return [
-            (k, own_parts.get(k), other_parts.get(k))
-            for k in keys
-            if own_parts.get(k) != other_parts.get(k)
-        ]
+        own_parts = {"": self.name, **dict(self.parts)}
+        other_parts = {"": other.name, **dict(other.parts)}
+        differences = []
+        for key in dict.fromkeys([*own_parts, *other_parts]):
+            own, others = own_parts.get(key), other_parts.get(key)
+            if own != others:
+                differences.append((key, own, others))
+        return differences
 
 
 def mixture(values: Iterable[str]) -> str:
@@ -134,15 +139,6 @@ def mixture(values: Iterable[str]) -> str:
     values of a query may come from two sides of it.
     """
     return f"{_MIXTURE}{'+'.join(values)})"
-
-
-def _word(value: Any) -> str:
-    """Return the text of a part: `yes` or `no` for True and False, else that of `str`.
-
-    `|` and line breaks, which separate parts, are escaped as `%7C` and `%0A`.
-    """
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    return text.replace("|", "%7C").replace("\n", "%0A")
 
 
 def order_key(seed: int, identifier: str) -> str:
@@ -161,7 +157,7 @@ def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
     """Return the first `length` (at most 64) hexadecimal digits of a SHA-256 over pieces.
 
     Each piece is preceded by its length, so that moving text between pieces changes the
-    fingerprint. No pieces have a fingerprint too.
+    fingerprint.
 
     Example:
         >>> fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])

@@ -186,10 +186,7 @@ def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(request: Mapping[str, Any], answer: Answer) -> Iterator[dict[str, Any]]:
-    """Yield the events of a streamed answer, with the usage if the request asks for it.
-
-    The first event has the whole text, the second the end, and the third the usage.
-    """
+    """Yield the events of a streamed answer, with the usage if the request asks for it."""
     envelope = _envelope("chat.completion.chunk", request)
     delta = {"role": "assistant", "content": answer.text}
     yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -202,11 +199,7 @@ def _chunks(request: Mapping[str, Any], answer: Answer) -> Iterator[dict[str, An
 
 
 def _usage(request: Mapping[str, Any], answer: Answer) -> dict[str, int]:
-    """Return prompt, completion and total tokens: words and punctuation marks are counted.
-
-    The answer may state the prompt tokens. Keys are `prompt_tokens`, `completion_tokens` and
-    `total_tokens`.
-    """
+    """Return prompt, completion and total tokens: words and punctuation marks are counted."""
     prompts = (str(message.get("content")) for message in request.get("messages", ()))
     counted = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
     sent = counted if answer.prompt_tokens is None else answer.prompt_tokens

@@ -83,10 +83,7 @@ class Family:
         raise OptionError(self.noun, "type", type_name, ", ".join(names), near)
 
     def _plugins(self) -> dict[str, Any]:
-        """Return the types of installed packages: name -> entry point; {} without any.
-
-        Of two packages with one name for a type, that which comes first in `sys.path` counts.
-        """
+        """Return the types of installed packages: name -> entry point; {} without any."""
         plugins: dict[str, Any] = {}
         for folder in reversed(sys.path):  # of two with one name, Python imports the first
             plugins |= _entry_points(folder).get(self.group, {})
@@ -95,11 +92,7 @@ class Family:
 
 @functools.lru_cache(maxsize=1024)  # reading a file of each package takes longer than a config
 def _entry_points(folder: str) -> dict[str, dict[str, Any]]:
-    """Return the entry points of the packages in a folder of `sys.path`: group -> name -> point.
-
-    Only groups that begin with `ragbench.`; {} without any. A package that is installed into the
-    folder afterwards needs a new process.
-    """
+    """Return the entry points of the packages in a folder of `sys.path`: group -> name -> point."""
     # imported here: importlib.metadata costs more than everything else in this module
     from importlib.metadata import distributions
 
@@ -170,14 +163,7 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
 
 
 def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = None) -> object:
-    """Import a module and return the object that the path names in it.
-
-    The path is `module:Name`, also with a dotted name. Folders in `search` stay at the front of
-    `sys.path`. Errors of `check` pass through.
-
-    Raises:
-        DataError: The module cannot be imported, or has no such name.
-    """
+    """Import a module and return the object that the path names in it."""
     module_name, _, name = path.partition(":")
     for folder in reversed([str(folder) for folder in search]):
         if folder not in sys.path:
@@ -200,11 +186,7 @@ def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = Non
 
 
 def _check_import(module: str, check: ImportCheck) -> None:
-    """Call `check` for the parent packages of a module, the outermost first, then for the module.
-
-    `check` gets the full name, and the file or folders of the package or module, none for a missing
-    one. An error of the search for a module ends the checks; an error of `check` is passed on.
-    """
+    """Call `check` for the parent packages of a module, the outermost first, then for itself."""
     from importlib.util import find_spec
 
     # finding a module imports its parent packages, so that these are checked first
@@ -221,8 +203,9 @@ def _check_import(module: str, check: ImportCheck) -> None:
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed name with the spelling nearest to a wrong one, in any case.
 
-    None if none is near. Case does not matter, and the match must be at least 0.6 alike (difflib).
-    The name of a metric of ragas or deepeval gives its counterpart instead, or None.
+    Case does not matter, and the match must be at least 0.6 alike (difflib). A name without a near
+    one gives None. The name of a metric of ragas or deepeval gives its counterpart instead, or
+    None.
     """
     allowed = list(allowed)
     peer = counterpart(word)
@@ -236,8 +219,6 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
 
 def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterable[str]) -> None:
     """Raise an error for the first name that is not allowed, with the nearest allowed name.
-
-    No names pass.
 
     Args:
         owner: Component or function, for the message.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import operator
 import sys
 import types
@@ -81,12 +82,10 @@ class Option:
 class DeclaredOption:
     """An option of a component, as the signature declares it; `declared_options` returns these.
 
-    `check` raises OptionError for a value of a wrong type or out of bounds.
-
     Attributes:
+        name: Name of the parameter.
         annotation: The type, without `Annotated`.
         default: Default value; `REQUIRED` without one.
-        name: Name of the parameter.
         option: Help and bounds.
     """
 
@@ -112,9 +111,7 @@ class DeclaredOption:
     def check(self, owner: str, value: Any) -> Any:
         """Return the value itself, not converted, if it is valid.
 
-        Args:
-            owner: Component or function, for the message.
-            value: The value.
+        `owner` is the component or function, for the message.
 
         Raises:
             OptionError: The value has a wrong type or is out of bounds.
@@ -125,10 +122,7 @@ class DeclaredOption:
         return value
 
     def converted(self, value: Any) -> Any:
-        """Return a valid value in the declared type: a list as a tuple, 1 as 1.0.
-
-        It is not checked.
-        """
+        """Return a valid value in the declared type: a list as a tuple, 1 as 1.0."""
         return _converted(self.annotation, value)
 
 
@@ -160,9 +154,9 @@ class Mismatch:
 
     @property
     def words(self) -> list[str]:
-        """Words of a choice; empty if the declared type is no choice alone.
+        """Words of a choice, as text; empty if the declared type is no choice alone.
 
-        `null` is no word. Words that are no texts are given as text.
+        `null` is no word.
         """
         kinds = typing.get_args(self.annotation) if _is_union(self.annotation) else ()
         kind, *rivals = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
@@ -190,8 +184,7 @@ class OptionSet:
     def from_options(cls: type[S], options: object, **more: Any) -> S:
         """Return the set with the options of a larger set; those of `more` take precedence.
 
-        Options that `options` lacks keep their default, and its further ones are left out. Values
-        are those that the constructor takes: TypeError for an unknown name in `more`.
+        Options that `options` lacks keep their default. An unknown name in `more` is a TypeError.
         """
         names = [field.name for field in dataclasses.fields(cls) if hasattr(options, field.name)]
         return cls(**{name: getattr(options, name) for name in names} | more)
@@ -200,10 +193,13 @@ class OptionSet:
 def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """Return the options of a class or function by name, from its annotated keyword parameters.
 
-    Parameters without an `Option` are inputs, not options, and are left out. In the order of the
-    parameters, of a dataclass with its own fields before inherited ones; {} if it declares none.
-    The class in its attribute `declares` is read in place of a class. NameError if an annotation
-    cannot be resolved, TypeError or ValueError for an object without a readable signature.
+    Parameters without an `Option` are inputs and are left out. The fields of a dataclass come
+    before inherited ones. The class in the attribute `declares` is read in place of a class.
+
+    Raises:
+        NameError: An annotation cannot be resolved.
+        TypeError: The object has no signature.
+        ValueError: The object has no readable signature, as some functions in C.
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)
@@ -268,8 +264,6 @@ def check_values(
 ) -> None:
     """Check the values of options; a missing required option is no error here.
 
-    An empty mapping passes.
-
     Args:
         owner: Component or function, for messages.
         declared: Name -> declared option.
@@ -288,8 +282,7 @@ def check_values(
 def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that checks the options that it declares before it runs.
 
-    Only keyword arguments are checked; parameters without an `Option` and unknown names are not.
-    The new function raises `OptionError` for a wrong value.
+    Only keyword arguments are checked. The new function raises `OptionError` for a wrong value.
 
     Args:
         owner: Name of the function in messages.
@@ -317,12 +310,7 @@ def checked(owner: str, function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, annotation, default) of each parameter of a constructor or function.
-
-    The annotation is None without one, the default `REQUIRED`. `*args`, `**kwargs` and the `self`
-    of a constructor are among them, except for a dataclass. NameError for an annotation that cannot
-    be resolved.
-    """
+    """Yield (name, annotation, default) of each parameter of a constructor or function."""
     if inspect.isclass(component):
         # the class that defines the constructor declares its options
         owner = next(c for c in component.__mro__ if vars(c).keys() & {"__init__", "declares"})
@@ -343,11 +331,7 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
 def _fields(
     record: Any, by_name: Mapping[str, dataclasses.Field[Any]]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, annotation, default) of each field of a dataclass.
-
-    Its own fields come before inherited ones, in the order of its bases. The default is `REQUIRED`
-    for a field without a default, and for one with a default factory.
-    """
+    """Yield (name, annotation, default) of each field of a dataclass."""
     hints = typing.get_type_hints(record, include_extras=True)
     names: dict[str, None] = {}
     for cls in reversed(record.__mro__):
@@ -360,10 +344,7 @@ def _fields(
 
 
 def option_in(annotation: Any) -> Option | None:
-    """Return the first `Option` in an annotation or its parts, as in `Annotated[...] | None`.
-
-    None without one.
-    """
+    """Return the first `Option` in an annotation or its parts, as in `Annotated[...] | None`."""
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, Option):
             return extra
@@ -374,10 +355,7 @@ def option_in(annotation: Any) -> Option | None:
 
 
 def _unwrap(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
-    """Return (annotation without `Annotated`, the `Option` in it or None).
-
-    An annotation that is not `Annotated` is returned as it is, with the given option.
-    """
+    """Return (annotation without `Annotated`, the `Option` in it or None)."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _without_annotated(annotation), option_in(annotation)
     return annotation, option
@@ -425,10 +403,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
 
 
 def _bounds(option: Option | None) -> str:
-    """Return the bounds of a number as the end of a phrase; empty without bounds.
-
-    With both `ge` and `le`, `gt` and `lt` are left out.
-    """
+    """Return the bounds of a number as the end of a phrase; empty without bounds."""
     if option is None:
         return ""
     low, high = option.ge, option.le
@@ -442,49 +417,32 @@ def _bounds(option: Option | None) -> str:
 def _mismatches(
     annotation: Any, option: Option | None, value: Any, steps: tuple[int | str, ...]
 ) -> list[Mismatch]:
-    """Return the innermost parts of a value with a wrong type or out of bounds.
-
-    A valid value gives []. A value that fits any member of a union is valid.
-
-    Args:
-        annotation: Declared type.
-        option: Bounds; None without any.
-        value: The value.
-        steps: Indices and keys that lead to the value.
-    """
+    """Return the innermost parts of a value with a wrong type or out of bounds."""
     annotation, option = _unwrap(annotation, option)
     if _is_union(annotation):
-        members = [
-            _mismatches(member, option, value, steps) for member in typing.get_args(annotation)
-        ]
-        return _union_mismatches(members, annotation, option, steps) if all(members) else []
+        members = []
+        for member in typing.get_args(annotation):
+            members.append(_mismatches(member, option, value, steps))
+            if not members[-1]:
+                return []  # a value that fits one member is valid
+        return _union_mismatches(members, annotation, option, steps)
     kind = typing.get_origin(annotation) or annotation
     if not _has_type(kind, annotation, value):
         return [Mismatch(steps, annotation, option, out_of_range=False)]
     if kind in (int, float) and not _is_within_bounds(kind, option, value):
         return [Mismatch(steps, annotation, option, out_of_range=True)]
-    return [
-        mismatch
-        for step, declared, part in _parts(kind, annotation, value)
-        for mismatch in _mismatches(declared, None, part, (*steps, step))
-    ]
+    mismatches = []
+    for step, declared, part in _parts(kind, annotation, value):
+        mismatches += _mismatches(declared, None, part, (*steps, step))
+    return mismatches
 
 
 def _union_mismatches(
     members: list[list[Mismatch]], union: Any, option: Option | None, steps: tuple[int | str, ...]
 ) -> list[Mismatch]:
-    """Return the mismatches of a value that fits no member of a union, each place once.
-
-    These are the parts that do not fit; if there are none, the value itself with all members.
-
-    Args:
-        members: Mismatches with each member.
-        union: Declared type.
-        option: Bounds; None without any.
-        steps: Indices and keys that lead to the value.
-    """
+    """Return the parts of a value that fit no member of a union, or else the value itself."""
     by_place: dict[tuple[int | str, ...], Mismatch] = {}
-    for mismatch in (mismatch for member in members for mismatch in member):
+    for mismatch in itertools.chain.from_iterable(members):
         earlier = by_place.setdefault(mismatch.steps, mismatch)
         is_out_of_range = earlier.out_of_range or mismatch.out_of_range
         by_place[mismatch.steps] = replace(earlier, out_of_range=is_out_of_range)
@@ -496,12 +454,7 @@ def _union_mismatches(
 
 
 def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
-    """Return True if a value has a type, its parts aside; a truth value is never an integer.
-
-    `kind` is the annotation without its parts, such as `list` of `list[int]`. Any value has a type
-    that is no class. An integer is a float, a text a path, and a list or tuple any kind of list.
-    Keys are checked if they are declared as text.
-    """
+    """Return True if a value has a type, its parts aside; a truth value is never an integer."""
     arguments = typing.get_args(annotation)
     if kind is Literal:
         return any(type(value) is type(word) and value == word for word in arguments)
@@ -519,11 +472,7 @@ def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
 
 
 def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
-    """Yield (step, declared type, value) of each element of a list, or value of a mapping.
-
-    Steps are positions from 0, or keys. Nothing for other values, for a tuple of several types, and
-    for a type without declared parts.
-    """
+    """Yield (step, declared type, value) of each element of a list, or value of a mapping."""
     arguments = typing.get_args(annotation)
     # a tuple with a type for each element is checked by the component
     if kind in _LISTS and len(set(arguments) - {...}) == 1:
@@ -553,10 +502,7 @@ def _converted(annotation: Any, value: Any) -> Any:
 
 
 def _is_within_bounds(kind: Any, option: Option | None, value: float) -> bool:
-    """Return True if a finite number is within the bounds; always False for NaN and infinity.
-
-    `kind` is int or float; an int is never NaN, and may have any size.
-    """
+    """Return True if a finite number is within the bounds; always False for NaN and infinity."""
     if kind is float and not abs(value) <= sys.float_info.max:
         return False  # infinite or NaN, which no option allows
     return option is None or (

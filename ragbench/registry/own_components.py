@@ -63,7 +63,7 @@ def adapt(
 def has_method(component: object, methods: Sequence[str]) -> bool:
     """Return True if an object or class has one of some methods.
 
-    True if any of the names is callable; False without names.
+    An attribute counts if it is callable.
     """
     return any(callable(getattr(component, name, None)) for name in methods)
 
@@ -137,14 +137,7 @@ def is_factory(target: object) -> bool:
 def _make(
     factory: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Any:
-    """Return the result of a factory, called with the options.
-
-    Ctrl-C passes through, and errors of ragbench too. `key` names the options in messages.
-
-    Raises:
-        OptionError: An option is unknown.
-        AdapterError: The factory raises anything but a `RagbenchError`.
-    """
+    """Return the result of a factory, called with the options."""
     checked_options = _check_names(factory, options, owner, key)
     try:
         return factory(**checked_options)
@@ -158,13 +151,7 @@ def _make(
 def _check_names(
     function: Callable[..., Any], options: Mapping[str, Any], owner: str, key: str = "options"
 ) -> Mapping[str, Any]:
-    """Return the options if a function accepts their names, or does not tell its parameters.
-
-    Their values are not checked. `key` names the options in messages.
-
-    Raises:
-        OptionError: A name is no parameter, and the function has no `**kwargs`.
-    """
+    """Return the options if a function accepts their names, or does not tell its parameters."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:  # code in C need not tell its parameters: the call refuses wrong names
@@ -223,14 +210,16 @@ def plain_signature(
         signature = inspect.signature(function)
     except ValueError as error:  # a function in C need not tell its parameters
         raise OptionError(owner, "", Phrase(function.__name__), allowed) from error
-    positional = [
-        p
-        for p in signature.parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    options = [p for p in signature.parameters.values() if p not in positional]
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    is_wrong = any(p.default is p.empty or p.kind not in kinds for p in options)
+    positional, options, is_wrong = [], [], False
+    for parameter in signature.parameters.values():
+        kind, has_default = parameter.kind, parameter.default is not parameter.empty
+        is_by_position = kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        if is_by_position and not has_default:
+            positional.append(parameter)
+            continue
+        options.append(parameter)
+        is_by_name = kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        is_wrong = is_wrong or not (is_by_name and has_default)
     if len(positional) not in inputs or is_wrong:
         raise OptionError(owner, "", Phrase(f"{function.__name__}{signature}"), allowed)
     return len(positional), inspect.Signature([*positional, *option_parameters(function, options)])
@@ -242,7 +231,7 @@ def option_parameters(
     """Return parameters of a function or class as keywords that declare options.
 
     A parameter without an `Option` gets one, with its annotation or the type of its default; text
-    without both. In the order of the parameters, as keyword-only ones; [] without any.
+    without both.
     """
     target = function.__init__ if inspect.isclass(function) else function
     try:
@@ -261,7 +250,7 @@ def option_parameters(
 def source_print(function: Callable[..., object]) -> str:
     """Return a hash of the source of a function, which tells versions apart.
 
-    It has 12 hexadecimal digits. '' without source.
+    The hash has 12 hexadecimal digits, and is '' without source.
     """
     try:
         return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]

@@ -82,8 +82,8 @@ def peer_key(name: str) -> str:
 def counterpart(name: str) -> str | None:
     """Return the score of ragbench in place of a metric of ragas or deepeval.
 
-    Empty if that metric has no counterpart; None for a name that is no such metric, or that
-    ragbench has too.
+    The text is empty if that metric has no counterpart. The result is None for a name that is no
+    such metric, or that ragbench has too.
 
     Example:
         >>> counterpart("FactualCorrectness"), counterpart("bias"), counterpart("faithfulness")

@@ -37,9 +37,8 @@ _MAX_SORT_WORDS = 8  # longer ids are sorted as Python objects: rare, and simple
 class ByteIds:
     """Ids of n rows, each a span of a shared buffer; costs 16 bytes per id beside the buffer.
 
-    Indexing returns the bytes of an id; `of` and `of_bytes` make it. IndexError for an index beyond
-    the ids. `take` returns the ids of some rows, most other methods an array with an entry per
-    id.
+    Indexing returns the bytes of an id; `of` and `of_bytes` build the object. `take` returns the
+    ids of some rows, most other methods an array with an entry per id.
 
     Attributes:
         data: Buffer of bytes; the length of `PADDING` or more follows the last id.
@@ -53,10 +52,7 @@ class ByteIds:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> ByteIds:
-        """Copy texts into one buffer, as the bytes that a file would hold (see `id_bytes`).
-
-        No texts give no ids.
-        """
+        """Copy texts into one buffer, as the bytes that a file would hold (see `id_bytes`)."""
         joined = "\n".join(texts)
         # ASCII without line ends inside ids: one encode and one search find all borders.
         if joined.isascii() and joined.count("\n") == len(texts) - 1:
@@ -122,7 +118,7 @@ class ByteIds:
     def words(self, number: int, rows: NDArray[np.int64] | None = None) -> HashArray:
         """Return eight bytes of each id as a little-endian word, with zeros after its end.
 
-        Shape (n,), or (rows,).
+        The shape is (n,), or (rows,).
 
         Args:
             number: Position of the word in the id, from 0: bytes 8 * number to 8 * number + 7.
@@ -136,13 +132,7 @@ class ByteIds:
         return self._clear_tail(words, number, lengths)
 
     def _clear_tail(self, words: HashArray, number: int, lengths: NDArray[np.int64]) -> HashArray:
-        """Set the bytes beyond the end of each id to zero, in place, and return the words.
-
-        Args:
-            words: Word at position `number` of each id, in which the id has a byte or more.
-            number: Position of the words in their ids, from 0.
-            lengths: Number of bytes of each id.
-        """
+        """Set the bytes beyond the end of each id to zero, in place, and return the words."""
         if self._least == self._most < 8 * number + 8:
             words &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
         elif self._least < 8 * number + 8:
@@ -152,7 +142,7 @@ class ByteIds:
     def padded(self) -> HashArray:
         """Return the ids as a table of words, shape (n, words of the longest id).
 
-        Zeros fill the row of a shorter id. No ids give a table of shape (0, 0).
+        Zeros fill the row of a shorter id.
         """
         table = np.zeros((len(self), self._most_words()), "<u8")
         for number in range(self._most_words()):
@@ -163,7 +153,7 @@ class ByteIds:
     def differ_from_last(self) -> NDArray[np.bool_]:
         """Return a mask: for each id but the first, True if it differs from its predecessor.
 
-        The shape is (n - 1,), or (0,) for no ids.
+        The shape is (n - 1,).
         """
         differ: NDArray[np.bool_] = self.lengths[1:] != self.lengths[:-1]
         for number in range(self._most_words()):
@@ -229,10 +219,7 @@ class ByteIds:
         return (self._most + 7) // 8
 
     def _rows_with_word(self, number: int) -> NDArray[np.int64] | None:
-        """Return the rows whose ids have a byte in a word; None if all have one.
-
-        `number` is the position of the word, from 0.
-        """
+        """Return the rows whose ids have a byte in a word; None if all have one."""
         if number < self._least_words():
             return None
         return np.flatnonzero(self.lengths > 8 * number)
@@ -257,8 +244,8 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return for each value its rank among the distinct values, from 0 for the smallest.
 
     Ranks fit into 32 bits, so two of them make one 64-bit key. Sorting such keys gives the order of
-    `numpy.lexsort` several times faster. Takes n log n steps. No values give an empty array; NaN
-    counts as a value of its own each time.
+    `numpy.lexsort` several times faster. Takes n log n steps. Each NaN counts as a value of its
+    own.
 
     Example:
         >>> numbered(np.array([2.5, -1.0, 2.5]))
@@ -274,8 +261,7 @@ def distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     """Return (distinct numbers, position of the number of each value among them).
 
     Numbers are compared by their bits: 0.0 and -0.0 are distinct. Linear if the distinct numbers
-    are few and share no slot of the table, else n log n. The numbers have no fixed order; no values
-    give two empty arrays.
+    are few and share no slot of the table, else n log n. The numbers have no fixed order.
 
     Example:
         >>> numbers, which = distinct(np.array([0.5, 2.0, 0.5]))
@@ -362,8 +348,7 @@ def keep_freed_memory() -> None:
 def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
     """Return all pieces and then `PADDING` as one read-only array of bytes.
 
-    The length includes the 16 zero bytes of `PADDING`, so that 8-byte words can be read at every
-    position of the text. Without pieces the array is `PADDING` alone.
+    The 16 zero bytes of `PADDING` allow to read an 8-byte word at every position of the text.
     """
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
 
@@ -372,8 +357,7 @@ class TextIds(Sequence[str]):
     r"""Sequence of n ids of a file, decoded when they are read; some 30 bytes per id.
 
     A file of a million hits becomes a run without a million Python objects. `of`, `packed` and
-    `joined` make it. Indexing returns an id as text, a slice a list. Raises IndexError beyond the
-    ids. `packed` returns None if an id holds a line end or a lone surrogate.
+    `joined` build the object. Indexing returns an id as text, a slice returns a list.
 
     Attributes:
         as_bytes: Ids in one buffer, each followed by a line end.
@@ -384,10 +368,7 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def of(cls, ids: ByteIds) -> TextIds:
-        """Copy ids out of their buffer; no id may hold a line end.
-
-        The order stays; no ids give none.
-        """
+        """Copy ids out of their buffer; no id may hold a line end."""
         # Each id is copied with the byte after it, which then becomes the line end.
         # Ids of one length are copied as rows: several times as fast as byte by byte.
         if len(ids) and ids._least == ids._most:
@@ -411,7 +392,7 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
-        """Return the ids of all parts, one part after the other; no parts give no ids."""
+        """Return the ids of all parts, one part after the other."""
         lengths = np.concatenate([np.zeros(0, np.int64), *(p.as_bytes.lengths for p in parts)])
         return cls._laid_out([part.as_bytes.data[: -len(PADDING)] for part in parts], lengths)
 

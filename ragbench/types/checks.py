@@ -142,8 +142,7 @@ def checked_score(score: Any, query_id: str, document: str) -> float:
 def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] | None:
     """Return the scores of one query, or None unless they fall strictly from hit to hit.
 
-    None tells the caller to rank by the order of the hits instead. A missing score (None) does not
-    fall. No hits give an empty dictionary.
+    The caller then ranks by the order of the hits. A missing score (None) does not fall.
 
     Raises:
         DataError: A score is no number, NaN, or too large for a double.
@@ -164,7 +163,7 @@ def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] |
 def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
     """Return the grades of one query as integers, in the order of `judged`.
 
-    Whole floats and NumPy integers are valid; True and False are not. No grades give [].
+    Whole floats and NumPy integers are valid; True and False are not.
 
     Raises:
         DataError: A grade is not a whole number, or its absolute value exceeds 2**31 - 1; names
@@ -182,11 +181,7 @@ def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
 
 
 def _grade(grade: Any, query_id: str, document: object) -> int:
-    """Return a grade as int; whole floats and NumPy integers are valid.
-
-    Raises:
-        DataError: The grade is a bool, no number, or not whole; names query and document.
-    """
+    """Return a grade as int; whole floats and NumPy integers are valid."""
     problem = f"grades are not integers, found {plain(grade)!r}"
     if isinstance(grade, bool) or not isinstance(grade, numbers.Real):
         raise _bad_grade(problem, query_id, document)
@@ -234,8 +229,7 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
 def checked_ids(value: object, source: str, query_id: str) -> list[str]:
     """Return the document ids of one query as a list of texts.
 
-    In their order; repeated ids stay. A mapping gives its keys; no ids give []. `source` is the
-    word in messages, `run` or `qrels`.
+    Repeated ids stay. A mapping gives its keys. `source` is the word in messages, `run` or `qrels`.
 
     Raises:
         DataError: `value` cannot be iterated, is itself a text or bytes, or holds anything but
@@ -248,8 +242,6 @@ def checked_ids(value: object, source: str, query_id: str) -> list[str]:
 
 def wrong_type_error(value: object, source: str, query_id: str | None = None) -> DataError:
     """Return the error for a value of the wrong type in a run or in qrels.
-
-    It is not raised here.
 
     Args:
         value: The value as found.

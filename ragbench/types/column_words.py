@@ -6,6 +6,7 @@ Names that are known as a whole stand in `columns.txt`; this module reads all ot
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 # Origin of the documents of a column: people who judged them, or a system that retrieved them.
@@ -30,24 +31,24 @@ _SYSTEMS = "generated model llm bot chatbot assistant system actual predicted ag
 _QUESTIONS = "question query prompt utterance"
 _ASKERS = "input inputs user customer"
 _FILLERS = "of the for list all set in from top k n"
-_WORDS = {
-    word: kind
-    for kind, words in (
-        ("filler", _FILLERS),
-        ("question", _QUESTIONS),
-        ("asker", _ASKERS),
-        ("system", _SYSTEMS),
-        ("result", _RESULTS),
-        ("retrieved", _RETRIEVED),
-        ("gold", _GOLD),
-        ("unit", _UNITS),
-        ("names", _NAMES),
-        ("texts", _TEXTS),
-        ("ids", _IDS),
-        ("answer", _ANSWERS),
-    )
-    for word in words.split()
+# Kind of words -> the words; a word of several kinds has the last one.
+_KINDS = {
+    "filler": _FILLERS,
+    "question": _QUESTIONS,
+    "asker": _ASKERS,
+    "system": _SYSTEMS,
+    "result": _RESULTS,
+    "retrieved": _RETRIEVED,
+    "gold": _GOLD,
+    "unit": _UNITS,
+    "names": _NAMES,
+    "texts": _TEXTS,
+    "ids": _IDS,
+    "answer": _ANSWERS,
 }
+_WORDS: dict[str, str] = {}
+for _kind, _words in _KINDS.items():
+    _WORDS |= dict.fromkeys(_words.split(), _kind)
 # words of a retriever beside words of gold: AutoRAG's `retrieval_gt`
 _OF_RETRIEVAL = {"retrieval", "retriever", "search"}
 _PASSAGE_UNITS = {"chunk", "passage", "context", "ctx", "paragraph", "snippet", "evidence"}
@@ -61,10 +62,15 @@ def words_of(name: str) -> list[str]:
         >>> words_of("relevantDocIDs"), words_of("Ground-truth doc_ids")
         (['relevant', 'doc', 'ids'], ['ground', 'truth', 'doc', 'ids'])
     """
+    # the plural of an abbreviation is one word: `IDs`
     name = re.sub(
         r"(?<![A-Z])([A-Z]{2,})s(?![A-Za-z])", lambda match: f"{match[1].capitalize()}s", name
     )
-    return [word.lower() for word in _WORD.findall(name)]
+    return list(map(str.lower, _WORD.findall(name)))
+
+
+def _kinds_of(words: Iterable[str]) -> set[str]:
+    return {_WORDS.get(word, "unknown") for word in words}
 
 
 class NameMeaning(NamedTuple):
@@ -94,10 +100,10 @@ def document_meaning(name: str) -> NameMeaning | None:
         (NameMeaning(origin='gold', form='', default='ids'), None)
     """
     words = words_of(name)
-    kinds = {_WORDS.get(word, "unknown") for word in words}
-    if kinds & {"unknown", "system", "question", "asker"} or (
-        kinds & {"answer"} and not kinds & {"unit", "ids"}
-    ):
+    kinds = _kinds_of(words)
+    has_other_words = kinds & {"unknown", "system", "question", "asker"}
+    is_answer = "answer" in kinds and not kinds & {"unit", "ids"}
+    if has_other_words or is_answer:
         return None
     origin = _origin(words, kinds)
     if origin is None:
@@ -115,10 +121,10 @@ def document_meaning(name: str) -> NameMeaning | None:
 
 def _origin(words: list[str], kinds: set[str]) -> Origin | None:
     """Return the origin of the documents of a name; None if no word or several words tell it."""
-    of_system = {word for word in words if _WORDS.get(word) == "retrieved"}
     if "gold" in kinds:
+        of_system = set(words) & set(_RETRIEVED.split())
         return "gold" if of_system <= _OF_RETRIEVAL else None
-    return "retrieved" if of_system or "result" in kinds else None
+    return "retrieved" if kinds & {"retrieved", "result"} else None
 
 
 def _form(kinds: set[str]) -> Form:
@@ -146,8 +152,8 @@ def names_answer(name: str) -> bool:
         >>> names_answer("llmResponse"), names_answer("answer_key")
         (True, False)
     """
-    kinds = {_WORDS.get(word, "unknown") for word in words_of(name)}
-    is_named = bool(kinds & {"answer"}) or "generated" in words_of(name)
+    words = words_of(name)
+    is_named = "answer" in _kinds_of(words) or "generated" in words
     return is_named and _kinds_are(name, needed={"system"}, allowed={"answer", "texts", "filler"})
 
 
@@ -163,5 +169,5 @@ def names_question(name: str) -> bool:
 
 
 def _kinds_are(name: str, needed: set[str], allowed: set[str]) -> bool:
-    kinds = {_WORDS.get(word, "unknown") for word in words_of(name)}
+    kinds = _kinds_of(words_of(name))
     return needed <= kinds <= needed | allowed

@@ -173,7 +173,7 @@ class Run:
             columns.append(part.documents if ids is None else ids)
             duplicates |= part.duplicates
             substituted += part.substituted
-        are_packed = all(isinstance(ids, TextIds) for ids in columns)
+        are_packed = {*map(type, columns)} <= {TextIds}
         documents = TextIds.joined(columns) if are_packed else [*chain.from_iterable(columns)]
         starts, values = borders(sizes, len(names)), np.concatenate(scores)
         return cls(tuple(names), starts, documents, values, name, duplicates, substituted)
@@ -209,7 +209,7 @@ class Run:
         """Return the run with the rows of each query in the order of `ranking`.
 
         Returns the run itself if its scores fall strictly already, else a new run without
-        `duplicates` and `substituted`. Works on all queries at once.
+        `duplicates` and `substituted`.
         """
         query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.starts))
         same = query[1:] == query[:-1]
@@ -239,19 +239,16 @@ class Run:
         """
         queries = tuple(query_ids)
         if queries != self.query_ids:
-            queries = tuple(query for query in queries if query in self.query_index)
+            queries = tuple(filter(self.query_index.__contains__, queries))
         if queries == self.query_ids and np.diff(self.starts).max(initial=0) <= top_k:
             return self
-        chosen = np.array([self.query_index[query] for query in queries], np.int64)
+        chosen = np.array(list(map(self.query_index.__getitem__, queries)), np.int64)
         begin = self.starts[chosen]
         end = np.minimum(begin + top_k, self.starts[chosen + 1])
         return self._rows(spans(begin, end), queries, borders(end - begin, len(queries)))
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
-        """Return a run of some rows, in their order, with new queries and borders.
-
-        `duplicates` and `substituted` are dropped.
-        """
+        """Return a run of some rows, in their order, with new queries and borders."""
         documents: Sequence[str]
         # Packed ids stay packed: decoding them would cost an object per row.
         if isinstance(self.documents, TextIds):
@@ -266,11 +263,7 @@ class Run:
 
 
 def _check_ranking(items: object, query_id: object) -> None:
-    """Check that the hits of a query are in an order; DataError names the query.
-
-    A text would be a list of its letters, a set would be ranked at random, and the order of a
-    mapping is not that of its scores.
-    """
+    """Check that the hits of a query are in an order; DataError names the query."""
     problem = ""
     if isinstance(items, (str, bytes)):
         problem = "found a text"
@@ -343,15 +336,15 @@ class Qrels:
         """
         qrels = with_text_ids(qrels, "qrels")
         if _has_subtopics(qrels):
-            subtopics = {
-                query: {name: _check_topics(topics, query, name) for name, topics in judged.items()}
-                for query, judged in qrels.items()
-            }
-            best = {
-                query: {name: max(topics.values(), default=0) for name, topics in judged.items()}
-                for query, judged in subtopics.items()
-            }
-            return replace(cls.from_dict(best), subtopics=subtopics)
+            subtopics: dict[str, dict[str, dict[str, int]]] = {}
+            best_grades: dict[str, dict[str, int]] = {}
+            for query, judged in qrels.items():
+                subtopics[query], best_grades[query] = {}, {}
+                for document, value in judged.items():
+                    grades_by_topic = _check_topics(value, query, document)
+                    subtopics[query][document] = grades_by_topic
+                    best_grades[query][document] = max(grades_by_topic.values(), default=0)
+            return replace(cls.from_dict(best_grades), subtopics=subtopics)
         starts = borders(map(len, qrels.values()), len(qrels))
         rows = chain.from_iterable(map(grade_row, qrels.values(), qrels))
         grades = np.fromiter(rows, np.int64, int(starts[-1]))
@@ -434,11 +427,10 @@ class Qrels:
         judged = np.flatnonzero(sizes).tolist()
         parts = {"judgements": {self.query_ids[row]: f"{words[row]:012x}" for row in judged}}
         if self.subtopics is not None:
-            parts["subtopics"] = {
-                query: _subtopics_digest({"": judged})
-                for query, judged in self.subtopics.items()
-                if judged
-            }
+            parts["subtopics"] = {}
+            for query, documents in self.subtopics.items():
+                if documents:
+                    parts["subtopics"][query] = _subtopics_digest({"": documents})
         return parts
 
     @cached_property
@@ -451,21 +443,14 @@ class Qrels:
 
 
 def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
-    """Return True for {query: {document: {subtopic: grade}}}, judging by the first document.
-
-    False if there is no document.
-    """
+    """Return True for {query: {document: {subtopic: grade}}}, judging by the first document."""
     # A pass over all documents would cost every caller; a mixed input fails later with its place.
     judged = next((row for row in qrels.values() if row), None)
     return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)
 
 
 def _check_topics(topics: Any, query: str, document: str) -> dict[str, int]:
-    """Return subtopic as text -> grade of a document; raise a DataError that names the document.
-
-    It is raised for a value that is no mapping, a subtopic that is neither text nor an integer, and
-    a wrong grade. No subtopics give {}; of 1 and '1' the last counts.
-    """
+    """Return subtopic as text -> grade of a document; raise a DataError that names the document."""
     place = f"qrels: query '{query}', document '{document}'"
     if not isinstance(topics, Mapping):
         problem = f"found {plain(topics)!r} where others have subtopics"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeGuard
 
@@ -36,7 +37,9 @@ _ROLE_WORDS: Mapping[Role | Literal["tool"], tuple[str, ...]] = {
     "tool": ("tool", "function"),
 }
 _ROLE_KEYS = ("role", "type", "speaker")
-ROLES = {word: role for role, words in _ROLE_WORDS.items() for word in words}
+ROLES: dict[str, Role | Literal["tool"]] = {}
+for _role, _words in _ROLE_WORDS.items():
+    ROLES |= dict.fromkeys(_words, _role)
 _ARGUMENTS = ("arguments", "args", "input_parameters", "inputParameters", "input")
 _OUTPUTS = ("output", "result")
 _TEXTS = ("text", "page_content", "content", "context")
@@ -78,10 +81,7 @@ class ToolCall:
         return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping; an unknown output is left out.
-
-        Keys are `name`, `arguments` and `output`.
-        """
+        """Return a JSON-ready mapping; an unknown output is left out."""
         output = {} if self.output is None else {"output": self.output}
         return {"name": self.name, "arguments": dict(self.arguments), **output}
 
@@ -157,39 +157,30 @@ class Conversation:
     @property
     def all_calls(self) -> tuple[ToolCall, ...]:
         """Tool calls of all turns and of the answer, in order."""
-        return (*(call for turn in self.turns for call in turn.tool_calls), *self.tool_calls)
+        earlier = chain.from_iterable(turn.tool_calls for turn in self.turns)
+        return (*earlier, *self.tool_calls)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """Turn under construction, to which further messages are added; `to_turn` returns the turn.
-
-    Attributes:
-        role: Speaker of the messages.
-        texts: Text of each message; blank ones are left out of the turn.
-        contexts: Passages of all messages.
-        calls: Tool calls of all messages.
-        ids: Id of each call, to which the message of a tool refers; None for a call without one.
-        thoughts: Reasoning that was cut from each message; '' where none was.
-    """
+    """Turn under construction, to which further messages are added; `to_turn` returns the turn."""
 
     role: Role
     texts: list[str] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    # id of each call, to which the output of a tool refers; None for a call without one
     ids: list[object] = field(default_factory=list)
+    # reasoning that was cut from each text
     thoughts: list[str] = field(default_factory=list)
 
     def add_output(self, message: Entries, output: str) -> None:
-        """Store the output of a tool in the first call of its id, in place of an earlier output.
-
-        The message has the id under `tool_call_id`. Without an id, the output joins the first call
-        that has no output. An output without a call adds a call without arguments, with the `name`
-        of the message or `unknown`.
-        """
+        """Store the output of a tool in the first call of its id, in place of an earlier output."""
         identifier = message.get("tool_call_id")
         for row, call in enumerate(self.calls):
-            if call.output is None if identifier is None else self.ids[row] == identifier:
+            # without an id, the output is that of the first call without one
+            is_pending = call.output is None
+            if is_pending if identifier is None else self.ids[row] == identifier:
                 self.calls[row] = ToolCall(call.name, call.arguments, output)
                 return
         # A history that begins in the middle has outputs of calls that it does not show.
@@ -271,13 +262,19 @@ def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
         raise fail("no message of a user", "a conversation with a question")
     last = user_turns[-1]
     replies = [turn for turn in turns[last + 1 :] if turn.role == "assistant"]
+    texts, contexts, calls, reasoning = list[str](), list[str](), list[ToolCall](), list[str]()
+    for turn in replies:
+        texts.append(turn.text)
+        contexts += turn.contexts
+        calls += turn.tool_calls
+        reasoning.append(turn.reasoning)
     return Conversation(
         turns=tuple(turns[:last]),
         question=turns[last].text,
-        answer="\n\n".join(turn.text for turn in replies if turn.text) if replies else None,
-        contexts=tuple(text for turn in replies for text in turn.contexts),
-        tool_calls=tuple(call for turn in replies for call in turn.tool_calls),
-        reasoning="\n\n".join(turn.reasoning for turn in replies if turn.reasoning),
+        answer="\n\n".join(filter(None, texts)) if replies else None,
+        contexts=tuple(contexts),
+        tool_calls=tuple(calls),
+        reasoning="\n\n".join(filter(None, reasoning)),
     )
 
 
@@ -300,7 +297,7 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
 def is_conversation(value: Json) -> bool:
     """Return True for a list or tuple of mappings or pydantic messages only.
 
-    False for an empty list, for any other value, and for a list that holds anything else.
+    An empty list is no conversation.
     """
     messages = value if isinstance(value, (list, tuple)) else ()
     return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
@@ -315,22 +312,13 @@ def _is_pair(value: object) -> TypeGuard[Sequence[str | None]]:
 
 
 class _ConversationReader:
-    """Reader of turns and tool calls; `fail` returns the error with the place of the value.
-
-    `turns` returns the turns of messages or exchanges, `calls` returns (id, call) for each tool
-    call; both raise the error of `fail` for another form. `documents` has the documents by id, for
-    contexts that name only an id. `reasoning` tells whether it is cut from answers.
-    """
+    """Reader of turns and tool calls; `fail` returns the error with the place of the value."""
 
     def __init__(self, fail: Fail, documents: Entries, reasoning: Reasoning) -> None:
         self._fail, self._documents, self._reasoning = fail, documents, reasoning
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
-        """Return the turns of a list of messages, exchanges or `Turn` objects; see `read_turns`.
-
-        Raises:
-            Exception: The error of `fail`, for a value of any other form.
-        """
+        """Return the turns of a list of messages, exchanges or `Turn` objects; see `read_turns`."""
         drafts: list[_Draft] = []
         for number, item in enumerate(self._list(value, "", TURNS_ALLOWED), start=1):
             if isinstance(item, Turn):
@@ -350,25 +338,12 @@ class _ConversationReader:
         return tuple(draft.to_turn() for draft in drafts)
 
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
-        """Return the id and the call of each entry of a list of tool calls.
-
-        In their order; the id is None without one.
-
-        Raises:
-            Exception: The error of `fail`, for a value of any other form.
-        """
+        """Return the id and the call of each entry of a list of tool calls."""
         items = enumerate(self._list(value, "", CALLS_ALLOWED), start=1)
         return [self._call(item, f"call {number}") for number, item in items]
 
     def _list(self, value: Json, place: str, allowed: str) -> list[Json]:
-        """Return the items of a list or another iterable; [] for None if `place` is not empty.
-
-        `place` and `allowed` are the begin of the message and the allowed forms in it.
-
-        Raises:
-            Exception: The error of `fail` after `place`, for a text, an object, or no iterable, and
-                for None without a place.
-        """
+        """Return the items of a list or another iterable; [] for None if `place` is not empty."""
         if value is None and place:
             return []
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
@@ -376,11 +351,7 @@ class _ConversationReader:
         return list(value)
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
-        """Add a message or an exchange to the drafts, as a new turn or to the last one.
-
-        Raises:
-            Exception: The error of `fail` with the place, for an unknown role or content.
-        """
+        """Add a message or an exchange to the drafts, as a new turn or to the last one."""
         label = _first(message, _ROLE_KEYS)
         question = _first(message, PARTS["question"].sure)
         if question is not None and "role" not in message and label not in ROLES:
@@ -401,11 +372,7 @@ class _ConversationReader:
             self._add(role, message, place, drafts)
 
     def _add(self, role: Role, message: Entries, place: str, drafts: list[_Draft]) -> None:
-        """Add a message to the last draft, or to a new draft if the role changes.
-
-        Raises:
-            Exception: The error of `fail`, for text, passages or calls of another form.
-        """
+        """Add a message to the last draft, or to a new draft if the role changes."""
         if not drafts or drafts[-1].role != role:
             drafts.append(_Draft(role))
         draft = drafts[-1]
@@ -432,38 +399,27 @@ class _ConversationReader:
         draft.thoughts.append(thought)
 
     def _text(self, content: Json, place: str) -> str:
-        """Return the text of a message without blanks at its ends; empty for None.
-
-        Parts are joined by line ends. A part without text is its type in brackets, such as
-        `[image_url]`; a part with reasoning is left out.
-
-        Raises:
-            Exception: The error of `fail` with the place, for content of another form, such as an
-                empty list.
-        """
+        """Return the text of a message without blanks at its ends; empty for None."""
         if content is None or isinstance(content, str):
             return (content or "").strip()
-        parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
-        parts = [part for part in parts if not _is_reasoning(part)]
-        texts = [
-            part if isinstance(part, str) else part.get("text", f"[{part.get('type')}]")
-            for part in parts
-            if isinstance(part, (str, Mapping))
-        ]
-        is_list = isinstance(content, (list, tuple)) and len(content) > 0
-        if not is_list or len(texts) < len(parts) or not all(isinstance(t, str) for t in texts):
+        parts = content if isinstance(content, (list, tuple)) else ()
+        texts: list[str] = []
+        for part in map(_plain, parts):
+            text = part
+            if isinstance(part, Mapping):
+                if str(part.get("type")) in _REASONING_PARTS:
+                    continue
+                text = part.get("text", f"[{part.get('type')}]")  # such as `[image_url]`
+            if not isinstance(text, str):
+                parts = ()
+                break
+            texts.append(text)
+        if not parts:
             raise self._fail(f"{place}: content is {_kind(content)}", "text, or parts with text")
         return "\n".join(texts).strip()
 
     def _passage(self, item: Json, place: str) -> str:
-        """Return the text of a passage: a text, a mapping with text, or the document of its id.
-
-        A title stands before the text. A mapping with an id and no text gives the document of the
-        id.
-
-        Raises:
-            Exception: The error of `fail` with the place, for another form or an unknown id.
-        """
+        """Return the text of a passage: a text, a mapping with text, or the document of its id."""
         passage = _plain(item)
         if isinstance(passage, Mapping):
             title, text = passage.get("title"), _first(passage, _TEXTS)
@@ -477,14 +433,7 @@ class _ConversationReader:
         return passage
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
-        """Return the id of a tool call, None without one, and the call.
-
-        A `ToolCall` is returned as it is, without an id; a text is the name of a tool.
-
-        Raises:
-            Exception: The error of `fail`, for a call without a name, with other arguments, or of
-                another form, such as a blank text.
-        """
+        """Return the id of a tool call, None without one, and the call."""
         if isinstance(item, ToolCall):
             return None, item
         call = _plain(item)
@@ -504,13 +453,7 @@ class _ConversationReader:
         return call.get("id"), ToolCall(name.strip(), arguments, output)
 
     def _arguments(self, value: Json, place: str) -> dict[str, Json]:
-        """Return the arguments of a call from a mapping or JSON text, without keys of null.
-
-        Such keys are removed in nested mappings too. Empty for None, JSON's null and a blank text.
-
-        Raises:
-            Exception: The error of `fail`, for a text or value that is no JSON object.
-        """
+        """Return the arguments of a call from a mapping or JSON text, without keys of null."""
         allowed = "arguments as a mapping, or as the text of a JSON object"
         if isinstance(value, str):
             try:
@@ -527,11 +470,13 @@ class _ConversationReader:
 def _without_nulls(value: Entries) -> dict[str, Json]:
     """Return a mapping without the keys whose value is null, at all depths but inside lists."""
     # Parquet gives every call the arguments of all calls, with null for those that it lacks.
-    return {
-        key: _without_nulls(inner) if isinstance(inner, Mapping) else inner
-        for key, inner in value.items()
-        if inner is not None
-    }
+    present = dict[str, Json]()
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            present[key] = _without_nulls(inner)
+        elif inner is not None:
+            present[key] = inner
+    return present
 
 
 def _plain(item: Json) -> Json:
@@ -540,21 +485,16 @@ def _plain(item: Json) -> Json:
     return dump() if callable(dump) else item
 
 
-def _is_reasoning(part: Json) -> bool:
-    """Return True for a part of a message that holds reasoning, which is no part of its text."""
-    return isinstance(part, Mapping) and str(part.get("type")) in _REASONING_PARTS
-
-
 def _first(values: Entries, names: Sequence[str]) -> Json:
     """Return the first value of several keys that is not None; None if all keys lack one."""
-    return next((values[name] for name in names if values.get(name) is not None), None)
+    for name in names:
+        if values.get(name) is not None:
+            return values[name]
+    return None
 
 
 def _kind(value: Json) -> str:
-    """Return the words for a value of the wrong form, for messages.
-
-    They are `null`, `a list`, `text`, `an object with role, name`, or the name of the type.
-    """
+    """Return the words for a value of the wrong form, for messages."""
     if value is None:
         return "null"
     if isinstance(value, Mapping):

@@ -10,12 +10,12 @@ from ragbench.types.records import Document, Query
 
 
 def record_ids(records: Sequence[Document] | Sequence[Query]) -> list[str]:
-    """Return the ids of documents or queries in order; [] without records."""
+    """Return the ids of documents or queries."""
     return [record.id for record in records]
 
 
 def documents_by_id(documents: Sequence[Document]) -> dict[str, Document]:
-    """Return {id: document}; of equal ids the last counts. No documents give an empty mapping."""
+    """Return {id: document}; of equal ids the last counts."""
     return {document.id: document for document in documents}
 
 
@@ -39,9 +39,8 @@ def hash_documents(documents: Sequence[Document]) -> Content:
     """
     digest, size = hashlib.sha256(), 0
     for document in documents:
-        name, text = (
-            part.encode("utf-8", "surrogatepass") for part in (document.id, document.full_text)
-        )
+        name = document.id.encode("utf-8", "surrogatepass")
+        text = document.full_text.encode("utf-8", "surrogatepass")
         # The lengths come first, so that no two sequences of documents give the same bytes.
         digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
         size += len(text)

@@ -30,10 +30,10 @@ _TAGS = {
 # First characters of closing tags: most texts have none of them.
 _MARKS = sorted({closing[0] for closing in _TAGS.values()})
 _OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _TAGS))})", re.IGNORECASE)
-_EITHER = {
-    opening: re.compile(f"{re.escape(opening)}|{re.escape(closing)}", re.IGNORECASE)
-    for opening, closing in _TAGS.items()
-}
+_EITHER: dict[str, re.Pattern[str]] = {}
+for _opening, _closing in _TAGS.items():
+    _either = f"{re.escape(_opening)}|{re.escape(_closing)}"
+    _EITHER[_opening] = re.compile(_either, re.IGNORECASE)
 # Fenced and inline code.
 _CODE = re.compile(r"(```|~~~).*?\1|`[^`\n]+`", re.DOTALL)
 # Words and marks behind a tag that is the subject of a sentence: "<think> is a tag".
@@ -78,20 +78,12 @@ def check_reasoning(owner: str, value: object) -> None:
 
 
 class _Tag(NamedTuple):
-    """Opening or closing tag in a text.
-
-    Attributes:
-        start: Position of its first character.
-        end: Position behind its last character.
-        closes: True for a closing tag.
-        at_line: True at the start of a line, or in front of a line end.
-        in_code: True inside of fenced or inline code.
-    """
+    """Opening or closing tag in a text."""
 
     start: int
-    end: int
+    end: int  # behind its last character
     closes: bool
-    at_line: bool
+    at_line: bool  # at the start of a line, or in front of a line end
     in_code: bool
 
 
@@ -133,22 +125,19 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 def _block(text: str, opening: re.Match[str]) -> tuple[int, int, int] | None:
-    """Return start and end of a block of reasoning, and the position behind its closing tag.
-
-    Both ends are that of the text if the closing tag is missing; None for a tag in a sentence.
-    """
+    """Return start and end of a block of reasoning, and the position behind its closing tag."""
     tags = list(_tags_of(opening[1].lower(), text, opening.end()))
     is_subject = _SUBJECT.match(text, opening.end()) is not None
     for in_code in (False, True):
         closing = _matching([tag for tag in tags if tag.at_line and tag.in_code == in_code])
         if closing is not None:
             return opening.end(), closing.start, closing.end
-    inline = [tag for tag in tags if tag.closes and not tag.in_code]
-    if not inline:
+    last = next((tag for tag in reversed(tags) if tag.closes and not tag.in_code), None)
+    if last is None:
         return None if is_subject else (opening.end(), len(text), len(text))
-    if is_subject and _IN_SENTENCE.match(text, inline[-1].end):
+    if is_subject and _IN_SENTENCE.match(text, last.end):
         return None
-    return opening.end(), inline[-1].start, inline[-1].end
+    return opening.end(), last.start, last.end
 
 
 def _matching(tags: list[_Tag]) -> _Tag | None:
@@ -176,10 +165,7 @@ def _lone_block(text: str) -> tuple[int, int, int] | None:
 
 
 def _lone_closing(text: str, tags: list[_Tag]) -> _Tag | None:
-    """Return the first closing tag on a line of its own, else the last one at the end of a word.
-
-    A closing tag behind an opening one is that of an example in the text.
-    """
+    """Return the first closing tag on a line of its own, else the last one at the end of a word."""
     has_opening = has_line_opening = False
     inline = None
     for tag in tags:
@@ -225,10 +211,13 @@ def _is_at_line(text: str, tag: re.Match[str]) -> bool:
 def _split_channels(text: str) -> tuple[str, str] | None:
     """Return the reasoning and the answer of a text of gpt-oss; None for any other text."""
     if _CHANNELS.match(text):
-        messages = _MESSAGE.findall(text)
-        answers = [content for channel, content in messages if channel == "final"]
-        thoughts = [content.strip() for channel, content in messages if channel != "final"]
-        return "\n\n".join(thoughts), answers[-1].strip() if answers else ""
+        answer, thoughts = "", list[str]()
+        for channel, content in _MESSAGE.findall(text):
+            if channel == "final":
+                answer = content.strip()  # of several the last counts
+            else:
+                thoughts.append(content.strip())
+        return "\n\n".join(thoughts), answer
     if (opening := _BARE_CHANNELS.match(text)) and _BARE_FINAL in text:
         thought, _, answer = text[opening.end() :].rpartition(_BARE_FINAL)
         return thought.strip(), answer.strip()

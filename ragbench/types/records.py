@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -16,7 +17,6 @@ from ragbench.types.spans import Span
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
-N = TypeVar("N", int, float)
 _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers apart
 # Part of a data set that is read as a whole.
 Part = Literal["corpus", "queries", "qrels", "answers", "spans"]
@@ -198,24 +198,21 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
     """
     usages = list(parts)  # read several times below, and `parts` may be an iterator
     return Usage(
-        _total([usage.input_tokens for usage in usages], sum),
-        _total([usage.output_tokens for usage in usages], sum),
-        _total([usage.usd for usage in usages], math.fsum),
-        _total([usage.reasoning_tokens for usage in usages], sum) or 0,
-        _total([usage.cached_tokens for usage in usages], sum) or 0,
+        _total(usages, "input_tokens", sum),
+        _total(usages, "output_tokens", sum),
+        _total(usages, "usd", math.fsum),
+        _total(usages, "reasoning_tokens", sum) or 0,
+        _total(usages, "cached_tokens", sum) or 0,
     )
 
 
-def _total(values: Sequence[N | None], add: Callable[[Sequence[N]], N]) -> N | None:
-    """Return the sum of numbers by `add`; None if one of them is None, or if it is above 2**53.
-
-    Without numbers it is 0.
-    """
-    numbers = [value for value in values if value is not None]
+def _total(usages: Sequence[Usage], name: str, add: Callable[[Sequence[Any]], Any]) -> Any:
+    """Return the sum of a field by `add`; None if a value is None, or the sum is above 2**53."""
+    values = list(map(operator.attrgetter(name), usages))
     # `math.fsum` raises an error for a sum that no float holds.
-    if len(numbers) < len(values) or max(numbers, default=0) > _LARGEST_COUNT:
+    if None in values or max(values, default=0) > _LARGEST_COUNT:
         return None
-    total = add(numbers)
+    total = add(values)
     return total if total <= _LARGEST_COUNT else None
 
 
@@ -382,10 +379,7 @@ class Collection:
         return f"<Collection: {', '.join(f'{len(p)} {name}' for name, p in parts.items() if p)}>"
 
     def fingerprint(self, part: Part) -> str | None:
-        """Return the content hash of a part.
-
-        None if the data set lacks it or has no fingerprints.
-        """
+        """Return the content hash of a part; None if the data set lacks it."""
         return self.fingerprints.get(part)
 
 

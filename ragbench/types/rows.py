@@ -58,10 +58,10 @@ def nested(
         values: Shape (rows,): scores or grades.
     """
     documents, numbers, borders = [*documents], values.tolist(), starts.tolist()
-    return {
-        query_id: dict(zip(documents[start:end], numbers[start:end], strict=True))
-        for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False)
-    }
+    by_query = {}
+    for query_id, start, end in zip(query_ids, borders, borders[1:], strict=False):
+        by_query[query_id] = dict(zip(documents[start:end], numbers[start:end], strict=True))
+    return by_query
 
 
 def freeze(*arrays: NDArray[Any]) -> None:
@@ -83,13 +83,11 @@ def score_column(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArra
     try:
         return plain_scores(run.values(), len(run), rows)
     except NUMBER_ERRORS:
-        return _checked_scores(run, rows)
+        return _checked_scores(run)
 
 
 def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: int) -> FloatArray:
     """Return the scores of all queries, one query after the other, shape (rows,).
-
-    No rankings give an empty array.
 
     Args:
         rankings: {document id: score} of each query.
@@ -115,15 +113,14 @@ def plain_scores(rankings: Iterable[Mapping[str, float]], n_queries: int, rows: 
     return scores
 
 
-def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatArray:
+def _checked_scores(run: Mapping[str, Mapping[str, float]]) -> FloatArray:
     """Return the scores of all queries, shape (rows,); a DataError names the first bad one."""
     # The slow path: it runs only after `plain_scores` failed without a place.
-    checked = (
-        checked_score(score, query_id, document)
-        for query_id, hits in run.items()
-        for document, score in hits.items()
-    )
-    return np.fromiter(checked, np.float64, rows)
+    scores = []
+    for query_id, hits in run.items():
+        for document, score in hits.items():
+            scores.append(checked_score(score, query_id, document))
+    return np.array(scores, np.float64)
 
 
 class Mapped(Sequence[Value]):

@@ -91,7 +91,7 @@ class ScoreColumn:
         """Return the column of some items, in the order of `rows`, without `details`.
 
         A stored `total` is kept if `rows` has as many items as the column; else `mean` is computed
-        from the values of the items. Raises IndexError for a row beyond the items.
+        from the values of the items.
         """
         return replace(
             self,

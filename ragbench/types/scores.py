@@ -324,11 +324,11 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping of all fields but `prompts`; a missing score is null."""
         # `asdict` would copy all values deeply, which takes longer than judging by overlap.
-        values = {name: getattr(self, name) for name in _VERDICT}
+        values = _mapping(self, _VERDICT)
         for name in _LISTS:
             values[name] = list(values[name])
-        values["claims"] = [{name: getattr(c, name) for name in _CLAIM} for c in self.claims]
-        values["usage"] = {name: getattr(self.usage, name) for name in _USAGE}
+        values["claims"] = [_mapping(claim, _CLAIM) for claim in self.claims]
+        values["usage"] = _mapping(self.usage, _USAGE)
         return values
 
     def __float__(self) -> float:
@@ -361,10 +361,7 @@ class Verdict:
         return self._compare(other, operator.ge)
 
     def _compare(self, other: object, holds: Callable[[Any, Any], bool]) -> bool:
-        """Return True if the score has this relation to a number; False without a score.
-
-        NotImplemented for any other object.
-        """
+        """Return True if the score has this relation to a number; False without a score."""
         if not isinstance(other, Real):
             return cast("bool", NotImplemented)
         if self.status != "scored" or self.score is None:
@@ -374,5 +371,10 @@ class Verdict:
 
 # Fields of `to_dict`, and of the equality of verdicts.
 _VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
-_CLAIM, _USAGE = (tuple(part.name for part in fields(kind)) for kind in (JudgedClaim, Usage))
+_CLAIM = tuple(part.name for part in fields(JudgedClaim))
+_USAGE = tuple(part.name for part in fields(Usage))
 _LISTS = ("samples", "plain_samples", "orders", "left_out")
+
+
+def _mapping(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from ragbench.errors import DataError
 from ragbench.signature import fingerprint
@@ -49,8 +50,7 @@ class Span:
 def name_alternatives(spans: Iterable[Span]) -> str:
     """Return a name for spans of which one is as good as another: their labels, or the first two.
 
-    Equal spans count once. The name begins with the label of the first span. Without spans it is
-    empty.
+    Equal spans count once. The name begins with the label of the first span.
 
     Example:
         >>> name_alternatives([Span("a", 0, 9), Span("b", 4, 13)])
@@ -100,18 +100,18 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 def spans_fingerprint(spans: Iterable[Span]) -> str:
     """Return a hash of gold spans, in any order: of their quotes, else of their positions.
 
-    It has 12 hexadecimal digits. A quote that moves within its document keeps the hash, and a span
-    that comes twice changes it. Without spans it is that of no text.
+    It has 12 hexadecimal digits. A quote that moves within its document keeps the hash. A span that
+    comes twice changes the hash.
     """
     # by quote, so that an edit elsewhere in a document does not make it another test set
     rows = [(span.document, span.quote or f"{span.start}:{span.end}") for span in spans]
-    return fingerprint(text for row in sorted(rows) for text in row)
+    return fingerprint(chain.from_iterable(sorted(rows)))
 
 
 def count_characters(spans: Iterable[Span]) -> int:
     """Return the number of characters in the union of spans: those of an overlap count once.
 
-    Characters of different documents are different ones. Without spans it is 0.
+    Characters of different documents are different ones.
 
     Example:
         >>> count_characters([Span("a", 0, 4), Span("a", 2, 6), Span("b", 0, 1)])

@@ -169,13 +169,11 @@ class SpellingIndex:
         """
         for name, (path, text) in zip(names, _paths(texts), strict=True):
             # most names end here, hence no object for each of them
-            if path.rpartition("/")[2] in self._last_steps and self._has(path):
+            if path.rpartition("/")[2] not in self._last_steps:
+                continue
+            has_path = path in self._by_path or path in self._by_tail
+            if has_path or not self._by_path.keys().isdisjoint(_tails(path)):
                 yield name, Spelling(path, text[len(path) :])
-
-    def _has(self, path: str) -> bool:
-        if path in self._by_path or path in self._by_tail:
-            return True
-        return any(tail in self._by_path for tail in _tails(path))
 
     def alike(self, spelling: Spelling) -> set[str]:
         """Return the ids that are like a spelling."""

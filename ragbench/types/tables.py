@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
@@ -52,8 +53,7 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 
     The frame has a row per hit. A document that repeats within a query counts once, at its best
     score, as in a run file. Ids and other scores are not checked. Queries and documents are in the
-    order of their first rows; queries without repeats are absent from the second mapping. An empty
-    frame gives ({}, {}).
+    order of their first rows. Queries without repeats are absent from the second mapping.
 
     Raises:
         DataError: The column of queries, documents or scores is missing, or a score of a repeated
@@ -73,8 +73,7 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     """Return {query id: {document id: grade}} of a data frame with a row per judgement.
 
-    The order is that of the first rows; an empty frame gives {}. Ids and grades are not checked. A
-    row that repeats a pair with the same grade is ignored.
+    Ids and grades are not checked. A row that repeats a pair with the same grade is ignored.
 
     Raises:
         DataError: A column is missing, or a document has two grades for one query.
@@ -91,21 +90,12 @@ def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
 
 
 def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Return an iterator over (query id, document id, value) of each row of a data frame.
-
-    Args:
-        frame: Data frame.
-        value_names: Allowed names of the column of scores or grades, best first.
-        noun: `run` or `qrels`, for the message.
-
-    Raises:
-        DataError: A column is missing; raised at the call, before the first row.
-    """
-    columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
-    present = [str(column) for column in columns]
+    """Return an iterator over (query id, document id, value) of each row of a data frame."""
+    present = list(map(str, _columns(frame)))
     chosen = []
     for names in (QUERY, DOCUMENT, value_names):
-        if not (column := next((name for name in names if name in present), None)):
+        column = next(filter(present.__contains__, names), None)
+        if column is None:
             problem = f"{noun}: no column {names[0]} (columns: {', '.join(present)})"
             raise DataError(problem, allowed=f"one of {', '.join(names)}")
         chosen.append(_cells(frame[column]))
@@ -113,17 +103,17 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
     return zip(query, document, number, strict=True)
 
 
+def _columns(frame: Frame) -> Any:
+    return getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+
+
 def cells_of(frame: Frame) -> dict[str, list[Any]]:
     """Return column name -> cells of a data frame, as Python objects."""
-    columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
-    return {str(column): _cells(frame[column]) for column in columns}
+    return {str(column): _cells(frame[column]) for column in _columns(frame)}
 
 
 def _cells(column: Any) -> list[Any]:
-    """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects.
-
-    Missing cells stay as the library gives them, such as NaN or None.
-    """
+    """Return the cells of a column of pandas, NumPy, polars, Arrow or a list, as Python objects."""
     for method in ("tolist", "to_list", "to_pylist"):  # pandas and NumPy, polars, Arrow
         if callable(getattr(column, method, None)):
             return list(getattr(column, method)())
@@ -195,16 +185,18 @@ def folded(name: str) -> str:
 def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
     """Return the columns of `free` with one of the names, each once, in the order of the names.
 
-    Names are equal if `folded` gives the same text for both. [] if no column has one of them.
+    Names are equal if `folded` gives the same text for both.
     """
-    by_name = [column for name in names for column in free if folded(column) == folded(name)]
-    return list(dict.fromkeys(by_name))
+    columns = dict[str, None]()
+    for name in map(folded, names):
+        columns |= dict.fromkeys(column for column in free if folded(column) == name)
+    return list(columns)
 
 
 def is_table(value: object) -> bool:
     """Return True for a data frame, a list of rows or a data set of ragas or deepeval.
 
-    False for an empty list.
+    An empty list is no table.
     """
     if isinstance(value, (list, tuple)):
         return bool(value) and all(row_of(item) is not None for item in value)
@@ -235,18 +227,18 @@ def row_of(item: object) -> Mapping[Any, Any] | None:
         fields = asdict(item)
     else:
         return None
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not None and not name.startswith("_")
-    }
+    row = {}
+    for name, value in fields.items():
+        if value is not None and not name.startswith("_"):
+            row[name] = value
+    return row
 
 
 def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     """Return the rows of a table as mappings; missing cells are None, arrays are lists.
 
-    Keys become text, the key "" is left out, the order stays, and no rows give []. A key that a
-    mapping of the list lacks stays absent.
+    Keys become text, and the key "" is left out. A key that a mapping of the list lacks stays
+    absent.
 
     Args:
         table: Data frame (pandas, polars, Arrow, Hugging Face), list of mappings, of samples of
@@ -271,11 +263,12 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
     if not isinstance(rows, (list, tuple)):
         type_name = Phrase(type(table).__name__)
         raise OptionError(owner, "table", type_name, "a data frame, a list of mappings")
-    # a column without a name is the index of a frame that pandas wrote
-    return [
-        {str(key): plain(value) for key, value in (row_of(row) or row).items() if key != ""}
-        for row in rows
-    ]
+    mappings = []
+    for row in rows:
+        mapping = {str(key): plain(value) for key, value in (row_of(row) or row).items()}
+        mapping.pop("", None)  # a column without a name is the index of a frame of pandas
+        mappings.append(mapping)
+    return mappings
 
 
 def plain(value: Any) -> Any:
@@ -294,7 +287,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
+        return list(map(plain, value))
     if hasattr(value, "page_content"):
         identifier = {"id": value.id} if getattr(value, "id", None) else {}
         return {**identifier, "text": value.page_content, "metadata": plain(value.metadata)}
@@ -330,8 +323,11 @@ def columns_by_part(
         {'answer': 'response', 'reference': 'ground_truth'}
     """
     mapping, parts = columns or {}, [*parts]
-    chosen = {part: column for part, column in mapping.items() if column is not None}
-    for part, column in chosen.items():
+    chosen: dict[str, str] = {}
+    for part, column in mapping.items():
+        if column is None:
+            continue
+        chosen[part] = column
         if part not in parts:
             raise OptionError(owner, "columns", part, ", ".join(parts))
         if column not in present:
@@ -363,22 +359,22 @@ def texts_of_table(
         OptionError: `table` is no table, or `columns` has an unknown part.
     """
     rows = rows_of(table, owner)
-    present = list(dict.fromkeys(key for row in rows for key in row))
+    present = list(dict.fromkeys(chain.from_iterable(rows)))
     by_part = columns_by_part(("answer", "reference"), present, columns, owner)
     for part in ("answer", "reference"):
         if part not in by_part:
             names = ", ".join((*PARTS[part].sure, *PARTS[part].likely[:2]))
             problem = f"no column with the {part} (columns: {', '.join(present) or 'none'})"
             raise DataError(problem, allowed=f"one of {names}, or columns={{'{part}': NAME}}")
-    texts, gold = ([row.get(by_part[part]) for row in rows] for part in ("answer", "reference"))
-    return texts, gold
+    answers = [row.get(by_part["answer"]) for row in rows]
+    references = [row.get(by_part["reference"]) for row in rows]
+    return answers, references
 
 
 def column_of(texts: object, owner: str, name: str) -> list[Any]:
     """Return the texts of a list, an array or a column of a data frame as a list.
 
-    Missing values of an array or column are None; those of a list or tuple stay as they are. No
-    texts give [].
+    Missing values of an array or column are None; those of a list or tuple stay as they are.
 
     Args:
         texts: Texts, one per item.
@@ -398,7 +394,7 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
     if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
         type_name = "a mapping" if isinstance(texts, Mapping) else type(texts).__name__
         raise OptionError(owner, name, Phrase(type_name), "a list of texts, one per item")
-    return [plain(text) for text in _cells(texts)]
+    return list(map(plain, _cells(texts)))
 
 
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -410,9 +406,15 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
         >>> html_table("a run", ["system"], [["<b>"]])
         '<table><caption>a run</caption><tr><th>system</th></tr><tr><td>&lt;b&gt;</td></tr></table>'
     """
-    head = "".join(f"<th>{_cell(text)}</th>" for text in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>" for row in rows)
-    return f"<table><caption>{_cell(caption)}</caption><tr>{head}</tr>{body}</table>"
+    html = f"<table><caption>{_cell(caption)}</caption>{_html_row('th', heads)}"
+    for row in rows:
+        html += _html_row("td", row)
+    return f"{html}</table>"
+
+
+def _html_row(tag: str, texts: Iterable[str]) -> str:
+    cells = "".join(f"<{tag}>{_cell(text)}</{tag}>" for text in texts)
+    return f"<tr>{cells}</tr>"
 
 
 def _cell(text: str) -> str:
