@@ -126,9 +126,9 @@ class Signature:
         other_parts = {"": other.name, **dict(other.parts)}
         differences = []
         for key in dict.fromkeys([*own_parts, *other_parts]):
-            own, others = own_parts.get(key), other_parts.get(key)
-            if own != others:
-                differences.append((key, own, others))
+            value, other_value = own_parts.get(key), other_parts.get(key)
+            if value != other_value:
+                differences.append((key, value, other_value))
         return differences
 
 

@@ -39,7 +39,7 @@ from ragbench.text.chunk import Chunking, splitter_options
 class Common(OptionSet):
     """Keys of every retriever, reranker, generator and app: time limit, concurrency and version.
 
-    They stand in the entry of the component. The config checks the values; the class does not.
+    They stand in the entry of the component.
     """
 
     timeout: Annotated[
@@ -52,8 +52,7 @@ class Common(OptionSet):
 class CodeCommon(OptionSet):
     """Further key of components in the user's code: the number of retries.
 
-    These are retrievers, rerankers, generators and apps with a type `python:...`. The config checks
-    the values; the class does not.
+    These are retrievers, rerankers, generators and apps with a type `python:...`.
     """
 
     retries: Annotated[
@@ -62,10 +61,7 @@ class CodeCommon(OptionSet):
 
 
 class RerankerCommon(OptionSet):
-    """Further keys of every reranker, an entry of `retrievers:` too: retriever, depth and tail.
-
-    The config checks the values; the class does not.
-    """
+    """Further keys of every reranker, an entry of `retrievers:` too: retriever, depth and tail."""
 
     retriever: Annotated[str, Option("Retriever whose hits are reordered.", refers_to="retriever")]
     depth: Annotated[int, Option("Number of hits that are reordered.", ge=1)] = DEFAULT_DEPTH
@@ -75,13 +71,7 @@ class RerankerCommon(OptionSet):
 
 
 class AnswerCommon(OptionSet):
-    """Further key of every generator and app: what happens to the reasoning of its model.
-
-    It stands in the entry of the component. The config checks the value; the class does not.
-
-    Attributes:
-        reasoning: Whether the reasoning of a model (<think>) is cut from its answers.
-    """
+    """Further key of every generator and app: what happens to the reasoning of its model."""
 
     reasoning: ReasoningOption = "cut"
 
@@ -89,8 +79,7 @@ class AnswerCommon(OptionSet):
 class GeneratorCommon(OptionSet):
     """Further keys of every generator: retrievers, number of passages and samples.
 
-    They stand in an entry of `generators:`, beside the options of its type. The config checks the
-    values; the class does not.
+    They stand in an entry of `generators:`, beside the options of its type.
     """
 
     retrievers: Annotated[
@@ -148,9 +137,8 @@ def load_type(entry: KeyEntry, family: Family, context: Context) -> tuple[str, A
 def options_of(component: Any) -> dict[str, DeclaredOption]:
     """Return the options that a component declares; empty if its annotations cannot be resolved.
 
-    Empty too for a component without a readable signature. A class of the user may have annotations
-    that only a type checker resolves; then its signature alone is checked. In the order of the
-    parameters.
+    A class of the user may have annotations that only a type checker resolves; then its signature
+    alone is checked.
     """
     try:
         return declared_options(component)
@@ -191,7 +179,8 @@ def check_component(
     order = ("type", *options, *undeclared, *common_options, CHUNK)
     values = context.check(node, declared, place=entry.place, extra=extra, order=order)
     # without a declaration they reach the code of the user unchecked
-    values |= {key: node.entries[key].node.plain() for key in undeclared}
+    for key in undeclared:
+        values[key] = node.entries[key].node.plain()
     context.references[name] = references_of(node, declared, values, context)
     if len(report) > n_problems or not values.keys() >= declared.keys():
         return None
@@ -223,7 +212,7 @@ def retriever_family(node: Node) -> Family:
 def common_keys(family: Family, *, is_code: bool = False) -> dict[str, DeclaredOption]:
     """Return the keys that every member of a family takes; with `is_code`, every `python:` one.
 
-    By name, with their declarations. {} for data sets, executors, judges and gates.
+    Data sets, executors, judges and gates have no common keys.
     """
     common = declared_options(Common) | (declared_options(CodeCommon) if is_code else {})
     if family.noun == "generator":
@@ -238,25 +227,18 @@ def common_keys(family: Family, *, is_code: bool = False) -> dict[str, DeclaredO
 def _build(
     name: str, loaded: tuple[str, Any], values: Mapping[str, Any], keys: Sequence[str], place: Place
 ) -> Component:
-    """Return the component from its valid values.
-
-    Foreign code without a time limit gets `PYTHON_TIMEOUT`. Values that do not go to the
-    constructor are fields of the component; `concurrency` and `version` of a type that is no
-    `python:` one are fields in any case.
-
-    Args:
-        name: Its name in the config.
-        loaded: Name and class of its type.
-        values: All valid values, with defaults.
-        keys: Keys that go to the constructor.
-        place: Where the entry stands.
-    """
+    """Return the component from its valid values."""
     type_name, cls = loaded
     # keys that a component declares go to its constructor; the caller applies the common keys, and
     # `concurrency` and `version` in any case
     is_python = type_name.startswith(PYTHON)
     shared = frozenset[str]() if is_python else _CALLER_KEYS
-    common = {key: value for key, value in values.items() if key not in keys or key in shared}
+    options, common = {}, {}
+    for key, value in values.items():
+        if key in keys:
+            options[key] = value
+        if key not in keys or key in shared:
+            common[key] = value
     waits = is_python or is_opaque(cls)
     if common.get("timeout") is None and waits and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
@@ -266,7 +248,7 @@ def _build(
         name=name,
         type=type_name,
         cls=cls,
-        options={key: values[key] for key in keys if key in values},
+        options={key: options[key] for key in keys if key in options},
         place=place,
         **common,
     )
@@ -275,19 +257,17 @@ def _build(
 def _undeclared(
     node: Node, cls: Any, declared: Mapping[str, DeclaredOption], place: Place, report: Report
 ) -> list[str]:
-    """Return the keys of an entry that the user's component accepts without declaring them.
-
-    Required parameters of a class that the entry lacks are reported. They are in the order of the
-    file; [] for a component that declares all. A component whose signature cannot be read accepts
-    every key. `declared` has the keys that `cls` declares, `place` is that of a missing key.
-    """
+    """Return the keys of an entry that the user's component accepts without declaring them."""
     defaults, takes_any = keyword_parameters(cls) or ({}, True)
     for key, default in defaults.items() if inspect.isclass(cls) else ():
         if default is REQUIRED and key not in node.entries.keys() | declared:
             allowed = f"{key}: an argument of {cls.__name__}"
             report.add(place, node.path, f"missing key '{key}'", allowed)
-    undeclared = [key for key in node.entries if key not in declared and key != "type"]
-    return [key for key in undeclared if takes_any or key in defaults]
+    undeclared = []
+    for key in node.entries:
+        if key not in declared and key != "type" and (takes_any or key in defaults):
+            undeclared.append(key)
+    return undeclared
 
 
 CHUNK = "chunk"
@@ -295,10 +275,7 @@ CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 def is_opaque(component: object) -> bool:
-    """Return True if no cache key covers code and data of a component, so that new runs call it.
-
-    By its attribute `is_opaque`; False without it.
-    """
+    """Return True if no cache key covers code and data of a component, so that new runs call it."""
     # a third-party class need not inherit from the protocol that has the attribute
     return bool(getattr(component, "is_opaque", False))
 
@@ -306,7 +283,7 @@ def is_opaque(component: object) -> bool:
 def indexes(component: object) -> bool:
     """Return True if a retriever indexes documents, which can then be cut into chunks.
 
-    By its attribute `indexes`, else by a method `index`.
+    Its attribute `indexes` decides, or else its method `index`.
     """
     declared = getattr(component, "indexes", None)
     # a class of the user need not inherit from the protocol that has the attribute
@@ -352,8 +329,7 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
 def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
     """Check `columns` and `split` as the loaders do, so that their mistakes get places too.
 
-    Problems go into the report. A value that is no mapping, or has a problem already, is not
-    checked.
+    A value that is no mapping, or has a problem already, is not checked.
     """
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split

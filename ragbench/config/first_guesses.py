@@ -93,13 +93,18 @@ def lines_for_scores(names: Iterable[object]) -> str | None:
     """
     from ragbench.gates.base import score_facts  # a config without gates does not load them
 
-    texts = [name for name in names if isinstance(name, str) and not name.startswith(PYTHON)]
-    lines = [
-        f"  {line.format(', '.join(scores))}"
-        for kind, line in _SCORE_LINES.items()
-        if (scores := [name for name in texts if score_facts(name, kind) is not None])
-    ]
-    return _format(["metrics:", *lines]) if lines else None
+    by_kind: dict[Kind, list[str]] = {kind: [] for kind in _SCORE_LINES}
+    for name in names:
+        if not isinstance(name, str) or name.startswith(PYTHON):
+            continue
+        for kind, scores in by_kind.items():
+            if score_facts(name, kind) is not None:
+                scores.append(name)
+    lines = ["metrics:"]
+    for kind, scores in by_kind.items():
+        if scores:
+            lines.append(f"  {_SCORE_LINES[kind].format(', '.join(scores))}")
+    return _format(lines) if len(lines) > 1 else None
 
 
 def _format(lines: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +23,7 @@ from ragbench.score.base import add_option
 
 
 def gate_kinds() -> list[type[Gate]]:
-    """Return the class of every kind of gate, built-in ones first; broken packages are left out.
-
-    In the order of their names in the family.
-    """
+    """Return the class of every kind of gate, built-in ones first; broken packages are left out."""
     kinds = []
     for name in GATES.names():
         try:
@@ -42,14 +40,18 @@ def gate_options() -> dict[str, DeclaredOption]:
     declaration of the first.
     """
     kinds = gate_kinds()
+    names = [kind.subject for kind in kinds]
     declared: dict[str, DeclaredOption] = {}
     for kind in kinds:
+        names += kind.conditions
         declared |= {**declared_options(kind), **declared}
-    first = [kind.subject for kind in kinds] + [key for kind in kinds for key in kind.conditions]
-    for key, option in declared.items():
+    options = {}
+    for name in dict.fromkeys([*names, *declared]):
+        option = declared[name]
         if option.default is REQUIRED:
-            declared[key] = replace(option, annotation=option.annotation | None, default=None)
-    return {key: declared[key] for key in dict.fromkeys([*first, *declared])}
+            option = replace(option, annotation=option.annotation | None, default=None)
+        options[name] = option
+    return options
 
 
 def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[GateProblem]]:
@@ -60,77 +62,83 @@ def kind_of_gate(values: Mapping[str, Any]) -> tuple[type[Gate] | None, list[Gat
     Args:
         values: Key -> value, without keys that are null.
     """
-    kinds = gate_kinds()
-    # `measure` is a subject of some kinds, and an option of `cheapest_within`
-    options = {
-        key
-        for kind in kinds
-        if kind.subject in values
-        for key in declared_options(kind).keys() - {kind.subject}
-    }
-    subjects = [kind.subject for kind in kinds if kind.subject not in options]
-    subject, problems = _only_key(subjects, values, "the gate has no subject", "exclude each other")
+    subject, problems = _find_subject(values)
     if subject is None:
         return None, problems
-    kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]
-    kind = kinds[0]
-    setting = str(values[subject]) if kind.of == "cost" else subject
-    if len(kinds) > 1:
-        conditions = [key for kind in kinds for key in kind.conditions]
-        without = [kind for kind in kinds if not kind.conditions]
-        if without and not any(key in values for key in conditions):
-            kind, setting = without[0], f"{subject} alone"
-        else:
-            condition, problems = _only_key(conditions, values, "no condition", "in one gate")
-            if condition is None:
-                return None, problems
-            kind = next(kind for kind in kinds if condition in kind.conditions)
-            setting = condition
+    kind, setting, problems = _find_condition(subject, values)
+    if kind is None:
+        return None, problems
     declared = declared_options(kind)
-    allowed = sorted(k for k in declared if k in values or k not in kind.conditions)
-    problems = [
-        GateProblem(key, f"no effect with {setting}", ", ".join(allowed), at_key=True)
-        for key in values
-        if key not in declared
-    ]
-    absent = {k: o for k, o in declared.items() if o.required and k not in values}
-    problems += [
-        GateProblem(None, f"missing key '{key}'", f"{key}: {option.allowed}")
-        for key, option in absent.items()
-    ]
-    return None if absent else kind, problems
+    allowed = []
+    for key in sorted(declared):
+        if key in values or key not in kind.conditions:
+            allowed.append(key)
+    for key in values:
+        if key not in declared:
+            problem = f"no effect with {setting}"
+            problems.append(GateProblem(key, problem, ", ".join(allowed), at_key=True))
+    is_complete = True
+    for key, option in declared.items():
+        if option.required and key not in values:
+            is_complete = False
+            problems.append(GateProblem(None, f"missing key '{key}'", f"{key}: {option.allowed}"))
+    return kind if is_complete else None, problems
+
+
+def _find_subject(values: Mapping[str, Any]) -> tuple[str | None, list[GateProblem]]:
+    """Return the one key that names the subject of a gate; None, with a problem, without one."""
+    # `measure` is a subject of some kinds, and an option of `cheapest_within`
+    options: set[str] = set()
+    for kind in gate_kinds():
+        if kind.subject in values:
+            options |= declared_options(kind).keys() - {kind.subject}
+    subjects = [kind.subject for kind in gate_kinds() if kind.subject not in options]
+    return _only_key(subjects, values, "the gate has no subject", "exclude each other")
+
+
+def _find_condition(
+    subject: str, values: Mapping[str, Any]
+) -> tuple[type[Gate] | None, str, list[GateProblem]]:
+    """Return (kind of gate by its condition or None, its name in messages, problems)."""
+    kinds = [k for k in gate_kinds() if k.subject == subject and k.is_about(values[subject])]
+    if len(kinds) == 1:
+        return kinds[0], str(values[subject]) if kinds[0].of == "cost" else subject, []
+    by_condition: dict[str, type[Gate]] = {}
+    for kind in reversed(kinds):  # of two kinds with one condition the first counts
+        by_condition |= dict.fromkeys(kind.conditions, kind)
+    without = next((kind for kind in kinds if not kind.conditions), None)
+    if without is not None and by_condition.keys().isdisjoint(values):
+        return without, f"{subject} alone", []
+    conditions = itertools.chain.from_iterable(kind.conditions for kind in kinds)
+    condition, problems = _only_key(conditions, values, "no condition", "in one gate")
+    if condition is None:
+        return None, "", problems
+    return by_condition[condition], condition, []
 
 
 def _only_key(
     keys: Iterable[str], values: Mapping[str, Any], if_none: str, if_several: str
 ) -> tuple[str | None, list[GateProblem]]:
-    """Return the one key of some that a gate has; None, with a problem, if it has none or several.
-
-    Args:
-        keys: Keys of which one is needed; may repeat.
-        values: Keys and values of the gate.
-        if_none: Message if it has none.
-        if_several: Message after the keys that it has.
-    """
-    present = [key for key in dict.fromkeys(keys) if key in values]
+    """Return the one of some keys that a gate has; None, with a problem, for none or several."""
+    allowed = list(dict.fromkeys(keys))
+    present = [key for key in allowed if key in values]
     if len(present) == 1:
         return present[0], []
     problem = f"{' and '.join(present)} {if_several}" if present else if_none
-    return None, [GateProblem(None, problem, f"one of {', '.join(dict.fromkeys(keys))}")]
+    return None, [GateProblem(None, problem, f"one of {', '.join(allowed)}")]
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:
     """Return the names of all pairs, `retriever/generator`.
 
     A generator that is None has a problem, or is a live object, and is paired with all retrievers.
-    Retriever by retriever; [] without retrievers or generators.
     """
-    return [
-        f"{retriever}/{name}"
-        for retriever in retrievers
-        for name, generator in generators.items()
-        if generator is None or generator.retrievers is None or retriever in generator.retrievers
-    ]
+    pairs = []
+    for retriever, (name, generator) in itertools.product(retrievers, generators.items()):
+        chosen = None if generator is None else generator.retrievers
+        if chosen is None or retriever in chosen:
+            pairs.append(f"{retriever}/{name}")
+    return pairs
 
 
 def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames:
@@ -153,17 +161,17 @@ def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames
             if rubric is not None and len(judges) > 1:
                 rubric = replace(rubric, name=add_option(rubric.name, "judge", judge))
             scores.append(rubric)
-    blocks: list[tuple[Kind, object]] = [("retrieval", measures), ("generation", generation)]
-    return GateNames(
-        {score.name: score for score in scores if score is not None},
-        frozenset(kind for kind, block in blocks if block is None),
-    )
+    open_kinds: set[Kind] = set()
+    if measures is None:
+        open_kinds.add("retrieval")
+    if generation is None:
+        open_kinds.add("generation")
+    by_name = {score.name: score for score in scores if score is not None}
+    return GateNames(by_name, frozenset(open_kinds))
 
 
 def check_gates(node: Node, names: GateNames, context: Context) -> tuple[Gate, ...]:
     """Return the gates without a problem; problems go into the report.
-
-    In the order of the list; () for a value that is no list.
 
     Args:
         node: The list.
@@ -193,11 +201,7 @@ def check_gates(node: Node, names: GateNames, context: Context) -> tuple[Gate, .
 def _check_gate(
     node: Node, values: Mapping[str, Any], names: GateNames, context: Context
 ) -> Gate | None:
-    """Return the gate of an entry with valid values; None, with a problem, if it fits no kind.
-
-    A gate with other problems is returned, and its problems are in the report. A gate on a sweep
-    gets its combinations as systems. `values` are those of `check_options` for all keys of gates.
-    """
+    """Return the gate of an entry with valid values; None, with a problem, if it fits no kind."""
     present = {key: values[key] for key in node.entries if values[key] is not None}
     kind, problems = kind_of_gate(present)
     _report(node, problems, context.report)
@@ -206,7 +210,9 @@ def _check_gate(
     declared = declared_options(kind)
     gate = kind(**{key: value for key, value in present.items() if key in declared})
     _report(node, gate.check(names), context.report)
-    systems = [system for name in gate.systems for system in names.sweeps.get(name, (name,))]
+    systems: list[str] = []
+    for name in gate.systems:
+        systems += names.sweeps.get(name, (name,))
     if systems:
         # the resolved config writes sweeps out, so that gates name their combinations
         context.fill(node, "system", systems)
@@ -215,10 +221,7 @@ def _check_gate(
 
 
 def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None:
-    """Report the problems of a gate at the places of their values.
-
-    `{}` in the text of a problem becomes its value.
-    """
+    """Report the problems of a gate at the places of their values."""
     for problem in problems:
         node = gate if problem.key is None else gate.get(problem.key) or gate
         if problem.part is not None:
@@ -231,11 +234,7 @@ def _report(gate: Node, problems: Iterable[GateProblem], report: Report) -> None
 
 
 def _file_of(gate: Gate, entry: Node, names: GateNames, context: Context) -> Path | None:
-    """Return the file that a gate names; None if it names none, or a system instead.
-
-    None too for a name without ending that may be a system of records, read later. A missing file,
-    or a name near that of a system, is reported and gives None. `entry` is the gate in the config.
-    """
+    """Return the file that a gate names; None if it names none, or a system instead."""
     node = None if gate.file_key is None else entry.get(gate.file_key)
     if node is None or node.value is None:
         return None
@@ -255,10 +254,7 @@ def _file_of(gate: Gate, entry: Node, names: GateNames, context: Context) -> Pat
 
 
 def written_gates(path: Path) -> tuple[Node, ...]:
-    """Return the gates of a config file as written; empty if the file cannot be read.
-
-    Loading the file as a config reports why, with the place.
-    """
+    """Return the gates of a config file as written; empty if the file cannot be read."""
     tree = read_file(path, Report())
     gates = None if tree is None else tree.get("gates")
     return () if gates is None else gates.elements

@@ -90,13 +90,7 @@ def config_schema() -> Schema:
 
 
 def _block(record: Any, description: str = "", **blocks: Any) -> Schema:
-    """Return the schema of a block, and of its inner blocks.
-
-    Args:
-        record: Class that declares the options of the block, and describes its inner blocks.
-        description: Description of the block; empty for none.
-        **blocks: Key of an inner block -> the class that declares its options.
-    """
+    """Return the schema of a block, and of its inner blocks."""
     schema = _object(declared_options(record).values(), description)
     for name, inner in blocks.items():
         schema["properties"][name] = _block(inner, record.blocks[name])
@@ -127,13 +121,7 @@ def _metrics() -> Schema:
 
 
 def _mapping(definition: str) -> Schema:
-    """Return the JSON Schema of an object with component names as keys.
-
-    Names have letters, digits, '_', '.', '=' and '-'.
-
-    Args:
-        definition: Name of the definition in `$defs` that every value follows.
-    """
+    """Return the JSON Schema of an object with component names as keys."""
     return {
         "type": "object",
         "propertyNames": {"pattern": _NAMES},
@@ -146,11 +134,7 @@ _SWEPT = ("retriever", "reranker", "generator", "app")
 
 
 def _types(family: Family) -> list[Schema]:
-    """Return a schema for each type of a family, and one for components of the user.
-
-    A type has the common keys of its family, unless it declares them itself; packages that cannot
-    be imported are left out.
-    """
+    """Return a schema for each type of a family, and one for components of the user."""
     common = common_keys(family)
     if family.noun == "judge":
         common = declared_options(JudgeCommon)
@@ -181,20 +165,14 @@ def _types(family: Family) -> list[Schema]:
 
 
 def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bool) -> Schema:
-    """Return the schema with its required keys; with a sweep, which may have them, only the type.
-
-    Args:
-        schema: Schema of a type, without required keys; its properties receive `sweep`.
-        options: Options of the type.
-        sweeps: True if the entry may have the key `sweep`.
-    """
+    """Return the schema with its required keys; with a sweep, which may have them, only `type`."""
     required = [option.name for option in options if option.required]
-    properties = schema["properties"]
-    parts = properties.get(CHUNK, {}).get("properties", {})
-    sweepable = {**properties, **{f"{CHUNK}.{key}": value for key, value in parts.items()}}
     if not sweeps:
         return {**schema, "required": ["type", *required]}
-    axes = {key: _axis(value) for key, value in sweepable.items() if key != "type"}
+    properties = schema["properties"]
+    axes = {key: _axis(value) for key, value in properties.items() if key != "type"}
+    for key, value in properties.get(CHUNK, {}).get("properties", {}).items():
+        axes[f"{CHUNK}.{key}"] = _axis(value)
     properties["sweep"] = {
         "type": "object",
         "description": "Lists of values; one component per combination.",
@@ -209,13 +187,10 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
 
 def _axis(option: Schema) -> Schema:
     """Return the schema of the values of an option in a sweep, which has its description once."""
-    value = {key: part for key, part in option.items() if key not in ("description", "default")}
-    return {
-        "type": "array",
-        "description": option["description"],
-        "minItems": 1,
-        "items": value,
-    }
+    value = dict(option)
+    description = value.pop("description")
+    value.pop("default", None)
+    return {"type": "array", "description": description, "minItems": 1, "items": value}
 
 
 def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
@@ -228,10 +203,7 @@ def _object(options: Iterable[DeclaredOption], description: str = "") -> Schema:
 
 
 def _value(declared: DeclaredOption) -> Schema:
-    """Return the schema of one option; a number or a choice may also be a text with `${VAR}`.
-
-    It has the help as `description`, and the default if that is a text, number or truth value.
-    """
+    """Return the schema of one option; a number or a choice may also be a text with `${VAR}`."""
     schema: Schema = _type(declared.annotation, declared.option)
     if schema.get("type") not in ("string", "array", "object"):
         # one list of alternatives reads better in an editor than nested ones
@@ -246,10 +218,7 @@ def _value(declared: DeclaredOption) -> Schema:
 
 
 def _type(annotation: Any, option: Option | None = None) -> Schema:
-    """Return the schema of a type, with the bounds of its option; only numbers have bounds.
-
-    A union has `anyOf`. Empty for a type that JSON lacks.
-    """
+    """Return the schema of a type, with the bounds of its option; only numbers have bounds."""
     kind, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if kind in (typing.Union, UnionType):
         return {"anyOf": [_type(part, option) for part in arguments]}
@@ -285,8 +254,5 @@ def _example(name: str, measure: Callable[..., object]) -> str:
 
 
 def _suggested(names: Iterable[str]) -> Schema:
-    """Return the schema of a text for which an editor offers names.
-
-    Other texts are allowed too.
-    """
+    """Return the schema of a text for which an editor offers names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}

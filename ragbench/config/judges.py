@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +24,6 @@ class JudgeCommon(OptionSet):
     """Keys of every judge: rubrics, and when and what it judges.
 
     They stand in `metrics.judge`, or in each of the named judges there, beside those of the type.
-    The config checks the values; the class does not.
     """
 
     rubrics: Annotated[
@@ -60,7 +58,7 @@ def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeB
     """Return the judges by name; None if a single judge is wrong, else without the wrong ones.
 
     The block has several judges if all its values are mappings; a single judge is named by its
-    type. They are in the order of the file; an empty mapping gives {}.
+    type.
 
     Args:
         node: The block.
@@ -75,18 +73,16 @@ def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeB
         return None if block is None else {block.type: block}
     for name, problem, allowed in unfit_names(node.entries):
         context.report.wrong(node.entries[name], problem, allowed)
-    blocks = {name: _judge(name, entry, context) for name, entry in node.entries.items()}
-    return {name: block for name, block in blocks.items() if block is not None}
+    blocks = {}
+    for name, entry in node.entries.items():
+        block = _judge(name, entry, context)
+        if block is not None:
+            blocks[name] = block
+    return blocks
 
 
 def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | None:
-    """Return the checked judge; None, with problems in the report, if it is wrong.
-
-    Args:
-        name: Its name; None for a single judge.
-        entry: Its key and mapping.
-        context: Report and folders of the config.
-    """
+    """Return the checked judge; None, with problems in the report, if it is wrong."""
     from ragbench.score.judge import JUDGES
 
     node, report = entry.node, context.report
@@ -110,12 +106,12 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     if loaded is not None and len(report) == n_problems and values.keys() >= declared.keys():
         context.try_component(entry, loaded[1], values, options, late=True)
     rubrics = _rubrics(node.get("rubrics"), loaded and loaded[1], context)
+    sources: list[object] = list(rubrics)
     rubric_nodes = (node.get("rubrics") or Node((), node.place, ())).elements
-    sources = [
-        WrittenPath(escaped(str(part.value))) if isinstance(source, Path) else source
-        # without the key there are no nodes, and these are the default rubrics
-        for part, source in itertools.zip_longest(rubric_nodes, rubrics)
-    ]
+    # without the key there are no nodes, and these are the default rubrics
+    for row, part in enumerate(rubric_nodes[: len(rubrics)]):
+        if isinstance(rubrics[row], Path):
+            sources[row] = WrittenPath(escaped(str(part.value)))
     context.fill(node, "rubrics", sources)
     _check_combination(node, values, rubrics, context)
     if loaded is None or len(report) > n_problems or not values.keys() >= declared.keys():
@@ -132,17 +128,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
 
 
 def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
-    """Return the sources of the rubrics: built-in names, mappings, absolute paths of files.
-
-    In the order of the list. Unknown rubrics are reported and left out; of two with one name, which
-    is reported, the later one stays; a rubric that the judge cannot apply is reported and stays.
-    Without a list these are the default rubrics of the judge.
-
-    Args:
-        node: The list of rubrics; None if the judge has no such key.
-        cls: Class of the judge; None if its type is wrong.
-        context: Report and folders of the config.
-    """
+    """Return the sources of the rubrics: built-in names, mappings, absolute paths of files."""
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
@@ -181,11 +167,7 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
 def _check_combination(
     node: Node, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
 ) -> None:
-    """Report `nuggets` and `pairs` if the judge has no rubric that uses them.
-
-    `node` is the block of the judge, `values` its valid values, and `rubrics` the sources of its
-    rubrics.
-    """
+    """Report `nuggets` and `pairs` if the judge has no rubric that uses them."""
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules
-from ragbench.config import resolved, schema
+from ragbench.config import schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
 from ragbench.config.metrics import (
     check_audit,
@@ -21,14 +22,17 @@ from ragbench.config.metrics import (
     check_statistics,
 )
 from ragbench.config.options import Context, report_cycles
-from ragbench.config.tree import Node, PythonReader, Report
-from ragbench.config.variables import (
-    Expanded,
-    Overrides,
-    apply_overrides,
-    expand_sweeps,
-    interpolate,
+from ragbench.config.overrides import Expanded, Overrides, apply_overrides, expand_sweeps
+from ragbench.config.resolved import resolve_config
+from ragbench.config.secret_values import (
+    Environment,
+    declared_secrets,
+    environment_of,
+    report_secret_paths,
+    variable_record,
 )
+from ragbench.config.tree import KeyEntry, Node, PythonReader, Report
+from ragbench.config.variables import interpolate
 from ragbench.config.yaml_reader import read_file
 from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
@@ -48,10 +52,10 @@ _ORDER = (
 DATASETS = "datasets"
 # Blocks that an override may create; any other key on its way must exist
 _CREATED_BLOCKS = (
-    *((block,) for block in schema.BLOCKS if block != "gates"),
-    *(("metrics", block) for block in ("retrieval", "judge")),
-    *(("metrics", "retrieval", block) for block in schema.RetrievalMetrics.blocks),
-    *(("causes", block) for block in CauseRules.blocks),
+    *itertools.product(schema.BLOCKS.keys() - {"gates"}),
+    *itertools.product(["metrics"], ["retrieval", "judge"]),
+    *itertools.product(["metrics"], ["retrieval"], schema.RetrievalMetrics.blocks),
+    *itertools.product(["causes"], CauseRules.blocks),
 )
 
 
@@ -106,14 +110,7 @@ def _load(
     variables: Mapping[str, str],
     around: Surroundings,
 ) -> schema.ExperimentConfig:
-    """Return the checked config; with several data sets that of the first one, which has all.
-
-    `variables` is the environment, `around` has the folders and live components.
-
-    Raises:
-        ConfigError: The file cannot be read, or the config has problems: all of them.
-        KeyError: A sweep lacks the combination of `around.chosen`.
-    """
+    """Return the checked config; with several data sets that of the first one, which has all."""
     report, hidden = Report(), secrets_of_process(variables)
     path = None if isinstance(source, Mapping) else Path(source)
     original = PythonReader(report).read(source) if path is None else read_file(path, report)
@@ -122,7 +119,7 @@ def _load(
     if original is not None:
         tree = apply_overrides(original, overrides, _CREATED_BLOCKS, report)
         tree = interpolate(tree, variables, report)
-        hidden |= resolved.environment_of(tree).secrets
+        hidden |= environment_of(tree).secrets
         note_secrets(hidden)
         with looking_in(around.code or ()):
             for name, part in _trees_by_collection(tree, report).items():
@@ -132,7 +129,7 @@ def _load(
         _refuse_baseline_files(configs.values(), report)
     if None not in configs.values() and not report:
         for check in checks.values():
-            resolved.report_secret_paths(check.tree, _variables_of(check), report)
+            report_secret_paths(check.tree, _variables_of(check), report)
     complete = {name: config for name, config in configs.items() if config is not None}
     if report or not complete:
         clean = redactor(hidden)
@@ -140,25 +137,20 @@ def _load(
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
 
     def reload(chosen: Mapping[str, str], collection: str = "") -> schema.ExperimentConfig:
-        """Return the config, or that of a collection, with only these combinations of sweeps.
-
-        The file is read again. ConfigError for its problems, KeyError if a sweep has no such
-        combination.
-        """
+        """Return the config, or that of a collection, with only these combinations of sweeps."""
         again = _load(source, overrides, variables, replace(around, chosen=chosen))
         return again.collections[collection] if collection else again
 
-    finished = {
-        name: replace(
-            _finish(config, checks[name], variables, hidden),
-            reload=partial(reload, collection=name),
-        )
-        for name, config in complete.items()
-    }
-    if "" in finished:
-        return finished[""]
-    collections = {name: _of_collection(config, name) for name, config in finished.items()}
-    return replace(next(iter(finished.values())), collections=collections)
+    finished, collections = [], {}
+    for name, config in complete.items():
+        config = _finish(config, checks[name], variables, hidden)
+        config = replace(config, reload=partial(reload, collection=name))
+        finished.append(config)
+        # each collection is a run of its own, in `<output>/<experiment>/<collection>`
+        output = f"{config.output}/{config.name}"
+        data = {**config.resolved, "name": name, "output": output}
+        collections[name] = replace(config, name=name, output=output, resolved=data)
+    return finished[0] if "" in complete else replace(finished[0], collections=collections)
 
 
 def _finish(
@@ -167,38 +159,33 @@ def _finish(
     variables: Mapping[str, str],
     hidden: Mapping[str, str],
 ) -> schema.ExperimentConfig:
-    """Return a checked config with its resolved form, its variables and its secrets, noted.
-
-    `hidden` has the secrets that are known already.
-    """
+    """Return a checked config with its resolved form, its variables and its secrets, noted."""
     variables_used = _variables_of(check)
-    keys = {name: variables.get(name) for name in named_keys(config)}
-    hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **variables_used.secrets}
+    keys, records = {}, {}
+    for name in named_keys(config):
+        value = variables.get(name)
+        records[name] = variable_record(value, secret=True)
+        if value:
+            keys[name] = value
+    hidden = {**hidden, **keys, **variables_used.secrets}
     note_secrets(hidden)
     return replace(
         config,
-        resolved=resolved.resolve_config(check.expanded(), check.context, variables_used),
-        environment={
-            **{name: resolved.variable_record(value, secret=True) for name, value in keys.items()},
-            **variables_used.record(),
-        },
+        resolved=resolve_config(check.expanded(), check.context, variables_used),
+        environment={**records, **variables_used.record()},
         secrets=hidden,
         literal_secrets=tuple(variables_used.literal),
     )
 
 
-def _variables_of(check: TreeCheck) -> resolved.Environment:
+def _variables_of(check: TreeCheck) -> Environment:
     """Return the variables of a tree, and the secrets among them, as its options declare them."""
-    declared = {*resolved.secret_places(check.expanded(), check.context.blocks)}
-    return resolved.environment_of(check.tree, declared)
+    declared = {*declared_secrets(check.expanded(), check.context.blocks)}
+    return environment_of(check.tree, declared)
 
 
 def _trees_by_collection(tree: Node, report: Report) -> dict[str, Node]:
-    """Return name -> the config with one of its `datasets` as `dataset`; {"": tree} without any.
-
-    A config with both keys, names that cannot be folders, and a block that is no mapping are
-    reported; without a data set the result is empty.
-    """
+    """Return name -> the config with one of its `datasets` as `dataset`; {"": tree} without any."""
     entry = tree.entries.get(DATASETS)
     if entry is None:
         return {"": tree}
@@ -214,35 +201,23 @@ def _trees_by_collection(tree: Node, report: Report) -> dict[str, Node]:
     for name, part in entry.node.entries.items():
         if not _NAME.fullmatch(name) or set(name) == {"."} or name == LATEST:
             report.wrong(part, f"{name!r} is not a name", f"{_NAME_ALLOWED}; not '{LATEST}'")
-    return {
-        name: without.with_entry("dataset", part.node, part.place)
-        for name, part in entry.node.entries.items()
-    }
+    trees = {}
+    for name, part in entry.node.entries.items():
+        trees[name] = without.with_entry("dataset", part.node, part.place)
+    return trees
 
 
 def _refuse_baseline_files(
     configs: Iterable[schema.ExperimentConfig | None], report: Report
 ) -> None:
-    """Report gates against a baseline file, which has the queries of one collection.
-
-    The problem stands at the gate; a config that is None is left out.
-    """
+    """Report gates against a baseline file, which has the queries of one collection."""
     from ragbench.gates.drop import Change
 
-    for gate in (gate for config in configs if config is not None for gate in config.gates):
-        if isinstance(gate, Change) and gate.file is not None:
-            allowed = "no file: min, max, or the baseline of the run; or a config for each data set"
-            report.add(gate.place, ("gates",), "'against' a file, of one data set", allowed)
-
-
-def _of_collection(config: schema.ExperimentConfig, name: str) -> schema.ExperimentConfig:
-    """Return the config of the run on one collection, in `<output>/<experiment>/<collection>`.
-
-    Its `name` is that of the collection, and its `output` is `<output>/<experiment>`.
-    """
-    output = f"{config.output}/{config.name}"
-    resolved_part = {**config.resolved, "name": name, "output": output}
-    return replace(config, name=name, output=output, resolved=resolved_part)
+    allowed = "no file: min, max, or the baseline of the run; or a config for each data set"
+    for config in configs:
+        for gate in () if config is None else config.gates:
+            if isinstance(gate, Change) and gate.file is not None:
+                report.add(gate.place, ("gates",), "'against' a file, of one data set", allowed)
 
 
 def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:
@@ -266,24 +241,25 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
         config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
-    return replace(config, environment=resolved.environment_of(tree).record())
+    return replace(config, environment=environment_of(tree).record())
 
 
 def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
-    """Return a tree with the name, the data set and the judges of another tree.
-
-    With `judges`, of several judges those with these names, and none for (); None takes all. It has
-    no other metrics, and without judges no `metrics` at all.
-    """
+    """Return a tree with the name, the data set and the judges of another tree."""
     metrics = tree.get("metrics")
-    part = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
+    part = replace(tree, value=_only(tree, ("name", "dataset")))
     judge = None if metrics is None else metrics.get("judge")
     # an empty tuple asks for no judge; None asks for all
     if metrics is None or judge is None or judges == ():
         return part
-    if judges is not None and all(isinstance(e.node.value, dict) for e in judge.entries.values()):
-        judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in judges})
+    are_named = all(isinstance(entry.node.value, dict) for entry in judge.entries.values())
+    if judges is not None and are_named:
+        judge = replace(judge, value=_only(judge, judges))
     return part.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
+
+
+def _only(node: Node, keys: Collection[str]) -> dict[str, KeyEntry]:
+    return {key: entry for key, entry in node.entries.items() if key in keys}
 
 
 def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
@@ -292,11 +268,12 @@ def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
     These are options whose names end in `_env`, with a text. Components come first, then judges; a
     name may come twice.
     """
-    judges = (config.metrics.judges or {}).values()
-    systems = (config.retrievers, config.generators, config.apps)
-    options = [component.options for block in systems for component in block.values()]
-    for component in (*options, *(judge.options for judge in judges)):
-        for name, value in component.items():
+    options = []
+    for components in (config.retrievers, config.generators, config.apps):
+        options += [component.options for component in components.values()]
+    options += [judge.options for judge in (config.metrics.judges or {}).values()]
+    for mapping in options:
+        for name, value in mapping.items():
             if name.endswith("_env") and isinstance(value, str) and value:
                 yield value
 
@@ -332,7 +309,7 @@ class TreeCheck:
     """Checks of one tree, block by block; its problems go into a report.
 
     Names of components and sweeps are checked on creation, all blocks by one call of `build`, which
-    returns the config, or None. Nothing is raised for a mistake in the config.
+    returns the config, or None.
 
     Attributes:
         tree: The config, with variables replaced.
@@ -409,10 +386,7 @@ class TreeCheck:
         )
 
     def _controls(self, entries: Sequence[str | Mapping[str, int]] | None) -> tuple[str, ...]:
-        """Return the name of each control, once; `{distractors: 3}` becomes `distractors=3`.
-
-        () for None. A mapping with another key or a number out of range is reported, and stays.
-        """
+        """Return the name of each control, once; `{distractors: 3}` becomes `distractors=3`."""
         names, node, most = [], self.tree.get("controls"), schema.MOST_DISTRACTORS
         for place, entry in enumerate(entries or ()):
             if isinstance(entry, Mapping):
@@ -438,11 +412,7 @@ class TreeCheck:
         return tree
 
     def _name(self, name: str | None) -> str:
-        """Return the name of the experiment; default: the file name with `-` for other characters.
-
-        Without a usable file name it is `experiment`. A name that no folder can have is reported
-        and returned.
-        """
+        """Return the name of the experiment; default: that of the file, with `-` for odd signs."""
         if name is None:
             stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.stem if self.path else "")
             # `..` and names that Windows reserves cannot be folders
@@ -484,10 +454,7 @@ class TreeCheck:
         return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
-        """Return the components of a block with sweeps written out; none without the block.
-
-        Wrong names, and a block that is no mapping, are reported.
-        """
+        """Return the components of a block with sweeps written out; none without the block."""
         node = self.tree.get(block)
         if node is None:
             return Expanded({})
@@ -503,20 +470,15 @@ class TreeCheck:
     def _components(
         self, block: str, family_of: Callable[[Node], Family]
     ) -> dict[str, schema.Component | None]:
-        """Return the checked components of a block by name; a wrong one is None.
-
-        In the order of the file.
-        """
-        return {
-            name: check_component(name, entry, family_of(entry.node), self.context)
-            for name, entry in self.swept[block].components.items()
-        }
+        """Return the checked components of a block by name; a wrong one is None."""
+        components = {}
+        for name, entry in self.swept[block].components.items():
+            family = family_of(entry.node)
+            components[name] = check_component(name, entry, family, self.context)
+        return components
 
     def _sweeps(self, dataset: schema.Component | None, top_k: int) -> dict[str, schema.Sweep]:
-        """Return the sweeps of the retrievers by name, with their checked `select`.
-
-        `select` is None for a sweep without one, and for one with a problem.
-        """
+        """Return the sweeps of the retrievers by name, with their checked `select`."""
         swept = self.swept["retrievers"]
         sweeps = {name: schema.Sweep(members) for name, members in swept.members.items()}
         for name, entry in swept.selects.items():
@@ -533,17 +495,12 @@ class TreeCheck:
         return sweeps
 
     def _check_names(self) -> None:
-        """Report systems that cannot have a file of their own, such as `A` and `a`, or long names.
-
-        The problem stands at the component that makes the last such system.
-        """
+        """Report systems that cannot have a file of their own, such as `A` beside `a`."""
         components = {block: swept.components for block, swept in self.swept.items()}
         places = [*components["retrievers"].items(), *components["apps"].items()]
-        places += [
-            (f"{retriever}/{generator}", entry)
-            for generator, entry in components["generators"].items()
-            for retriever in self.context.retrievers
-        ]
+        for generator, entry in components["generators"].items():
+            for retriever in self.context.retrievers:
+                places.append((f"{retriever}/{generator}", entry))
         entries = dict(places)
         reported: set[int] = set()
         for name, problem, allowed in unfit_names(name for name, _ in places):
@@ -598,7 +555,7 @@ class TreeCheck:
 def brings_systems(loader: str | None) -> bool:
     """Return True if a data set may bring systems with names that no config has.
 
-    True for tables and traces, for a type of a loader that is not built in, and without a type.
+    Tables and traces may, a loader that is not built in, and one without a type.
     """
     from ragbench.data import LOADERS
 

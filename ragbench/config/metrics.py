@@ -59,10 +59,7 @@ def check_metrics(node: Node | None, context: Context) -> schema.Metrics:
 
 
 def _retrieval(node: Node | None, context: Context) -> schema.RetrievalMetrics:
-    """Return the block `metrics.retrieval`; values with a problem keep their defaults.
-
-    A measure with a cut-off beyond `top_k` is a problem.
-    """
+    """Return the block `metrics.retrieval`; values with a problem keep their defaults."""
     from ragbench.score.retrieval.notation import parse_measures
 
     report = context.report
@@ -99,10 +96,7 @@ def check_measure(node: Node, top_k: int, report: Report) -> None:
 def _check_depth(
     node: Node, measures: Sequence[Measure], top_k: int | None, report: Report
 ) -> None:
-    """Report measures with a cut-off beyond `top_k`; None is a `top_k` that has a problem.
-
-    `node` is the name in the config, `measures` are those that it means.
-    """
+    """Report measures with a cut-off beyond `top_k`; None is a `top_k` that has a problem."""
     deepest = max((measure.k or 0 for measure in measures), default=0)
     if top_k is not None and deepest > top_k:
         problem = f"{node.quote()} looks deeper than top_k"
@@ -110,28 +104,23 @@ def _check_depth(
 
 
 def _generation(node: Node, context: Context) -> tuple[schema.NamedMetric, ...] | None:
-    """Return the metrics of `metrics.generation`; None if it is no list of texts.
-
-    Unknown names are reported and left out. Repeated names are reported and left in.
-    """
+    """Return the metrics of `metrics.generation`; None if it is no list of texts."""
     from ragbench.score.text.notation import parse_metrics
 
     names = check_value(node, _NAMES, context.report)
     parsed = _parse_names(node, parse_metrics, "metric", context.report)
     if names is INVALID:
         return None
-    return tuple(
-        schema.NamedMetric(metric=_with_paths(metric, context.base), row=row, place=name.place)
-        for row, (name, metrics) in enumerate(parsed)
-        for metric in (metrics if isinstance(metrics, list) else [metrics])
-    )
+    named_metrics = []
+    for row, (name, metrics) in enumerate(parsed):
+        for metric in metrics if isinstance(metrics, list) else [metrics]:
+            metric = _with_paths(metric, context.base)
+            named_metrics.append(schema.NamedMetric(metric=metric, row=row, place=name.place))
+    return tuple(named_metrics)
 
 
 def _with_paths(metric: Metric, base: Path) -> Metric:
-    """Return the metric with absolute paths for options that name a file beside the config.
-
-    Names of built-in files and models, which do not exist there, stay as they are.
-    """
+    """Return the metric with absolute paths for options that name a file beside the config."""
     declared = declared_options(metric.declaration.function)
     paths = {}
     for name, value in metric.chosen.items():
@@ -148,17 +137,7 @@ def _with_paths(metric: Metric, base: Path) -> Metric:
 def _parse_names(
     names: Node, parse: Callable[[str], Any], noun: str, report: Report
 ) -> list[tuple[Node, Any]]:
-    """Return the names of a list with their parsed scores; wrong and repeated names are reported.
-
-    Wrong names are left out, repeated ones stay, in the order of the list. A name of several scores
-    stands once, with a list of them. A name that YAML cut at a comma is reported once.
-
-    Args:
-        names: The list; elements that are not text are left out, as they have a problem already.
-        parse: Returns the score of a name, or a list of scores; raises `OptionError`.
-        noun: `measure` or `metric`, for messages.
-        report: Receives the problems.
-    """
+    """Return the names of a list, each with its parsed scores; wrong names are reported."""
     parsed: list[tuple[Node, Any]] = []
     by_name: dict[Any, Node] = {}
     in_cut_name = False
@@ -181,7 +160,7 @@ def _parse_names(
         # equal for two spellings of one score; `ndcg_cut_5,10` is a list of two scores
         are_several = isinstance(score, list)
         score_names = [s.name for s in score] if are_several else [score.canonical]
-        earlier = next((by_name[name] for name in score_names if name in by_name), None)
+        earlier = next(filter(None, map(by_name.get, score_names)), None)
         if earlier is not None:
             problem = f"{node.quote()} is named twice"
             if earlier.source != node.source:
@@ -196,11 +175,7 @@ _KINDS: Mapping[str, Kind] = {"measure": "retrieval", "metric": "generation"}
 
 
 def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
-    """Return the score of a name; None, with a problem in the report, if the name is wrong.
-
-    A score that belongs elsewhere in the config, such as a metric among the measures, is reported
-    with its place. `parse` raises an OptionError for a wrong name; `noun` is `measure` or `metric`.
-    """
+    """Return the score of a name; None, with a problem in the report, if the name is wrong."""
     try:
         return parse(str(node.value))
     except OptionError as error:
@@ -229,15 +204,7 @@ _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
 def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
-    """Return the block `match`; None if its level is wrong, or if it is no mapping.
-
-    Other problems are reported, and the block is returned.
-
-    Args:
-        node: The block.
-        ties: Value of `metrics.retrieval.ties`, which `level: text` restricts; None if it is wrong.
-        context: Report and declared options of the config.
-    """
+    """Return the block `match`; None if its level is wrong, or if it is no mapping."""
     report = context.report
     values = context.check(node, declared_options(schema.Match))
     level = values.get("level")
@@ -268,16 +235,7 @@ def _match(node: Node, ties: Any, context: Context) -> schema.Match | None:
 def _fill(
     node: Node, metrics: schema.Metrics, has_judges: bool, context: Context
 ) -> schema.Fill | None:
-    """Return the block `fill`; None if it has a problem, or if its judge has one.
-
-    Without a name in it, the only judge counts.
-
-    Args:
-        node: The block.
-        metrics: The other blocks; its judges are None if they are missing or wrong.
-        has_judges: Whether the config has `metrics.judge`, right or wrong.
-        context: Report and folders of the config.
-    """
+    """Return the block `fill`; None if it has a problem, or if its judge has one."""
     report, n_problems = context.report, len(context.report)
     values = context.check(node, declared_options(schema.Fill))
     if not has_judges:
@@ -304,10 +262,7 @@ def _fill(
 def _judge_name(
     node: Node, values: Mapping[str, Any], judges: Sequence[str], context: Context
 ) -> str | None:
-    """Return the judge that `fill` names, or the only judge; None, with a problem, if unclear.
-
-    `node` is the block `fill`, `values` has its valid values, and `judges` all names of judges.
-    """
+    """Return the judge that `fill` names, or the only judge; None, with a problem, if unclear."""
     judge_node = node.get("judge")
     if judge_node is None and len(judges) != 1:
         problem = f"fill must name one of the {len(judges)} judges"
@@ -324,12 +279,7 @@ def _judge_name(
 def _rubric(
     node: Node, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
-    """Return the name or file of the rubric of `fill`; None, with a problem, if it is not found.
-
-    A rubric that cannot grade passages, or that the judge cannot apply, is reported and returned;
-    so is one without the level `relevant_from`. Without the key it is the default rubric. `node` is
-    the block `fill`, `values` has its valid values, and `judge` is None if it is not known.
-    """
+    """Return the name or file of the rubric of `fill`; None, with a problem, if it is not found."""
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import load_rubric, not_applied
 
@@ -429,9 +379,12 @@ def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> 
 
     scores, name = gate_scores(metrics), str(node.value)
     score = scores.find(name)
-    names = [declared.name for declared in scores.scores.values() if declared.kind != "retrieval"]
-    if any(full_name.startswith(f"{name}(judge=") for full_name in names):
-        return  # a rubric of several judges, each of which is allowed
+    names = []
+    for declared in scores.scores.values():
+        if declared.name.startswith(f"{name}(judge="):
+            return  # a rubric of several judges, each of which is allowed
+        if declared.kind != "retrieval":
+            names.append(declared.name)
     if score is None or score.kind == "retrieval":
         problem = "is not scored" if score is None else "scores rankings, not answers"
         allowed = ", ".join(names) or "a metric or a rubric, such as token_f1 or correctness"
@@ -441,15 +394,7 @@ def _check_answer_score(node: Node, metrics: schema.Metrics, report: Report) -> 
 def _check_field(
     node: Node, words: tuple[str, ...], context: Context, example: str = "metadata.topic"
 ) -> None:
-    """Report a field that is neither an allowed word nor a key of the metadata.
-
-    Args:
-        node: The name of the field.
-        words: Allowed words; empty if the field must be `metadata.<key>`. Besides words, a day,
-            week or month of a key is allowed: `week(metadata.time)`.
-        context: Has the report.
-        example: Shown in the message.
-    """
+    """Report a field that is neither an allowed word nor a key of the metadata."""
     value = str(node.value)
     if words and PERIOD.fullmatch(value):
         return

@@ -34,7 +34,7 @@ def check_options(
 
     A key with a problem is left out of the result, also a required key that is absent; all problems
     go into the report. A null is a value, not an absent key. A value that is no mapping gives no
-    values. They are in the order of `declared`.
+    values.
 
     Args:
         node: The mapping.
@@ -206,10 +206,7 @@ class Context:
 def _try_component(
     entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
-    """Create a component and report its `OptionError`; the run meets other errors of ragbench.
-
-    Its `check_samples` is called with `samples`, the number of answers to each query, if not None.
-    """
+    """Create a component and report its `OptionError`; the run meets other errors of ragbench."""
     try:
         component = cls(**options)
         if samples is not None:
@@ -250,8 +247,7 @@ def references_of(
     """Return the retrievers that options name, with the places of the names.
 
     In a list, a swept retriever is replaced in `values`, the valid values of `node`, by its
-    combinations; elsewhere it is a problem. Unknown names are reported and left out. In the order
-    of the options; [] without any.
+    combinations; elsewhere it is a problem. Unknown names are reported and left out.
     """
     references: list[tuple[str, Node]] = []
     for key, option in declared.items():
@@ -259,16 +255,16 @@ def references_of(
         if option.option.refers_to != "retriever" or value is None or key not in values:
             continue
         if isinstance(value.value, tuple):
-            part_references = [
-                (name, part)
-                for part in value.elements
-                for name in check_reference(part, context, many=True)
-            ]
-            references += part_references
-            # a retriever may stand in the list by its own name and by that of its sweep
-            values[key] = list(dict.fromkeys(name for name, _ in part_references))
+            names: dict[str, None] = {}
+            for part in value.elements:
+                for name in check_reference(part, context, many=True):
+                    references.append((name, part))
+                    # a retriever may stand in the list by its own name and by that of its sweep
+                    names[name] = None
+            values[key] = list(names)
         elif isinstance(value.value, str):
-            references += [(name, value) for name in check_reference(value, context)]
+            for name in check_reference(value, context):
+                references.append((name, value))
     return references
 
 
@@ -301,7 +297,7 @@ def check_reference(node: Node, context: Context, *, many: bool = False) -> tupl
 def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: Report) -> None:
     """Report each cycle of retrievers that refer to each other, at the closing reference.
 
-    A retriever that refers to itself is a cycle. Without cycles nothing happens.
+    A retriever that refers to itself is a cycle.
     """
     unsorted = {name: dict(targets) for name, targets in references.items()}
     while unsorted:
@@ -351,38 +347,47 @@ _FILE_SUFFIXES = (".j2", ".txt", ".yaml", ".yml")
 def _resolve_options(
     node: Node, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
-    """Make the paths in `values` absolute; report files and Python code that do not exist.
-
-    A file that does not exist stays as it is written; in a list it is left out. Arguments that do
-    not fit the code are reported too.
-    """
+    """Make the paths in `values` absolute; report files and Python code that do not exist."""
     for key, option in declared.items():
-        value = node.get(key)
+        value, refers_to = node.get(key), option.option.refers_to
         if value is None or key not in values:
             continue
-        if option.option.refers_to in ("path_or_name", "folder_or_name"):
-            # if no file exists, the text is a name, which the component checks; `os.path` returns
-            # False for a name that is too long for a file, where `Path` raises
-            file = context.base / str(value.value)
-            is_folder = option.option.refers_to == "folder_or_name" and os.path.isdir(file)
-            if is_folder or any(os.path.isfile(file / name) for name in ("", *_MODEL_FILES)):
-                values[key] = str(file.absolute())
-                context.paths.add(value.path)
-            elif file.suffix in _FILE_SUFFIXES:
-                resolve_path(value, context)
-        elif option.option.refers_to == "object":
-            if (component := load_named(value, context)) is not None and "args" in declared:
+        if refers_to in ("path_or_name", "folder_or_name"):
+            path = _named_file(value, context, may_be_folder=refers_to == "folder_or_name")
+            values[key] = values[key] if path is None else path
+        elif refers_to == "object":
+            component = load_named(value, context)
+            if component is not None and "args" in declared:
                 _check_arguments(component, value, node.get("args"), context.report)
-        elif option.option.refers_to != "path":
-            continue
-        elif isinstance(value.value, tuple):
-            paths = [resolve_path(part, context) for part in value.elements]
-            old_and_new = zip(values[key], paths, strict=True)
-            values[key] = [type(old)(path) for old, path in old_and_new if path is not None]
-        elif isinstance(value.value, str):
-            path = resolve_path(value, context)
+        elif refers_to == "path":
+            values[key] = _absolute(value, values[key], context)
+
+
+def _named_file(value: Node, context: Context, *, may_be_folder: bool) -> str | None:
+    """Return the absolute path of a text that may be a name; None for a name, or if it is wrong."""
+    # `os.path` returns False for a name that is too long for a file, where `Path` raises
+    file = context.base / str(value.value)
+    is_file = (may_be_folder and os.path.isdir(file)) or os.path.isfile(file)
+    if is_file or any(os.path.isfile(file / name) for name in _MODEL_FILES):
+        context.paths.add(value.path)
+        return str(file.absolute())
+    # without such a file, the text is a name, which the component checks
+    if file.suffix in _FILE_SUFFIXES:
+        resolve_path(value, context)
+    return None
+
+
+def _absolute(node: Node, value: Any, context: Context) -> Any:
+    """Return a path or a list of paths, made absolute; a missing file stays, or leaves its list."""
+    if isinstance(node.value, tuple):
+        paths = []
+        for part, old in zip(node.elements, value, strict=True):
+            path = resolve_path(part, context)
             if path is not None:
-                values[key] = str(path) if isinstance(values[key], str) else path
+                paths.append(type(old)(path))
+        return paths
+    path = resolve_path(node, context) if isinstance(node.value, str) else None
+    return value if path is None else type(value)(path)
 
 
 def load_named(node: Node, context: Context) -> object:
@@ -401,11 +406,7 @@ def load_named(node: Node, context: Context) -> object:
 
 
 def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report) -> None:
-    """Report arguments that a factory does not take, and required ones that are missing.
-
-    An object takes no arguments. A factory without a signature, such as one written in C, is not
-    checked. `node` names the factory, and `args` are its arguments; None are none.
-    """
+    """Report arguments that a factory does not take, and required ones that are missing."""
     args = args or Node({}, node.place, node.path)
     if args.value is not None and not isinstance(args.value, dict):
         return  # the declared type of `args` has reported it
@@ -429,13 +430,16 @@ def _check_arguments(factory: Any, node: Node, args: Node | None, report: Report
 def keyword_parameters(function: Any) -> tuple[dict[str, object], bool] | None:
     """Return (name -> default of a function's keyword parameters, whether it has `**kwargs`).
 
-    A parameter without a default has `REQUIRED`. None if the function has no readable signature.
+    A parameter without a default has `REQUIRED`. A function without a readable signature gives
+    None.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C, or not callable
         return None
-    defaults = {
-        p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    }
-    return defaults, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    defaults, takes_any = {}, False
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            defaults[parameter.name] = parameter.default
+        takes_any = takes_any or parameter.kind is parameter.VAR_KEYWORD
+    return defaults, takes_any

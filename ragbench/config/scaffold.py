@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragbench.data.files.collection import Corpus
     from ragbench.data.files.column_contents import ColumnContents
     from ragbench.data.files.columns import PartMap
+    from ragbench.data.files.published_rows import Published
     from ragbench.data.files.rows import Entry
     from ragbench.data.loaders.records import TableLoader
     from ragbench.types import Collection
@@ -51,8 +52,7 @@ _PartColumns = dict[str, str]
 def scaffold_beir(file: Path) -> tuple[str, Sequence[str], str]:
     """Return (YAML for a folder `dataset` in the BEIR layout, note to fill it, next command).
 
-    The note is a list of one, and the command is `validate`. Nothing is written or read but the
-    template.
+    The note is a list of one, and the command is `validate`.
     """
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
@@ -81,7 +81,6 @@ def scaffold_records(
             wrong.
         MissingExtra: A file needs a package that is not installed.
     """
-    from ragbench.data.files.collection import read_corpus
     from ragbench.data.files.published_rows import read_published
     from ragbench.data.files.tables import find_table
     from ragbench.data.loaders.beir import is_beir
@@ -96,43 +95,50 @@ def scaffold_records(
         return _scaffold_traces(file, source.path, corpus)
     if published.documents and corpus is None:
         corpus = source.path  # the passages stand beside the questions
+    return _scaffold_table(file, source, corpus, published, chosen or {})
+
+
+def _scaffold_table(
+    file: Path, source: _Source, corpus: Path | None, published: Published, chosen: PartMap
+) -> tuple[str, Sequence[str], str]:
+    """Return (YAML that reads a table of questions, notes on columns and corpus, next command)."""
+    from ragbench.data.files.collection import read_corpus
+
     documents = None if corpus is None else read_corpus(corpus)
-    user_columns = published.mapping(chosen or {})
+    user_columns = published.mapping(chosen)
     columns, doubts = _guess_columns(published.entries, source.path, documents, user_columns)
-    doubts += published.notes
-    is_system = bool({"answer", "contexts", "retrieved"} & columns.keys())
+    is_system = not columns.keys().isdisjoint({"answer", "contexts", "retrieved"})
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
     if corpus is not None and documents is not None:
         systems, match, notes = _systems_of_corpus(file, source, columns, corpus, documents)
-    if {"retrieved", "relevant"} <= columns.keys():
+    if columns.keys() >= {"retrieved", "relevant"}:
         match = match or _template("ids")
+    lines = []
+    for part, column in columns.items():
+        comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
+        lines.append(f"    {part}: {_scalar(column)}{comment}")
     text = (
         _template("records")
         .replace("@FILE@", str(file))
         .replace("@TYPE@", source.type)
         .replace("@PATH@", source.lines(file))
-        .replace("@COLUMNS@", "\n".join(_column_line(*pair) for pair in columns.items()))
+        .replace("@COLUMNS@", "\n".join(lines))
         .replace("@SYSTEMS@\n", systems or "\n")
         .replace("@APP@\n", _template("app"))
         .replace("@MATCH@\n", match)
     )
     needs_corpus = not is_system and corpus is None
     command = "validate" if needs_corpus else "run"
-    all_notes = [*_column_notes(columns, needs_corpus), *doubts, *notes]
+    all_notes = [*_column_notes(columns, needs_corpus), *doubts, *published.notes, *notes]
     return text, list(dict.fromkeys(all_notes)), command
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Table of questions as a config names it: a file, or a split of a folder.
-
-    Attributes:
-        path: File or folder.
-        split: Split of the folder; None for a file and a folder with one table.
-    """
+    """Table of questions as a config names it: a file, or a split of a folder."""
 
     path: Path
-    split: str | None = None
+    split: str | None = None  # of a folder with several tables
 
     @property
     def type(self) -> str:
@@ -161,11 +167,7 @@ class _Source:
 
 
 def _find_source(records: Path) -> _Source:
-    """Return the table of questions at a path: of a folder `qa`, or the split to score.
-
-    Raises:
-        DataError: A folder has no table, or several of which none is usually scored.
-    """
+    """Return the table of questions at a path: of a folder `qa`, or the split to score."""
     from ragbench.data.files.tables import find_table, find_tables, usual_split
 
     if not os.path.isdir(records):
@@ -192,12 +194,7 @@ def _are_traces(path: Path) -> bool:
 
 
 def _scaffold_found_beir(file: Path, folder: Path) -> tuple[str, Sequence[str], str]:
-    """Return (YAML for a folder with queries, corpus and qrels, notes on its sizes, next command).
-
-    Raises:
-        DataError: The folder has no split of judgements to score, or cannot be read.
-        MissingExtra: A Parquet file without the extra `parquet`.
-    """
+    """Return (YAML for a folder in the layout of BEIR, notes on its sizes, next command)."""
     from ragbench.data.files.tables import usual_split
     from ragbench.data.loaders.beir import Beir
 
@@ -219,13 +216,7 @@ def _scaffold_found_beir(file: Path, folder: Path) -> tuple[str, Sequence[str], 
 def _scaffold_traces(
     file: Path, traces: Path, corpus: Path | None
 ) -> tuple[str, Sequence[str], str]:
-    """Return (YAML that reads an export of traces, notes on how they were read, next command).
-
-    The config slices the questions by week if the traces have times.
-
-    Raises:
-        DataError: The file or the corpus cannot be read, or no trace is clear.
-    """
+    """Return (YAML that reads an export of traces, notes on how they were read, next command)."""
     from ragbench.data.loaders.traces import Traces
 
     collection = Traces(path=traces, corpus=corpus).load()
@@ -245,12 +236,7 @@ def _scaffold_traces(
 def _guess_columns(
     entries: Sequence[Entry], records: Path, corpus: Corpus | None, user_columns: PartMap
 ) -> tuple[_PartColumns, list[str]]:
-    """Return (part -> column, notes on other possible readings); `records` is for messages.
-
-    Raises:
-        DataError: A column of the user is missing, no column has the question, or the part of a
-            column cannot be told.
-    """
+    """Return (part -> column, notes on other possible readings); `records` is for messages."""
     from ragbench.data.files.column_contents import ColumnContents
     from ragbench.data.files.columns import with_paths
     from ragbench.data.files.gold import DocumentNames
@@ -266,27 +252,37 @@ def _guess_columns(
     has_pages = corpus is not None and bool(index_pages(corpus.documents))
     if "page" in columns and "page" not in user_columns and not has_pages:
         del columns["page"]
-    present = dict.fromkeys(key for entry in sample for key in entry.values)
+    present: dict[str, None] = {}
+    for entry in sample:
+        present |= dict.fromkeys(entry.values)
     free = [column for column in present if column not in columns.values()]
     contents = ColumnContents(sample, names)
     if "relevant" not in columns:  # the cells decide: its name may be any
-        id_columns = (column for column in free if contents.holds_ids(column))
-        if (column := next(id_columns, None)) is not None:
-            columns["relevant"] = column
-    if "relevant" not in columns:
-        doubts += [
-            f"{n_known} of the {total} ids in column '{column}' are in the corpus; if they are the "
-            f"gold documents, write relevant: {_scalar(column)}"
-            for column in free
-            for n_known, total in [contents.share_known(column)]
-            if n_known
-        ]
+        doubts += _guess_gold(columns, free, contents)
     if not {"answer", "reference"} & set(user_columns):
         _settle_answer(columns, free, corpus is not None, records)
-    doubts += _unread_notes([column for column in free if column not in columns.values()], contents)
+    free = [column for column in free if column not in columns.values()]
+    doubts += _unread_notes(free, contents)
     # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
     return columns, doubts
+
+
+def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnContents) -> list[str]:
+    """Add the column whose cells are ids of the corpus; without one, return notes on candidates."""
+    for column in free:
+        if contents.holds_ids(column):
+            columns["relevant"] = column
+            return []
+    notes = []
+    for column in free:
+        n_known, total = contents.share_known(column)
+        if n_known:
+            notes.append(
+                f"{n_known} of the {total} ids in column '{column}' are in the corpus; if they are "
+                f"the gold documents, write relevant: {_scalar(column)}"
+            )
+    return notes
 
 
 def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
@@ -304,10 +300,7 @@ def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]
 def _remove_empty_gold(
     columns: _PartColumns, rows: Sequence[Entry], user_columns: PartMap
 ) -> list[str]:
-    """Remove guessed columns of gold that are empty in every row; return a note for each, or [].
-
-    `columns` is changed. `user_columns` has the columns that the user named, which stay.
-    """
+    """Remove guessed columns of gold that are empty in every row; return a note for each, or []."""
     notes = []
     for part in ("relevant", "reference_contexts", "reference", "retrieved"):
         column = columns.get(part)
@@ -322,15 +315,7 @@ def _remove_empty_gold(
 def _settle_answer(
     columns: _PartColumns, free: Sequence[str], has_corpus: bool, records: Path
 ) -> None:
-    """Decide whether a column `answer` is gold or generated, and change `columns` to match.
-
-    It is gold if the records name gold documents, or if a corpus is to be searched and nothing was
-    retrieved yet; it is generated beside a column `context`. Other names are left alone. `free` has
-    the columns that are no part yet.
-
-    Raises:
-        DataError: Nothing tells whether the answers are gold.
-    """
+    """Decide whether a column `answer` is gold or generated, and change `columns` to match."""
     is_decided = bool({"reference", "contexts", "retrieved", "system", "queries"} & set(columns))
     if columns.get("answer", "").strip().casefold() != "answer" or is_decided:
         return
@@ -348,14 +333,7 @@ def _settle_answer(
 def _systems_of_corpus(
     file: Path, source: _Source, columns: _PartColumns, corpus: Path, documents: Corpus
 ) -> tuple[str, str, list[str]]:
-    """Return (YAML of corpus and systems, the key `match` or '', notes).
-
-    The YAML ends with a line `@APP@`, which the caller replaces; paths are relative to the folder
-    of `file`, the config.
-
-    Raises:
-        DataError: The records cannot be read, or none of their gold documents is in the corpus.
-    """
+    """Return (YAML of corpus and systems, the key `match` or '', notes)."""
     collection = source.loader(columns, corpus).load()
     lengths = [len(document.text.split()) for document in documents.documents]
     median = int(statistics.median(lengths)) if lengths else 0
@@ -385,14 +363,7 @@ def _systems_of_corpus(
 def _match(
     collection: Collection, corpus: Corpus, column: str, records: Path
 ) -> tuple[str, list[str]]:
-    """Return (key `match` or '', notes): gold ids are ids, or metadata values, of the corpus.
-
-    The key is empty if some gold ids are ids of the corpus, or if there is no gold. `column` has
-    the gold ids in `records`, for messages.
-
-    Raises:
-        DataError: No gold document is in the corpus.
-    """
+    """Return (key `match` or '', notes): gold ids are ids, or metadata values, of the corpus."""
     judged = [] if collection.qrels is None else list(dict.fromkeys(collection.qrels.documents))
     if not judged:
         return "", []
@@ -401,8 +372,12 @@ def _match(
     n_present = len(judged) - len(missing)
     if n_present:
         return "", [f"{n_present} of {len(judged)} gold documents are in the corpus"]
-    for key in dict.fromkeys(key for document in corpus.documents for key in document.metadata):
-        if {str(document.metadata.get(key)) for document in corpus.documents}.issuperset(judged):
+    values_by_key: dict[str, set[str]] = {}
+    for document in corpus.documents:
+        for key, value in document.metadata.items():
+            values_by_key.setdefault(key, set()).add(str(value))
+    for key, values in values_by_key.items():
+        if values.issuperset(judged):
             match = _template("match").replace("@KEY@", _scalar(f"metadata.{key}"))
             return match, [f"gold documents are named by metadata.{key} of the corpus"]
     raise DataError(
@@ -415,10 +390,7 @@ def _match(
 
 
 def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
-    """Return a note with all guessed columns, then notes on readings that the user may reverse.
-
-    With `needs_corpus`, the last note asks for a corpus. Never empty.
-    """
+    """Return a note with all guessed columns, then notes on readings that the user may reverse."""
     parts = []
     for part, column in columns.items():
         names = column if isinstance(column, str) else " + ".join(column)
@@ -440,15 +412,6 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
     return notes
 
 
-def _column_line(part: str, column: str) -> str:
-    """Return the line of the config for a part and its column, without a line end.
-
-    It is indented by four spaces, and ends with a comment for a part that needs one.
-    """
-    comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
-    return f"    {part}: {_scalar(column)}{comment}"
-
-
 def _relative(path: Path, file: Path) -> str:
     return os.path.relpath(path, file.parent).replace(os.sep, "/")
 
@@ -458,10 +421,7 @@ def _template(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML reads it back: in quotes where it needs them, `${` escaped.
-
-    JSON quotes are used.
-    """
+    """Return a text as YAML reads it back: in quotes where it needs them, `${` escaped."""
     if _PLAIN_SCALAR.fullmatch(text) and text.casefold() not in _YAML_WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -67,7 +67,7 @@ class Match(OptionSet):
     def rule(self) -> str | None:
         """Rule as signatures have it: `document(id=metadata.page)` or `text(overlap=0.7)`.
 
-        None for `level: id`, which they do not name.
+        Signatures do not name `level: id`, which has None.
         """
         if self.level == "text":
             # an overlap of 0 is not allowed, so that `or` replaces None alone

@@ -29,12 +29,12 @@ def dotted(path: Iterable[str]) -> str:
         >>> dotted(["retrievers", "a.b", "k1"])
         'retrievers."a.b".k1'
     """
-    return ".".join(part if _PLAIN_KEY.fullmatch(part) else _in_quotes(part) for part in path)
-
-
-def _in_quotes(key: str) -> str:
-    """Return a key in double quotes, or in single ones if it has a double quote itself."""
-    return f"'{key}'" if '"' in key else f'"{key}"'
+    keys = []
+    for key in path:
+        if not _PLAIN_KEY.fullmatch(key):
+            key = f"'{key}'" if '"' in key else f'"{key}"'
+        keys.append(key)
+    return ".".join(keys)
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -44,11 +44,6 @@ def some_of(names: Sequence[str]) -> str:
 
 # Keys in a line of YAML that cannot be parsed; a key begins where no other word ends.
 _KEY = re.compile(r"""(?<![\w.-])["']?([\w.-]+)["']?\s*:(?:\s|$)""")
-
-
-def _names_secret(line: str) -> bool:
-    """Return True if a line has a key of a secret, or a word in the form of a secret."""
-    return any(map(is_secret_option, _KEY.findall(line))) or any(map(looks_secret, line.split()))
 
 
 @dataclass(slots=True)
@@ -118,26 +113,26 @@ class Report:
 
         The key of a value is a guess there, so that any later line may hold the secret.
         """
-        # lines are counted from 1 in problems, from 0 here
-        secret = next((i for i, line in enumerate(lines) if _names_secret(line)), len(lines))
-        self._problems = {
-            replace(problem, source=None) if (problem.line or 0) > secret else problem: None
-            for problem in self
-        }
+        first = len(lines) + 1
+        for number, line in reversed([*enumerate(lines, start=1)]):
+            has_key = any(map(is_secret_option, _KEY.findall(line)))
+            if has_key or any(map(looks_secret, line.split())):
+                first = number
+        problems = list(self)
+        self._problems = {}
+        for problem in problems:
+            is_hidden = (problem.line or 0) >= first
+            self._problems[replace(problem, source=None) if is_hidden else problem] = None
 
     def under(self, path: KeyPath) -> list[Problem]:
         """Return the problems at a path or below it, in the order of adding; all for ()."""
+        if not path:
+            return list(self)
         prefix = dotted(path)
-        return [
-            problem
-            for problem in self
-            if not prefix or problem.path == prefix or problem.path.startswith(f"{prefix}.")
-        ]
+        return [problem for problem in self if f"{problem.path}.".startswith(f"{prefix}.")]
 
     def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
         """Return every problem as one error, in file order; those of overrides come last.
-
-        Without problems the error says `0 errors`: the caller has checked that there are some.
 
         Args:
             subject: Name of the config in the last line of the message.
@@ -344,8 +339,7 @@ class Node:
     def quote(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`; long texts are cut.
 
-        Cut after 60 characters; a text stands in quotes. A variable stands as `${NAME}`, as the
-        config has it. No value is `an empty value`, and an empty list or mapping `[]` or `{}`.
+        A variable stands as `${NAME}`, as the config has it.
         """
         if isinstance(self.value, dict):
             return "a mapping" if self.value else "{}"
@@ -357,11 +351,12 @@ class Node:
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
         is_text = isinstance(self.value, str) or self.quoted or self.parts
+        text = repr(text) if is_text else text
         # a variable with a default: tell the reader that its value counts, not the default
-        with_default = [part for part in self.parts if isinstance(part, Reference) and part.default]
-        names = list(dict.fromkeys(part.name for part in with_default if part.value))
-        note = f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
-        return f"{repr(text) if is_text else text}{note}"
+        names = dict.fromkeys(r.name for r in self.references() if r.default and r.value)
+        if names:
+            text += f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)"
+        return text
 
     def plain(self) -> Any:
         """Return the value as new lists, dicts and scalars; unreadable ones stay `UNREADABLE`."""
@@ -388,9 +383,11 @@ class Node:
     def without(self, key: str) -> Node:
         """Return a copy of the mapping without a key, which need not exist.
 
-        Of a node that is no mapping, an empty mapping.
+        A node that is no mapping gives an empty mapping.
         """
-        return replace(self, value={k: e for k, e in self.entries.items() if k != key})
+        entries = dict(self.entries)
+        entries.pop(key, None)
+        return replace(self, value=entries)
 
 
 @dataclass(slots=True)

@@ -63,11 +63,7 @@ class _StopReadingError(Exception):
 
 
 def read_file(path: Path, report: Report) -> Node | None:
-    """Return the tree of a config file.
-
-    None, with a problem, if it cannot be read or is no mapping in UTF-8 and YAML; nothing is
-    raised.
-    """
+    """Return the tree of a config file; None, with a problem, if it is no YAML mapping in UTF-8."""
     file = os.fspath(path)
     try:
         data = path.read_bytes()
@@ -105,9 +101,9 @@ def read_yaml(text: str, file: str | None, report: Report) -> Node | None:
 
 
 def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Node | None:
-    """Return the tree of one value, as in `--set key=value`.
+    """Return the tree of a value, as in `--set key=value`; None, with a problem, if it is no YAML.
 
-    None, with a problem, if it is no YAML. An empty text is null.
+    An empty text is null.
 
     Args:
         text: The value.
@@ -132,30 +128,17 @@ def _decode(data: bytes, file: str, report: Report) -> str | None:
 
 @dataclass(slots=True)
 class _YamlReader:
-    """Converter of the YAML nodes of one text to the tree of a config.
-
-    `read`, called once, returns the tree; None, with a problem in the report, if it cannot be read.
-
-    Attributes:
-        text: The text.
-        file: Name of the file; None without one.
-        report: Receives the problems.
-        fixed: Place of all values; None for their lines and columns.
-        root: Path of the whole text.
-        lines: Lines of the text.
-        items: Id of a YAML node -> its node and number of values: an alias is the same YAML node
-            again.
-        nodes: Number of values so far, aliases counted in full.
-    """
+    """Converter of the YAML nodes of one text to the tree of a config; `read` returns the tree."""
 
     text: str
     file: str | None
     report: Report
-    fixed: Place | None = None
+    fixed: Place | None = None  # of all values; without it, their lines and columns
     root: KeyPath = ()
     lines: list[str] = field(init=False)
+    # id of a YAML node -> its node and number of values: an alias is the same YAML node again
     items: dict[int, tuple[Node, int]] = field(default_factory=dict)
-    nodes: int = 0
+    nodes: int = 0  # values so far, aliases counted in full
 
     def __post_init__(self) -> None:
         self.lines = _BREAK.split(self.text)
@@ -190,14 +173,7 @@ class _YamlReader:
         return False
 
     def _item(self, yaml_node: Any, path: KeyPath, depth: int) -> Node:
-        """Return the node of a YAML node.
-
-        An alias gives the node of its anchor, with the path of the anchor; its values count again.
-        `depth` is the number of levels above it, at most 50.
-
-        Raises:
-            _StopReadingError: The nesting is too deep, or there are too many values.
-        """
+        """Return the node of a YAML node."""
         place = self._place(yaml_node)
         if id(yaml_node) in self.items:
             # an alias: counted in full, as later checks visit all its values
@@ -221,20 +197,13 @@ class _YamlReader:
         return node
 
     def _count(self, more: int, place: Place) -> None:
-        """Add to the number of values; stop reading at the limit.
-
-        Raises:
-            _StopReadingError: There are more than 100,000 values.
-        """
+        """Add to the number of values; stop reading at the limit."""
         self.nodes += more
         if self.nodes > MAX_NODES:
             self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
 
     def _scalar(self, yaml_node: Any, place: Place, path: KeyPath) -> Node:
-        """Return the node of a scalar; a number that is unclear is reported and `UNREADABLE`.
-
-        A text with half a surrogate pair is reported and null; a text in quotes stays text.
-        """
+        """Return the node of a scalar; a number that is unclear is reported and `UNREADABLE`."""
         text = str(yaml_node.value)
         self._check_tag(yaml_node, "scalar", place, path)
         if SURROGATE.search(text):
@@ -250,10 +219,7 @@ class _YamlReader:
             return Node(UNREADABLE, place, path, text)
 
     def _mapping(self, yaml_node: Any, place: Place, path: KeyPath, depth: int) -> Node:
-        """Return the node of a mapping; repeated and unusable keys are reported.
-
-        Unusable keys are left out, and the first of repeated ones counts.
-        """
+        """Return the node of a mapping; repeated and unusable keys are reported."""
         self._check_tag(yaml_node, "mapping", place, path)
         entries: dict[str, KeyEntry] = {}
         for key_node, value in yaml_node.value:
@@ -270,10 +236,7 @@ class _YamlReader:
         return Node(entries, place, path)
 
     def _key(self, key: Node, path: KeyPath) -> str | None:
-        """Return a key as text; a number that is a level of a rubric becomes text too.
-
-        None, with a problem, for any other key that is no text, and for `<<` without quotes.
-        """
+        """Return a key as text; a number that is a level of a rubric becomes text too."""
         if key.value == "<<" and not key.quoted:
             problem = "the merge key '<<' is not part of YAML 1.2"
             self.report.add(key.place, path, problem, "an alias for a whole value, or the keys")
@@ -286,20 +249,13 @@ class _YamlReader:
         return None
 
     def _check_tag(self, yaml_node: Any, kind: str, place: Place, path: KeyPath) -> None:
-        """Report a tag such as `!!binary`, other than the usual one of its kind of value.
-
-        The kind is `scalar`, `list` or `mapping`.
-        """
+        """Report a tag such as `!!binary`, other than the usual one of its kind of value."""
         if yaml_node.tag not in ("", "!") and yaml_node.tag not in _TAGS[kind]:
             tag = yaml_node.tag.replace(_TAG, "!!")
             self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
 
     def _stop(self, place: Place, problem: str, allowed: str) -> None:
-        """Report a problem that ends the reading.
-
-        Raises:
-            _StopReadingError: Always.
-        """
+        """Report a problem that ends the reading."""
         self.report.add(place, self.root, problem, allowed)
         raise _StopReadingError
 
@@ -368,13 +324,7 @@ _SYNTAX_ERRORS = (
 
 
 def _describe_problem(problem: str, context: str, word: str) -> tuple[str, str | None]:
-    """Return (syntax error in plain words, what is allowed instead or None).
-
-    Args:
-        problem: Message of the parser.
-        context: What the parser was reading.
-        word: The word at the place of the error; empty at the end of the text.
-    """
+    """Return (syntax error in plain words, what is allowed instead or None)."""
     character = word[:1]
     if character == "\t":
         return "a tab in the indentation", "spaces"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ragbench.config.overrides import apply_overrides
 from ragbench.config.tree import Node, Place, Report, dotted
-from ragbench.config.variables import apply_overrides
 from ragbench.errors import ConfigError
 from tests.config.conftest import VALID
 
