@@ -157,6 +157,7 @@ def test_a_name_of_the_corpus_is_one_id(rows):
         pytest.param("文書5；文書6", "文書6", 1 / math.log2(3), id="Chinese semicolon: rank 2"),
         pytest.param("文書1、文書2", "文書2", 1 / math.log2(3), id="Japanese comma: rank 2"),
         pytest.param("7;12", "7.0", 1.0, id="7.0 is 7: rank 1"),
+        pytest.param("9,7.0", "[[7, 8]]", 1 / math.log2(3), id="7.0 is 7 of two alternatives"),
         pytest.param("Plan (2024).md;O'Neil.md", "O'Neil.md", 1 / math.log2(3), id="file names"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from ragbench.data.files.fields import TEXT_KEYS, text_of_item
 from ragbench.data.files.printed_lists import (
@@ -476,7 +476,10 @@ def listed_ids(entries: Iterable[Entry], columns: Iterable[str]) -> set[str]:
             if isinstance(value, str):
                 value = _list_of(value.strip())
             items = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-            listed.update(map(text_of_item, items))
+            for item in items:
+                # an inner list has alternatives
+                members = item if _is_group(item) else [item]
+                listed.update(map(text_of_item, members))
     return listed - {""}
 
 
@@ -494,7 +497,7 @@ def _list_of(text: str) -> Any:
     return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
 
 
-def _is_group(item: Any) -> bool:
+def _is_group(item: Any) -> TypeGuard[Sequence[Any]]:
     """Return True for an inner list of ids, which are alternatives."""
     return isinstance(item, (list, tuple)) and not any(isinstance(i, _NO_ITEMS) for i in item)
 
