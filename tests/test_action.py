@@ -196,6 +196,27 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
 
 
+def test_the_first_pull_request_passes_with_its_scores(tmp_path, origin, ragbench, server):
+    git(origin, "checkout", "-q", "main")
+    git(origin, "rm", "-q", "search.yaml")
+    git(origin, "commit", "-qm", "without config")
+    git(origin, "checkout", "-qB", "pr")
+    (origin / "search.yaml").write_text(CONFIG)
+    git(origin, "add", "-A")
+    git(origin, "commit", "-qm", "with a config")
+    runner = Runner(tmp_path, origin, ragbench, server)
+
+    done = runner.run("Compare with the base")
+
+    assert done.returncode == 0, done.stderr
+    (comment,) = server.comments
+    _, verdict, _, scores, *_, last = html.unescape(comment["body"]).splitlines()
+    shown = "no base yet: these are the scores that later pull requests are compared with"
+    assert (verdict, done.stdout.splitlines()[0]) == (f"**{shown}**", shown)
+    assert scores.startswith("bm25 finds the gold of 20 of 20 questions")
+    assert last == "- origin/main has no such config"
+
+
 def test_the_job_of_gitlab_does_the_same(tmp_path, origin, ragbench, server, repository):
     job = yaml.safe_load((repository / "gitlab.yml").read_text())[".ragbench"]
     server.user = {"username": "project_12_bot"}

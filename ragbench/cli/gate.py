@@ -48,20 +48,21 @@ def command(
 ) -> None:
     """Run CONFIG and its base, and fail if a system is surely worse than in the base.
 
-    The questions that both have in the same form are compared. The first three lines say what got
-    worse, on how many questions, and on which one most. If all rankings and answers are those of
-    the base, the command prints "nothing changed" and exits with 0, or with 3 if the run is
-    incomplete. Gates against baseline files are decided against the base. Without gates, a system
-    fails that is surely worse (the verdict of `ragbench compare`), or lower by more
-    than 0.02 of the range, by the first measure of rankings (`found` alone if there is no other) or
-    by `right`, else the first score of answers. Judges whose key or package is missing are skipped
-    with their gates.
+    If the base has no such config, the command prints the first lines of the run, with which later
+    pull requests are compared, and exits with 0. The questions that both have in the same form are
+    compared. The first three lines say what got worse, on how many questions, and on which one
+    most. If all rankings and answers are those of the base, the command prints "nothing changed"
+    and exits with 0, or with 3 if the run is incomplete. Gates against baseline files are decided
+    against the base. Without gates, a system fails that is surely worse (the verdict of `ragbench
+    compare`), or lower by more than 0.02 of the range, by the first measure of rankings (`found`
+    alone if there is no other) or by `right`, else the first score of answers. Judges whose key or
+    package is missing are skipped with their gates.
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
     """
-    from ragbench.experiment.base_run import load_for_gate, open_base, paths_in_repository
-    from ragbench.experiment.gate_run import run_gate
+    from ragbench.experiment.base_run import load_for_gate, open_base, stored_errors
+    from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import render_review, review_lines
@@ -69,7 +70,7 @@ def command(
     choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
     with output.running(quiet) as progress, _commented_errors(config, flags["comment"]):
         if as_base is not None:
-            with paths_in_repository():
+            with stored_errors(as_base):
                 settings = load_for_gate(config, overrides, as_base)
                 run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return
@@ -79,12 +80,15 @@ def command(
         output.echo(f"base: {base}", err=True)
         with open_base(base, config, settings, options) as scored:
             output.echo("head: this checkout", err=True)
-            review = run_gate(settings, scored, choices, progress)
-    lines = list(review_lines(review))
+            if scored is None:
+                summary, lines = run_first(settings, base, choices, progress)
+            else:
+                review = run_gate(settings, scored, choices, progress)
+                lines = list(review_lines(review))
+                decisions = () if review.is_same else review.decisions
+                summary = replace(review.summary, gates=tuple(decisions))
     for line in lines[:3] if quiet else lines:
         output.echo(line)
-    decisions = () if review.is_same else review.decisions
-    summary = replace(review.summary, gates=tuple(decisions))
     if flags["comment"]:  # first, since it raises no error
         _comment(config, lines)
     page, strict = partial(render_review, lines), flags["strict"]
@@ -99,13 +103,13 @@ def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
     Otherwise the comment would still show the verdict on an older commit. Each mistake of a config
     is a line, without its source. Other errors pass through without a comment.
     """
+    from ragbench.experiment.base_run import error_lines
+
     try:
         yield
     except RagbenchError as error:
         if comment:
-            mistakes = [str(replace(problem, source=None)) for problem in error.problems]
-            texts = mistakes or [Exception.__str__(error)]
-            first, *further = (" ".join(text.split()) for text in texts)
+            first, *further = error_lines(error)
             _comment(config, [f"no decision: {first}", *further])
         raise
 

@@ -25,7 +25,7 @@ from ragbench.errors import (
 )
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
-from ragbench.files import cache_folder
+from ragbench.files import cache_folder, write_file
 
 _SHORT = 8  # digits of a commit
 
@@ -55,8 +55,10 @@ def load_for_gate(
 @contextmanager
 def open_base(
     reference: str, path: Path, config: ExperimentConfig, options: Sequence[str]
-) -> Iterator[ScoredSystems]:
+) -> Iterator[ScoredSystems | None]:
     """Yield the scores of the base of a comparison; its files exist during the block only.
+
+    None if the commit of a Git reference has no such config: there is no base yet.
 
     Args:
         reference: Run folder or baseline file if there is such a path, else a Git reference. The
@@ -82,6 +84,9 @@ def open_base(
         tree = _mirrored(root, temporary)
         try:
             _git(root, "worktree", "add", "--detach", str(tree), commit)
+            if not (tree / path.parent.resolve().relative_to(root) / path.name).exists():
+                yield None
+                return
             _link_untracked(root, tree, path, config)
             yield read_scored(_run_base(root, temporary, path, name, options, config), name=name)
         finally:
@@ -89,7 +94,7 @@ def open_base(
 
 
 @contextmanager
-def paths_in_repository() -> Iterator[None]:
+def _paths_in_repository() -> Iterator[None]:
     """Name files in the errors of the block by their paths in the repository.
 
     The tree of the base is in a temporary folder, which the user never sees.
@@ -105,6 +110,31 @@ def paths_in_repository() -> Iterator[None]:
         error.problems = tuple(problem.cleaned(clean) for problem in error.problems)
         error.args = tuple(clean(text) if isinstance(text, str) else text for text in error.args)
         raise
+
+
+@contextmanager
+def stored_errors(output: Path) -> Iterator[None]:
+    """Write a RagbenchError of the block beside the output of the base, and raise it again.
+
+    The process of the head repeats its message, a line for each problem, in comments and JUnit.
+    """
+    try:
+        with _paths_in_repository():
+            yield
+    except RagbenchError as error:
+        write_file(_error_file(output), "\n".join(error_lines(error)))
+        raise
+
+
+def error_lines(error: RagbenchError) -> list[str]:
+    """Return a line for each problem of an error, without its source; else its message."""
+    problems = [str(replace(problem, source=None)) for problem in error.problems]
+    return [" ".join(text.split()) for text in problems or [Exception.__str__(error)]]
+
+
+def _error_file(output: Path) -> Path:
+    """Return the file with the errors of a run of the base, beside its output folder."""
+    return output.with_name(f"{output.name}.errors")
 
 
 def _mirrored(path: Path, temporary: Path) -> Path:
@@ -168,8 +198,6 @@ def _run_base(
         whole = Path(place).absolute().resolve()
         return tree / whole.relative_to(root) if whole.is_relative_to(root) else whole
 
-    if not in_tree(path).exists():
-        raise DataError(f"{name} has no such config", file=path, allowed="a base that has it")
     folder = in_tree(Path.cwd())
     folder.mkdir(parents=True, exist_ok=True)
     modules = [
@@ -194,8 +222,10 @@ def _run_base(
     command += ["--as-base", str(output)]
     code = subprocess.run(command, cwd=folder, env=environment).returncode
     if code not in (EXIT_OK, EXIT_INCOMPLETE):
-        problem = f"the base {name} cannot be run: exit code {code}; its errors stand above"
-        error = DataError(problem, file=path)
+        reason = f"exit code {code}; its errors stand above"
+        if (messages := _error_file(output)).exists():
+            reason = "; ".join(messages.read_text(encoding="utf-8").splitlines())
+        error = DataError(f"the base {name} cannot be run: {reason}", file=path)
         if code > EXIT_UNDECIDED and code in EXIT_MEANINGS:  # as for a full disk: not the config
             error.exit_code = code
         raise error

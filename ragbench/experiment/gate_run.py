@@ -29,10 +29,24 @@ from ragbench.records.causes import gated_score
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision
 from ragbench.records.manifest import Choices, FailedPrediction
-from ragbench.report.gate import ChangedScore, GateReview, question_line
+from ragbench.records.summary import Summary
+from ragbench.report.gate import ChangedScore, GateReview, first_lines, question_line
 from ragbench.report.progress import Progress
 
 _BEST = 3  # questions that gained and are shown
+
+
+def run_first(
+    config: ExperimentConfig, base: str, choices: Choices, progress: Progress
+) -> tuple[Summary, list[str]]:
+    """Run a head whose base lacks the config, and return its summary and the lines of a review.
+
+    No gate is decided: its scores are those that later pull requests are compared with. Errors are
+    those of `run_experiment`.
+    """
+    config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
+    experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
+    return experiment.record, list(first_lines(experiment.record, experiment.compared, base))
 
 
 def run_gate(

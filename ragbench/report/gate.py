@@ -12,10 +12,11 @@ from ragbench.comparison.matching import QueryChanges, list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.records.causes import RIGHT
-from ragbench.records.comparison import ComparedRuns
+from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
+from ragbench.report.layout import lay_out
 from ragbench.report.markdown import escape, join_blocks, list_lines
 from ragbench.report.runs import changed_text, moved_causes
 from ragbench.report.text import counted, difference, ends_of, significant
@@ -267,6 +268,24 @@ def review_lines(review: GateReview) -> Iterator[str]:
     for judge, why in review.skipped_judges.items():
         skipped = f"; gates skipped: {', '.join(review.skipped)}" if review.skipped else ""
         yield printable(f"judge {judge} was skipped: {why}{skipped}")
+
+
+def first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterator[str]:
+    """Yield the lines on a run whose base lacks the config: the first lines of its report.
+
+    Args:
+        summary: Summary of the run.
+        comparisons: Comparisons of the run.
+        base: Git reference without the config.
+    """
+    page = lay_out(summary, comparisons, narrow=True)
+    yield "no base yet: these are the scores that later pull requests are compared with"
+    yield from filter(None, (page.lead, *page.headlines))
+    if reason := why_incomplete(summary):
+        yield printable(f"incomplete: {reason}")
+    for judge, why in summary.skipped_judges.items():
+        yield printable(f"judge {judge} was skipped: {why}")
+    yield f"{printable(base)} has no such config"
 
 
 def render_review(lines: Sequence[str], link: str = "") -> str:

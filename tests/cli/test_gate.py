@@ -322,16 +322,48 @@ def test_the_tree_of_the_base_is_removed_after_an_interrupt(repository, monkeypa
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("base", "says"),
-    [("nowhere", "git merge-base"), ("--nothing", "git merge-base"), ("empty", "no such config")],
-)
-def test_a_base_that_cannot_be_run_is_an_error(repository, base, says):
-    git(repository, "checkout", "-q", "--orphan", "empty")
-    git(repository, "rm", "-q", "--cached", "search.yaml")
-    git(repository, "commit", "-qm", "without config")
-
+@pytest.mark.parametrize("base", ["nowhere", "--nothing"])
+def test_an_unknown_reference_is_an_error(repository, base):
     code, lines, err = gate(repository, base)
 
     assert (code, lines) == (2, [])
-    assert says in err
+    assert "git merge-base" in err
+
+
+def test_a_base_without_the_config_passes_and_the_first_lines_are_those_of_the_run(repository):
+    git(repository, "rm", "-q", "--cached", "search.yaml")
+    git(repository, "commit", "-qm", "without config")
+    with (repository / "search.yaml").open("a") as stream:
+        stream.write("gates:\n  - {measure: ndcg@10, max_drop: 0.1}\n")
+
+    code, lines, err = gate(repository, "HEAD", "--junit", "gate.xml")
+
+    assert code == 0, err
+    assert lines[0].startswith("no base yet: these are the scores that later pull requests are")
+    assert lines[1].startswith("ours finds the gold of 20 of 20 questions")
+    assert lines[-1] == "HEAD has no such config"
+    assert '<testsuite name="ragbench.search" tests="0"' in (repository / "gate.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("search.yaml", "search.yaml:5:16: retrievers.bm25.type: unknown type 'bm'"),
+        ("qa.jsonl", "search.yaml:3:32: dataset.path: no such file: qa.jsonl"),
+    ],
+)
+def test_a_base_with_a_broken_config_or_without_data_is_an_error(repository, name, line):
+    text = (repository / name).read_text()
+    if name == "qa.jsonl":
+        git(repository, "rm", "-q", name)
+    else:
+        edit(repository / name, "{type: bm25}", "{type: bm}")
+    git(repository, "commit", "-qam", "broken")
+    (repository / name).write_text(text)
+    git(repository, "add", "-A")
+
+    code, lines, err = gate(repository, "HEAD")
+
+    assert (code, lines) == (2, [])
+    assert "search.yaml: the base HEAD@" in err.splitlines()[-1]
+    assert f" cannot be run: {line}" in err.splitlines()[-1]
