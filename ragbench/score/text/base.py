@@ -135,13 +135,13 @@ class RougeScores(dict[str, RougeScore]):
         return {name: score.to_dict() for name, score in self.items()}
 
 
-class BleuScore(NamedTuple):
-    """BLEU of one prediction, or of all together, with its parts; `float()` gives the score.
+class BleuScore(float):
+    """BLEU of one prediction, or of all together: a number with its parts as attributes.
 
-    `bleu` and `corpus_bleu` return it. Lengths are summed over the predictions.
+    `bleu` and `corpus_bleu` return it. Lengths are summed over the predictions. Arithmetic gives
+    plain numbers, and two scores are equal if their numbers are.
 
     Attributes:
-        score: BLEU of sacrebleu divided by 100, 0..1; of one prediction with effective order.
         precisions: Clipped n-gram precisions for n = 1, 2, ..., 0..1, not smoothed.
         brevity_penalty: 1, or exp(1 - reference_length / prediction_length) for a prediction that
             is shorter; 0 for an empty one, 1 if both are empty.
@@ -149,21 +149,51 @@ class BleuScore(NamedTuple):
         reference_length: Tokens of the reference whose length is closest; the shorter of two.
     """
 
-    score: float
+    __slots__ = ("brevity_penalty", "precisions", "prediction_length", "reference_length")
+
     precisions: tuple[float, ...]
     brevity_penalty: float
     prediction_length: int
     reference_length: int
 
-    def __float__(self) -> float:
-        return self.score
+    def __new__(
+        cls,
+        score: float,
+        precisions: tuple[float, ...],
+        brevity_penalty: float,
+        prediction_length: int,
+        reference_length: int,
+    ) -> BleuScore:
+        """Return the number `score` with its parts."""
+        self = super().__new__(cls, score)
+        self.precisions, self.brevity_penalty = precisions, brevity_penalty
+        self.prediction_length, self.reference_length = prediction_length, reference_length
+        return self
+
+    @property
+    def score(self) -> float:
+        """BLEU of sacrebleu divided by 100, 0..1; of one prediction with effective order."""
+        return float(self)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.score, *(getattr(self, name) for name in BleuScore.__annotations__))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
+        return f"BleuScore({parts})"
+
+    def __str__(self) -> str:
+        return repr(self.score)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping.
-
-        The keys are the attributes; precisions become a list.
-        """
-        return {**self._asdict(), "precisions": list(self.precisions)}
+        """Return a JSON-ready mapping of the score and the attributes, in their order."""
+        return {
+            "score": self.score,
+            "precisions": list(self.precisions),
+            "brevity_penalty": self.brevity_penalty,
+            "prediction_length": self.prediction_length,
+            "reference_length": self.reference_length,
+        }
 
 
 _REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than a score

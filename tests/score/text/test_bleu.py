@@ -1,8 +1,11 @@
 """BLEU: equal to sacrebleu to the last bit before the division, by hand, and by definition."""
 
+import json
 import math
+import pickle
 import random
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
@@ -104,3 +107,19 @@ def test_bad_options_say_what_is_allowed(options, message):
 def test_no_reference():
     with pytest.raises(OptionError, match="at least one"):
         bleu("a", [])
+
+
+def test_a_score_is_a_number_with_parts():
+    """A tuple was true at 0, was repeated by `* 100`, and made a column of objects in pandas."""
+    score = bleu("six six six six six", "six")
+
+    assert score * 100 == score.score * 100 == pytest.approx(10.68, abs=0.01)
+    assert f"{score:.3f}" == "0.107"
+    assert round(score, 1) == 0.1 < score < sum([score, score])
+    assert not bleu("a", "b")
+    assert sorted([bleu("a", "a"), score])[0] is score
+    assert json.loads(json.dumps({"bleu": score})) == {"bleu": score.score}
+    assert np.array([score, score]).dtype == np.float64
+    copy = pickle.loads(pickle.dumps(score))
+    assert (copy, copy.to_dict()) == (score, score.to_dict())
+    assert copy.precisions == score.precisions == (0.2, 0.0, 0.0, 0.0)
