@@ -68,7 +68,7 @@ class RequestOptions(OptionSet):
     ) -> Endpoint:
         """Return the client of a URL with headers; None sends none besides those for JSON.
 
-        Nothing is sent. OptionError if URL, header or proxy of the environment is invalid.
+        Nothing is sent. Errors are those of `Endpoint`.
         """
         return Endpoint(
             "http",
@@ -85,8 +85,7 @@ class RequestOptions(OptionSet):
 class EndpointOptions(RequestOptions):
     """Headers, limits and retries of requests to a URL of the user.
 
-    `endpoint` returns the client, and raises OptionError for an invalid URL, header or proxy. None
-    as `headers` sends none besides those for JSON.
+    `endpoint` returns the client, and raises OptionError for an invalid URL, header or proxy.
 
     Attributes:
         url: URL that requests are posted to.
@@ -99,10 +98,7 @@ class EndpointOptions(RequestOptions):
     url: Url
 
     def endpoint(self) -> Endpoint:
-        """Return the client of the URL; nothing is sent.
-
-        OptionError if URL, header or proxy of the environment is invalid.
-        """
+        """Return the client of the URL; errors are those of `Endpoint`."""
         return self.connect(self.url, self.headers)
 
 
@@ -182,7 +178,11 @@ class Endpoint:
         if self._proxy is not None and not self._secure:
             self._target = f"http://{parts.netloc}{self._target}"  # the proxy needs it whole
             self._headers |= self._proxy_headers
-        self._clean = Redactor(_secrets_of(headers or {}, url) | self._proxy_headers)
+        secrets = {"url": url} if secret_parts(url) else {}
+        for name, value in (headers or {}).items():
+            if not is_harmless(name):
+                secrets[f"headers.{name}"] = value
+        self._clean = Redactor(secrets | self._proxy_headers)
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
         self._access, self._is_unreachable = access, False
         self.renew()
@@ -197,23 +197,21 @@ class Endpoint:
     def post(self, body: Any) -> Any:
         """Return the JSON reply to a JSON body that is sent by POST.
 
-        CallFailure if the last try failed or the reply is no JSON, TypeError if `body` is no JSON
-        value.
+        Errors are those of `send`.
         """
         return self.send("POST", body)
 
     def send(self, method: str, body: Any = None) -> Any:
         """Return the JSON reply to a request; see `send_raw` for the arguments and errors.
 
-        CallFailure also for a reply that is no JSON (`malformed`), which is not tried again.
+        A reply that is no JSON is a CallFailure too (`malformed`), and is not tried again.
         """
         return self._read(self.send_raw(method, body))
 
     def send_raw(self, method: str, body: Any = None) -> bytes:
         """Return the body of the reply to a request, as it came.
 
-        The body is sent as UTF-8; half surrogate pairs become `?`. TypeError if it is no JSON
-        value.
+        The body is sent as UTF-8; half surrogate pairs become `?`.
 
         Args:
             method: HTTP method, such as POST; GET is sent without the body.
@@ -245,10 +243,7 @@ class Endpoint:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _final(self, failure: CallFailure, tried: int) -> CallFailure:
-        """Return the failure of a request that is not tried again, without secrets.
-
-        Access that is refused before any reply ends all requests, with the cure.
-        """
+        """Return the failure of a request that is not tried again, without secrets."""
         more = f"; tried {tried} times" if tried > 1 else ""
         failure = replace(failure, detail=self._clean(failure.detail + more))
         if self._access is None:
@@ -260,18 +255,7 @@ class Endpoint:
         return self._access.refused(failure)
 
     def _once(self, method: str, content: bytes, deadline: float) -> bytes:
-        """Send a request once and return the body; reconnect if an idle connection was closed.
-
-        The body is not decoded.
-
-        Args:
-            method: HTTP method.
-            content: Body of the request.
-            deadline: Time limit on the monotonic clock, in seconds.
-
-        Raises:
-            CallFailure: The request failed, timed out, or was answered with an error.
-        """
+        """Send a request once and return the body; reconnect if an idle connection was closed."""
         connection, is_old = self._connection(deadline)
         try:
             try:
@@ -295,11 +279,7 @@ class Endpoint:
         return self._checked(connection, response, text)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
-        """Return the body of a successful response; raise a CallFailure for any other.
-
-        Statuses from 200 to 299 are successful; a body above 64 MiB is not. The connection is kept
-        for the next request, unless the server closes it or bytes follow the body.
-        """
+        """Return the body of a successful response; raise a CallFailure for any other."""
         is_clean = len(text) <= _MAX_REPLY and not response.reader.has_surplus
         if self._keep_alive and is_clean and not response.will_close:
             with self._lock:
@@ -318,10 +298,7 @@ class Endpoint:
         raise failure_of_status(response.status, f"{self.address}: {message}", headers=headers)
 
     def _connection(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
-        """Return a connection with the time limit set, and True if it was open already.
-
-        A new connection is not opened yet; the limit is at least a millisecond.
-        """
+        """Return a connection with the time limit set, and True if it was open already."""
         remaining_s = max(0.001, deadline - time.monotonic())
         with self._lock:
             while self._idle:
@@ -348,10 +325,7 @@ class Endpoint:
         return connection
 
     def _read(self, text: bytes) -> Any:
-        """Return the JSON value of a body; raise a CallFailure if it is no JSON.
-
-        The failure is `malformed`, also for an empty body.
-        """
+        """Return the JSON value of a body; raise a CallFailure if it is no JSON."""
         try:
             return load_json(text, most=MOST_NODES)
         except ValueError:
@@ -361,11 +335,7 @@ class Endpoint:
 
 
 class _WatchedResponse(http.client.HTTPResponse):
-    """Response that notices bytes behind its body.
-
-    Attributes:
-        reader: Buffer that the response is read from.
-    """
+    """Response that notices bytes behind its body, by its `reader`."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -373,11 +343,7 @@ class _WatchedResponse(http.client.HTTPResponse):
 
 
 class _Reader(io.BufferedReader):
-    """Buffer of one response, closed at the end of the body.
-
-    Attributes:
-        has_surplus: True if bytes followed the body when the buffer was closed.
-    """
+    """Buffer of one response, closed at the end of the body; `has_surplus` if bytes followed."""
 
     has_surplus = False
 
@@ -399,10 +365,7 @@ class _Reader(io.BufferedReader):
 
 
 def _is_silent(sock: socket.socket) -> bool:
-    """Return True for an open connection on which no byte waits, in TLS or in the socket.
-
-    The time limit of the socket becomes 0, and a byte that waits is consumed.
-    """
+    """Return True for an open connection on which no byte waits, in TLS or in the socket."""
     try:
         sock.settimeout(0)
         sock.recv(1)
@@ -423,14 +386,7 @@ def _check_certificates(owner: str) -> None:
 
 
 def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[str, str]]:
-    """Return the proxy of the environment for a URL, and the headers with its login.
-
-    None without a proxy, for this machine, or for a host that `NO_PROXY` names; no headers without
-    a login.
-
-    Raises:
-        OptionError: The proxy is no `http://` address; the message shows no login.
-    """
+    """Return the proxy of the environment for a URL, and the headers with its login."""
     proxies = getproxies_environment()
     variable = url.scheme if proxies.get(url.scheme) else "all"
     text = proxies.get(variable)
@@ -456,12 +412,7 @@ def _is_host(name: str) -> bool:
 
 
 def _read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    """Return the body of a response; it is longer than the limit if the body is too large.
-
-    Raises:
-        TimeoutError: The deadline has passed.
-        http.client.IncompleteRead: The connection broke off before the end of the body.
-    """
+    """Return the body of a response; it is longer than the limit if the body is too large."""
     # The deadline is checked between pieces, since a server that sends a byte a second never
     # exceeds the time limit of a single read.
     pieces, size = [], 0
@@ -487,12 +438,3 @@ def _read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
 def _close(connections: list[http.client.HTTPConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the secrets of a request by name: header values, and a URL whose query holds one.
-
-    Headers such as `Accept`, whose values are no secrets, are left out.
-    """
-    secrets = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
-    return {**secrets, "url": url} if secret_parts(url) else secrets

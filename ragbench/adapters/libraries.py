@@ -106,10 +106,7 @@ class SyncOrAsync:
         return self._loop.run(_awaited(self._await(*arguments, **options)))
 
     def takes(self, name: str) -> bool:
-        """Return True if the signature allows a keyword argument, or cannot be read.
-
-        True too if the method takes any keyword.
-        """
+        """Return True if the signature allows a keyword argument, or cannot be read."""
         return self.parameters is None or name in self.parameters
 
 
@@ -117,8 +114,8 @@ class PlainCall:
     """Callable over a function of the user, plain or asynchronous.
 
     A call blocks: it returns the result of a coroutine, and the parts of a generator, plain or
-    asynchronous, as a list. Errors of the function pass through. Asynchronous functions run in one
-    event loop, which starts with the first of them.
+    asynchronous, as a list. Asynchronous functions run in one event loop, which starts with the
+    first of them.
 
     Args:
         function: Function of the user.
@@ -148,10 +145,7 @@ class PlainCall:
 
 
 def _kinds_of_optional(function: Any, optional: Sequence[str]) -> tuple[list[str], int]:
-    """Return (optional arguments to pass by keyword, number of them to leave out).
-
-    All are passed by position if the signature cannot be read.
-    """
+    """Return (optional arguments to pass by keyword, number of them to leave out)."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -245,8 +239,7 @@ class HitReader:
     def read_langchain(self, document: Any, score: Any = None) -> ScoredDocument:
         """Return a hit from the `id`, `page_content` and `metadata` of a LangChain document.
 
-        Attributes that the object lacks are missing values; see `read`. AdapterError if it has
-        neither an id nor a text.
+        Attributes that the object lacks are missing values; see `read`.
         """
         return self.read(
             own_id=getattr(document, "id", None),
@@ -278,10 +271,7 @@ class HitReader:
         )
 
     def read_haystack(self, hit: Any, position: int) -> ScoredDocument:
-        """Return a hit from a `Document` of Haystack; `position` from 1 is for the error.
-
-        AdapterError if it has another type, or neither an id nor a text.
-        """
+        """Return a hit from a `Document` of Haystack; `position` from 1 is for the error."""
         if not hasattr(hit, "content"):
             raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a Document")
         return self.read(
@@ -292,15 +282,7 @@ class HitReader:
         )
 
     def _identifier(self, own_id: Any, text: str | None, metadata: Mapping[str, Any]) -> str:
-        """Return the id of a hit, and count an id that is not of `id_field`.
-
-        That is the value of `id_field`, else `own_id`, else a usual key of the metadata, such as
-        `id`, else `text-` and 16 characters of a hash of the text. None, an empty text and other
-        values that are no id count as missing. A whole number or UUID becomes text.
-
-        Raises:
-            AdapterError: The hit has neither an id nor a text.
-        """
+        """Return the id of a hit, and count an id that is not of `id_field`."""
         if self._field is not None:
             if name := _known_text(metadata.get(self._field)):
                 return name
@@ -321,10 +303,10 @@ class HitReader:
 
     @property
     def notes(self) -> list[str]:
-        """Return a sentence on hits without `id_field`, and one on hits without any id.
+        """Sentences on hits without `id_field`, and on hits without any id.
 
-        Hits without an id whose metadata name a file (`FILE_KEYS`) are not counted. Empty if no hit
-        is counted; the keys named are those of the last counted hit.
+        Hits without an id whose metadata name a file (`FILE_KEYS`) are not counted. The keys named
+        are those of the last counted hit.
         """
         notes, keys = [], ", ".join(self._keys) or "no metadata"
         if count := self._from["other"]:
@@ -351,29 +333,31 @@ def is_pipeline(target: Any) -> bool:
 def question_inputs(pipeline: Any, option: str) -> dict[str, Any]:
     """Return the template of a Haystack pipeline's inputs: component -> socket -> `{question}`.
 
-    The sockets are `query`, `question` and `text` where no other component fills them, in the order
-    of the pipeline.
+    The sockets are `query`, `question` and `text` where no other component fills them.
 
     Raises:
         OptionError: There is no such socket, so that the option with this name must name one.
     """
     sockets_of: Mapping[str, Any] = getattr(pipeline, "inputs", dict)()
-    inputs = {
-        component: {name: "{question}" for name in _QUESTION_SOCKETS if name in sockets}
-        for component, sockets in sockets_of.items()
-    }
-    if not any(inputs.values()):
-        names = [f"{component}.{name}" for component, s in sockets_of.items() for name in s]
+    inputs: dict[str, Any] = {}
+    names = []
+    for component, sockets in sockets_of.items():
+        for name in sockets:
+            names.append(f"{component}.{name}")
+        usual = filter(sockets.__contains__, _QUESTION_SOCKETS)
+        if of_component := dict.fromkeys(usual, "{question}"):
+            inputs[component] = of_component
+    if not inputs:
         allowed = '{its_component: {its_socket: "{question}"}}'
         problem = f"{allowed} for a pipeline with the open sockets {', '.join(names) or 'none'}"
         raise OptionError("haystack", option, None, problem)
-    return {component: sockets for component, sockets in inputs.items() if sockets}
+    return inputs
 
 
 def last_output(reply: Any, name: str) -> list[Any] | None:
     """Return a list that a Haystack component returned, or a pipeline's last component with it.
 
-    None without a list of this name.
+    The result is None without a list of this name.
 
     Example:
         >>> last_output({"a": {"replies": ["x"]}, "b": {"replies": ["y"]}, "c": {}}, "replies")
@@ -381,8 +365,11 @@ def last_output(reply: Any, name: str) -> list[Any] | None:
     """
     # only a list: a component of a pipeline may have the name of an output
     parts = [reply, *reversed([*reply.values()])] if isinstance(reply, Mapping) else []
-    outputs = (part.get(name) for part in parts if isinstance(part, Mapping))
-    return next((output for output in outputs if isinstance(output, list)), None)
+    for part in parts:
+        output = part.get(name) if isinstance(part, Mapping) else None
+        if isinstance(output, list):
+            return output
+    return None
 
 
 def checked_id(value: Any, owner: str) -> str:
@@ -413,7 +400,7 @@ def checked_id(value: Any, owner: str) -> str:
 def is_id(value: Any) -> bool:
     """Return True if a value has the type of an id: a text, a number or a UUID.
 
-    An empty text is one too, and NumPy's numbers; True and False are not.
+    True and False are no numbers here.
     """
     return not isinstance(value, bool) and isinstance(value, (str, Real, UUID))
 

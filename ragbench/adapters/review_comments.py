@@ -65,12 +65,7 @@ class ReviewThread:
             self._call(self.edit, f"{self.comment}/{comment_id}", body)
 
     def _own_comment(self, marker: str) -> object:
-        """Return the id of the first own comment that starts with a marker; None without one.
-
-        An own comment is one of the token's user, or of any bot if the token has no user. People
-        can paste the marker. Their comments stay, since they could change the text again.
-        CallFailure if the comments cannot be read.
-        """
+        """Return the id of the first own comment that starts with a marker; None without one."""
         comments = [c for c in self._all_comments() if str(c.get("body")).startswith(marker)]
         if not comments:
             return None
@@ -85,10 +80,7 @@ class ReviewThread:
         return None
 
     def _all_comments(self) -> Iterator[dict[str, Any]]:
-        """Yield all comments in the order of the server, page by page.
-
-        CallFailure if a reply is no list; entries that are no comment are left out.
-        """
+        """Yield all comments in the order of the server, page by page."""
         for page in count(1):
             comments = self._call("GET", f"{self.comments}?per_page={_PAGE}&page={page}")
             if not isinstance(comments, list):
@@ -98,11 +90,7 @@ class ReviewThread:
                 return
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the JSON reply to a request; `path` follows the address of the API.
-
-        A comment is added without a second try, which could add it twice. CallFailure if the last
-        try fails, OptionError if the address, the token or the proxy is invalid.
-        """
+        """Return the JSON reply to a request; `path` follows the address of the API."""
         retries = 0 if method == "POST" else 2
         url = f"{self.api}/{path}"
         endpoint = Endpoint("comment", url, self.headers, timeout=_TIMEOUT_S, retries=retries)

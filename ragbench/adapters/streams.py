@@ -17,7 +17,7 @@ _END = "[DONE]"  # last event of OpenAI and its copies
 
 
 def read_events(body: bytes, stream: Stream) -> list[str]:
-    r"""Return the data of each event of a whole reply, in order; plain text is one event.
+    r"""Return the data of each event of a whole reply; plain text is one event.
 
     Empty events and the mark `[DONE]` are left out.
 

@@ -47,7 +47,15 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
         whole = _PLACE.fullmatch(template)
         if whole and whole[1] in values:
             return values[whole[1]]
-        return _PLACE.sub(lambda place: _text(values.get(place[1], place[0])), template)
+
+        def text_of(place: re.Match[str]) -> str:
+            value = values.get(place[1], place[0])
+            if not isinstance(value, list):
+                return str(value)
+            texts = [part["text"] if isinstance(part, Mapping) else part for part in value]
+            return "\n\n".join(texts)
+
+        return _PLACE.sub(text_of, template)
     if isinstance(template, Mapping):
         return {key: fill(part, values) for key, part in template.items()}
     if isinstance(template, Sequence):
@@ -58,7 +66,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
 def check_template(template: Any, places: Sequence[str], owner: str, option: str) -> None:
     """Check that a template contains the question and no unknown place.
 
-    Unknown places inside a longer text pass.
+    A longer text may have unknown places.
 
     Args:
         template: JSON value with places in its texts.
@@ -83,8 +91,7 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
     """Return the values of the places of passages.
 
     `contexts` is a list of mappings, `texts` a list of texts with their titles, and `context` these
-    as one text with blank lines between passages. In the order of the passages; without any, both
-    lists and the text are empty.
+    as one text with blank lines between passages.
 
     Example:
         >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
@@ -99,10 +106,7 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
 
 
 def _texts(template: Any) -> Iterator[str]:
-    """Yield all texts of a template, without its keys.
-
-    In their order, at any depth.
-    """
+    """Yield all texts of a template, without its keys."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
@@ -111,12 +115,6 @@ def _texts(template: Any) -> Iterator[str]:
     elif isinstance(template, Sequence):
         for part in template:
             yield from _texts(part)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return "\n\n".join(part["text"] if isinstance(part, Mapping) else part for part in value)
-    return str(value)
 
 
 class JsonPath:
@@ -158,8 +156,7 @@ class JsonPath:
     def find(self, reply: Any, *, required: bool = True) -> dict[Place, Any]:
         """Return the values at the path, keyed by the index of each `[*]`.
 
-        In the order of the reply; an empty list under `[*]` gives an empty dict, a path without
-        `[*]` the key `()`.
+        A path without `[*]` gives the key `()`.
 
         Args:
             reply: JSON value to search.
@@ -182,7 +179,7 @@ class JsonPath:
     def one(self, reply: Any) -> Any:
         """Return the value of a path without `[*]`; raise an AdapterError if it is missing.
 
-        With `[*]` it is the first value, None for an empty list.
+        A path with `[*]` gives the first value, or None for an empty list.
         """
         return next(iter(self.find(reply).values()), None)
 
@@ -191,12 +188,14 @@ class JsonPath:
         step = self._steps[position]
         numbers = iter(place)
         # The path up to this step, with the index of the hit in place of `*`.
-        parents = [next(numbers) if part is None else part for part in self._steps[:position]]
-        steps = (f"[{s}]" if isinstance(s, int) else f".{s}" for s in parents)
-        location = f" at ${''.join(steps)}" if parents else ""
+        location = ""
+        for part in self._steps[:position]:
+            part = next(numbers) if part is None else part
+            location += f"[{part}]" if isinstance(part, int) else f".{part}"
+        location = location and f" at ${location}"
         expected = "a list" if step is None else repr(step)
         if isinstance(value, Mapping):
-            keys = [str(key) for key in value]
+            keys = list(map(str, value))
             close = nearest(str(step), keys)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(keys) or 'no keys'}"
             return f"the reply has no {expected}{location} (path {self.text}); {hint}"
@@ -204,10 +203,7 @@ class JsonPath:
 
 
 def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
-    """Yield the steps of a path; raise an OptionError if it is invalid.
-
-    A key is text, an index an integer, `[*]` None. Only `$` gives no step.
-    """
+    """Yield the steps of a path; raise an OptionError if it is invalid."""
     position = 1 if text.startswith("$") else 0
     if not text.strip():
         raise OptionError(owner, option, text, _EXAMPLE)
@@ -225,10 +221,7 @@ def _steps(text: str, owner: str, option: str) -> Iterator[Step]:
 
 
 def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any]]:
-    """Yield (place, value) of each value that a step leads to; none if the step is missing.
-
-    A negative index counts from the end.
-    """
+    """Yield (place, value) of each value that a step leads to; none if the step is missing."""
     if step is None:
         if _is_list(value):
             yield from (((*place, number), part) for number, part in enumerate(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import threading
@@ -50,8 +51,6 @@ def ignore_progress(n: int) -> None:
 def as_unicode(text: str) -> str:
     r"""Return the text with half surrogate pairs replaced by `?`; a tokeniser would refuse them.
 
-    An empty text stays empty.
-
     Example:
         >>> as_unicode("cat \ud800")
         'cat ?'
@@ -90,8 +89,6 @@ class Embedder(ABC):
     ) -> Vectors:
         """Return the vector of each text as a row, in the order of the texts.
 
-        No texts give an array of shape (0, 0).
-
         Args:
             texts: The n texts; equal ones are encoded once.
             prompt: Text put before each of them.
@@ -114,17 +111,13 @@ class Embedder(ABC):
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
     ) -> Iterable[Vectors]:
-        """Return the vector of each of some distinct texts; there is at least one.
-
-        In the order of the texts; `prompt` is put before each, and `normalize` scales to length 1.
-        `advance` is called with the number of further texts that are done.
-        """
+        """Return the vector of each of some distinct texts; there is at least one."""
 
     @abstractmethod
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, before it is cut.
 
-        In the order of the texts; special tokens count. No texts give an empty list.
+        Special tokens count.
         """
 
 
@@ -162,11 +155,7 @@ class Checkpoint:
 
     @property
     def identity(self) -> str:
-        """Return the hub name, or `sha256-` and a hash of the folder's content without its path.
-
-        DataError if a configuration file of the folder is no JSON, OSError if a file cannot be
-        read.
-        """
+        """Hub name, or `sha256-` and a hash of the folder's content without its path."""
         return self.name if self.folder is None else f"sha256-{folder_digest(self.folder)}"
 
     def load(self, load: Callable[[str, dict[str, bool]], _Loaded]) -> _Loaded:
@@ -204,7 +193,7 @@ class Checkpoint:
     def config(self) -> Any:
         """Return the configuration of the model without reading its weights.
 
-        OptionError, DataError or ImportError, as `load` raises them.
+        Errors are those of `load`.
         """
         from transformers import AutoConfig
 
@@ -214,8 +203,7 @@ class Checkpoint:
         """Return the tokeniser, the model, and the names of weights that the checkpoint lacks.
 
         `kind` is a class of transformers, such as `AutoModel`, which selects the architecture by
-        the configuration. The names are sorted; empty if nothing is missing. OptionError, DataError
-        or ImportError, as `load` raises them.
+        the configuration. The names are sorted. Errors are those of `load`.
         """
         import transformers
 
@@ -230,11 +218,7 @@ class Checkpoint:
         return self.load(load)
 
     def _probe_hub(self) -> None:
-        """Raise an error at once if the hub lacks the model or cannot be reached.
-
-        `from_pretrained` would try for a minute. OptionError if the hub answers with an error,
-        DataError if it cannot be reached within 10 seconds.
-        """
+        """Raise an error at once if the hub lacks the model or cannot be reached."""
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError
 
@@ -274,7 +258,7 @@ def find_checkpoint(owner: str, model: str) -> Checkpoint:
 def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
     """Return the device to use: `auto` becomes `cuda` if torch finds a GPU, else `cpu`.
 
-    Needs torch: ImportError without it.
+    An ImportError is raised without torch.
 
     Raises:
         OptionError: `cuda`, and torch finds no GPU.
@@ -291,8 +275,7 @@ def choose_device(owner: str, device: Device) -> Literal["cpu", "cuda"]:
 def need_packages(owner: str, extra: str, packages: dict[str, str]) -> None:
     """Raise `MissingExtra` if a package (module -> package name) is not installed.
 
-    Imports nothing; `extra` is the extra of ragbench that installs the packages. An empty mapping
-    passes; the first missing package is named.
+    Nothing is imported; `extra` is the extra of ragbench that installs the packages.
     """
     from importlib.util import find_spec
 
@@ -305,29 +288,21 @@ def folder_digest(folder: Path) -> str:
     """Return a hash of the weights, the tokeniser and the configuration of a model.
 
     Leaves out the path of the folder, its read-me and training logs, and the paths and versions in
-    configuration files: no vector depends on them. The hash has 12 hexadecimal digits, also for a
-    folder without such files. DataError if a configuration file is no JSON, OSError if a file
-    cannot be read.
+    configuration files: no vector depends on them. The hash has 12 hexadecimal digits. Errors are
+    those of `read_config`.
     """
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix in _MODEL_FILES and not _UNUSED & set(path.relative_to(folder).parts)
-    )
-    states = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    return _digest(folder, states)
+    states = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in _MODEL_FILES and _UNUSED.isdisjoint(path.relative_to(folder).parts):
+            states.append((str(path), path.stat().st_size, path.stat().st_mtime_ns))
+    return _digest(folder, tuple(states))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)  # by path, size and time of each file
 def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
-    """Return the hash of the paths in the folder and the contents of files.
-
-    `states` has path, size and time of each file, and is the key of the cached hash. Paths and
-    versions inside configuration files do not count. The hash has the length of `fingerprint`; up
-    to 64 hashes are cached. DataError if a configuration file is no JSON, OSError if a file cannot
-    be read.
-    """
-    return fingerprint(piece for state in states for piece in _pieces(folder, Path(state[0])))
+    """Return the hash of the paths in the folder and the contents of files."""
+    pieces = (_pieces(folder, Path(path)) for path, _, _ in states)
+    return fingerprint(itertools.chain.from_iterable(pieces))
 
 
 def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
@@ -358,10 +333,7 @@ def read_config(path: Path) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the progress bars and warnings of transformers while it loads a model.
-
-    The settings before are restored, also after an error.
-    """
+    """Suppress the progress bars and warnings of transformers while it loads a model."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -96,7 +96,6 @@ class Batches:
         """Return the result of each text, in the order of the texts; long texts are computed first.
 
         An error of `compute` is passed on, and batches that have not started are dropped.
-        ValueError if a batch gives too few results; no texts give an empty list.
 
         Args:
             compute: Returns the results of a batch, given the positions of its texts and the length
@@ -123,13 +122,10 @@ class Batches:
         else:
             for batch, length in batches:
                 take(batch, fill(batch, length))
-        return [by_position[position] for position in range(len(lengths))]
+        return list(map(by_position.__getitem__, range(len(lengths))))
 
     def _plan(self, lengths: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-        """Yield the positions of the texts of each batch and their padded length, longest first.
-
-        A batch that does not fit into memory then fails at the start.
-        """
+        """Yield the positions of the texts of each batch and their padded length, longest first."""
         padded = [padded_length(length, self._limit) for length in lengths]
         order = sorted(range(len(lengths)), key=lambda position: -padded[position])
         for length, group in groupby(order, key=padded.__getitem__):
@@ -137,10 +133,7 @@ class Batches:
                 yield batch, length
 
     def _rows(self, length: int) -> int:
-        """Return the largest number of texts of a batch of a padded length, in tokens.
-
-        It is a multiple of `row_step`, or 1.
-        """
+        """Return the largest number of texts of a batch of a padded length, in tokens."""
         rows = 1 if self.alone else self.tokens // length
         return max(rows - rows % self._row_step, 1)
 
@@ -150,12 +143,9 @@ def _side_by_side(
     batches: Sequence[tuple[list[int], int]],
     take: Callable[[list[int], list[Result]], None],
 ) -> None:
-    """Compute batches in parallel, in as many threads as torch may use, one batch per thread.
-
-    torch itself gets one thread per batch: if it split a sum among threads, the last digits would
-    depend on the number of cores. `take` is called in this thread, in the order of the batches. The
-    first error is raised, and batches that have not started are dropped.
-    """
+    """Compute batches in parallel, in as many threads as torch may use, one batch per thread."""
+    # one thread per batch: if torch split a sum among threads, the last digits would depend on the
+    # number of cores
     import torch
 
     if not batches:
@@ -192,17 +182,17 @@ def _one_thread() -> Iterator[int]:
 def rows_are_independent() -> bool:
     """Return True if a text has the same bits at any place of a batch, on this CPU.
 
-    Tries attention, a layer and a head with one output in batches of several sizes, which takes
-    some hundredths of a second once per process. Libraries choose their code by CPU and by shape,
-    and do not promise the answer.
+    The function tries attention, a layer and a head with one output in batches of several sizes,
+    which takes some hundredths of a second once per process. Libraries choose their code by CPU and
+    by shape, and do not promise the answer.
     """
     import torch
     from torch.nn.functional import linear, scaled_dot_product_attention
 
     generator = torch.Generator().manual_seed(1)
-    text, layer, head = (
-        torch.randn(*shape, generator=generator) for shape in ((16, 512), (512, 512), (1, 512))
-    )
+    text = torch.randn(16, 512, generator=generator)
+    layer = torch.randn(512, 512, generator=generator)
+    head = torch.randn(1, 512, generator=generator)
     token_vectors, head_scores = set(), set()
     with _one_thread(), torch.inference_mode():
         for rows in (2, 3, 4, 12, 64):

@@ -68,18 +68,18 @@ class CachedEmbedder:
 
     @property
     def model(self) -> str:
-        """Return the part of a vector's key that names model, revision and manner of encoding."""
+        """Part of a vector's key that names model, revision and manner of encoding."""
         manner = self._embedder.manner
         return f"{self.identity}@{self.revision}{manner and f' {manner}'}"
 
     @property
     def independent(self) -> bool:
-        """Return True if a vector depends on its own text only, not on the batch."""
+        """True if a vector depends on its own text only, not on the batch."""
         return bool(self._embedder.manner)
 
     @property
     def limit(self) -> int | None:
-        """Return the number of tokens that the model reads; None means without limit."""
+        """Number of tokens that the model reads; None means without limit."""
         return self._embedder.limit
 
     def encode(
@@ -91,8 +91,6 @@ class CachedEmbedder:
         advance: Advance = ignore_progress,
     ) -> Vectors:
         """Return the vector of each text as a row, in the order of the texts.
-
-        No texts give an array of shape (0, 0).
 
         Args:
             texts: The n texts; equal ones are encoded once.
@@ -112,7 +110,7 @@ class CachedEmbedder:
 
         keys = [vector_key(self.model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
-        rows = {key: row for row, key in enumerate(distinct)}
+        rows = dict(zip(distinct, range(len(distinct)), strict=True))
         vectors = np.empty((0, 0), dtype=np.float32)
 
         def encode_block(block: Sequence[str]) -> Iterator[bytes]:
@@ -127,14 +125,12 @@ class CachedEmbedder:
         advance(len(texts) - len(rows))  # the repeated ones
         if normalize:
             sentence_transformers.normalize_rows(vectors)
-        return vectors if len(rows) == len(texts) else vectors[[rows[key] for key in keys]]
+        return vectors if len(rows) == len(texts) else vectors[list(map(rows.__getitem__, keys))]
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, without encoding the text.
 
-        Numbers are stored and read like vectors; texts are not cut to the limit of the model. In
-        the order of the texts; no texts give an empty list. DataError if the cache file cannot be
-        read or written.
+        Numbers are stored and read like vectors; texts are not cut to the limit of the model.
         """
         # without the manner of encoding: it does not change the number of tokens
         model = f"{self.identity}@{self.revision}"
@@ -156,14 +152,7 @@ class CachedEmbedder:
         compute: Callable[[Sequence[str]], Iterable[bytes]],
         report_stored: Callable[[int], None] = ignore_progress,
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield a blob for each key of `texts`: first the stored ones, then computed blocks.
-
-        A computed block is stored before it is yielded. `report_stored` gets the number of stored
-        blobs. A read-only cache causes an `UnstoredVectors` warning instead of a write. Keys are in
-        no set order among the stored ones, then in that of `texts`. `label` is the key of the rows,
-        `VECTOR_ROWS` or `LENGTH_ROWS`. DataError if the cache file cannot be read or written;
-        ValueError if `compute` returns another number of blobs than texts.
-        """
+        """Yield a blob for each key of `texts`: first the stored ones, then computed blocks."""
         missing = dict(texts)
         # opened for each call, so that an embedder needs no `close`
         store = None if self._path is None else Store(self._path, self._also)
@@ -175,7 +164,7 @@ class CachedEmbedder:
             keys = list(missing)
             for start in range(0, len(keys), block_size):
                 block = keys[start : start + block_size]
-                computed = compute([missing[key] for key in block])
+                computed = compute(list(map(missing.__getitem__, block)))
                 blobs = dict(zip(block, computed, strict=True))
                 if store is not None and store.writable:
                     # not durable: vectors that a power cut loses are computed again
@@ -187,10 +176,7 @@ class CachedEmbedder:
                 yield from blobs.items()
 
     def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
-        """Encode distinct texts; raise `DataError` if a vector is not finite.
-
-        The rows are in the order of the texts, not normalised.
-        """
+        """Encode distinct texts; raise `DataError` if a vector is not finite."""
         import numpy as np
 
         vectors = self._embedder.encode(texts, prompt=prompt, normalize=False, advance=advance)
@@ -221,16 +207,7 @@ def vector_key(model: str, prompt: str, text: str) -> str:
 
 
 class EmbedderOptions(OptionSet):
-    """Options of the model that turns texts into vectors; `open` returns it behind a cache.
-
-    The component checks the values, not this class.
-
-    Attributes:
-        model: Folder, or name on the Hugging Face hub.
-        device: `auto` takes a GPU if there is one.
-        batch_tokens: Tokens per batch, padding included; None takes 1,024 on a CPU, 32,768 on a
-            GPU; with 1, each text is a batch of its own.
-    """
+    """Options of the model that turns texts into vectors; `open` returns it behind a cache."""
 
     model: embed.Model = sentence_transformers.DEFAULT_MODEL
     query_prompt: Annotated[
@@ -264,15 +241,16 @@ class EmbedderOptions(OptionSet):
         component = SearchComponent() if component is None else component
         executor = component.executor
         options: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
-        embedder = (
-            sentence_transformers.shared_embedder(owner, self.model, **options)
-            if executor is None
-            else sentence_transformers.RemoteEmbedder(executor, owner, self.model, **options)
-        )
-        prompts = {
-            role: embedder.prompts[role] if prompt is None else prompt
-            for role, prompt in (("query", self.query_prompt), ("document", self.document_prompt))
-        }
+        embedder: Embedder
+        if executor is None:
+            embedder = sentence_transformers.shared_embedder(owner, self.model, **options)
+        else:
+            embedder = sentence_transformers.RemoteEmbedder(executor, owner, self.model, **options)
+        prompts = dict(embedder.prompts)
+        if self.query_prompt is not None:
+            prompts["query"] = self.query_prompt
+        if self.document_prompt is not None:
+            prompts["document"] = self.document_prompt
         folder = component.cache_folder or cache_folder()
         return CachedEmbedder(
             embedder,

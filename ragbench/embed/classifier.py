@@ -133,7 +133,7 @@ class TextClassifier:
         Columns are the wanted classes, in the order of `columns`; the head is not `tokens`. A
         passage that is too long is read in overlapping windows. The window with the highest
         probability of a decisive class counts; the first if several tie. A text is cut to half of
-        the limit. No pairs give an array without rows.
+        the limit.
         """
         import numpy as np
 
@@ -153,11 +153,11 @@ class TextClassifier:
     def spans(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, list[TextSpan]]]:
         """Return the unsupported spans of the text of each (prompt, text) pair, in order.
 
-        Only for the head `tokens`. Each pair has the largest probability of a token of its text to
-        be unsupported, 0 for a text without tokens, and the spans of adjacent tokens with a
+        The head of the model is `tokens`. Each pair has the largest probability of a token of its
+        text to be unsupported, 0 for a text without tokens, and the spans of adjacent tokens with a
         probability of 0.5 or more, in the order of the text. Of several windows of a prompt, the
         largest probability of a token counts, as in the authors' code: each window has to support
-        it. A text is cut to half of the limit. No pairs give an empty list.
+        it. A text is cut to half of the limit.
         """
         import numpy as np
 
@@ -177,10 +177,7 @@ class TextClassifier:
     def _read(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[NDArray[np.int64], list[Probabilities]]:
-        """Return the position of each window's pair, and the probabilities of each window.
-
-        Positions count from 0 and rise; a pair has at least one window. The lock is held.
-        """
+        """Return the position of each window's pair, and the probabilities of each window."""
         import numpy as np
 
         cut = self._cut_template if self._form.template else self._cut
@@ -201,10 +198,7 @@ class TextClassifier:
         return np.array(owners, dtype=np.int64), rows
 
     def _cut(self, passage: str, text: str) -> Iterator[Mapping[str, list[int]]]:
-        """Yield the inputs of the model, such as `input_ids`, for each window of a passage.
-
-        Passage and text are a pair; the text is cut to half of the limit.
-        """
+        """Yield the inputs of the model, such as `input_ids`, for each window of a passage."""
         text, room = self._shortened(text)
         cut: dict[str, Any] = {}
         if room is not None:
@@ -223,11 +217,7 @@ class TextClassifier:
             yield {name: tokens[name][window] for name in names}
 
     def _cut_template(self, passage: str, text: str) -> Iterator[Mapping[str, list[int]]]:
-        """Yield the inputs of the model, such as `input_ids`, for each window of a passage.
-
-        Passage and text are filled into the template. If both are too long together, the text is
-        cut to half of the limit.
-        """
+        """Yield the inputs of the model, such as `input_ids`, for each window of a passage."""
         tokens = self._filled(passage, text)
         if self.limit is None or len(tokens["input_ids"]) <= self.limit:
             yield tokens
@@ -254,11 +244,7 @@ class TextClassifier:
         return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
 
     def _shortened(self, text: str) -> tuple[str, int | None]:
-        """Return the text, cut to half of the limit, and the tokens left for a passage.
-
-        That number is None for a model without limit. A text within that half is returned
-        unchanged.
-        """
+        """Return the text, cut to half of the limit, and the tokens left for a passage."""
         if self.limit is None:
             return text, None
         around = self._tokenizer.num_special_tokens_to_add(pair=True)
@@ -268,10 +254,7 @@ class TextClassifier:
         return text, self.limit - around - min(len(places), most)
 
     def _forward(self, batch: Sequence[Mapping[str, list[int]]], length: int) -> Probabilities:
-        """Return the probabilities of the columns for a batch that is padded to `length` tokens.
-
-        Shape (n, columns), for the head `tokens` (n, length, columns).
-        """
+        """Return the probabilities of the columns for a batch that is padded to `length` tokens."""
         import torch
 
         padded = self._tokenizer.pad(
@@ -308,8 +291,7 @@ def join_tokens(
 ) -> list[TextSpan]:
     """Return the spans of adjacent tokens whose probability is at least 0.5, in order.
 
-    Tokens of no characters are skipped. No tokens give an empty list. ValueError for sequences of
-    different lengths.
+    Tokens of no characters are skipped.
 
     Args:
         places: Start and end of each token in the text.
@@ -367,18 +349,12 @@ def _find_columns(
     form: InputForm,
     config: Any,
 ) -> list[int]:
-    """Return the columns by the labels of a class head; the second column, [1], for other heads.
-
-    An OptionError of `columns` for other labels passes through.
-    """
+    """Return the columns by the labels of a class head; the second column, [1], for other heads."""
     return columns(checkpoint, config.id2label) if form.head == "classes" else [1]
 
 
 def _raw_config(name: str, where: Mapping[str, bool]) -> dict[str, Any]:
-    """Return the configuration of a model as JSON, also of a type that transformers lacks.
-
-    `where` has keywords of `from_pretrained`. An OSError if there is no such model.
-    """
+    """Return the configuration of a model as JSON, also of a type that transformers lacks."""
     from transformers import PretrainedConfig
 
     config: dict[str, Any] = PretrainedConfig.get_config_dict(name, **where)[0]
@@ -386,12 +362,7 @@ def _raw_config(name: str, where: Mapping[str, bool]) -> dict[str, Any]:
 
 
 def _load(checkpoint: Checkpoint, head: Head) -> tuple[Any, Any, list[str]]:
-    """Return tokeniser, model and names of missing weights.
-
-    A model with the head `first_token` is a T5 encoder in a wrapper, whose own code is not run:
-    `foundation` in its configuration names the model with its tokeniser and sizes; KeyError without
-    it. OptionError, DataError or ImportError, as `Checkpoint.load` raises them.
-    """
+    """Return tokeniser, model and names of missing weights."""
     if head != "first_token":
         return checkpoint.load_model(_CLASSES[head][0])
     from transformers import AutoConfig, AutoTokenizer, T5ForTokenClassification
@@ -406,3 +377,30 @@ def _load(checkpoint: Checkpoint, head: Head) -> tuple[Any, Any, list[str]]:
         return tokenizer, model, sorted(info["missing_keys"])
 
     return checkpoint.load(load)
+
+
+# The classes of an entailment model, in the order of the columns here.
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def label_columns(checkpoint: Checkpoint, labels: Labels) -> list[int]:
+    """Return the columns of entailment, neutral and contradiction in the output of a model.
+
+    `labels` is the `id2label` of its configuration: column -> label, in any case. They are in the
+    order of `LABELS`, counted from 0.
+
+    Raises:
+        OptionError: The labels are not these three.
+
+    Example:
+        >>> model = Checkpoint("nli", "roberta-large-mnli", None)
+        >>> label_columns(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
+        [2, 1, 0]
+    """
+    columns = {str(label).strip().lower(): int(number) for number, label in labels.items()}
+    if set(columns) != set(LABELS) or len(columns) < len(labels):
+        names = ", ".join(map(str, labels.values()))
+        allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
+        model = Phrase(f"{checkpoint.name!r} ({names})")
+        raise OptionError(checkpoint.owner, "model", model, allowed)
+    return [columns[label] for label in LABELS]

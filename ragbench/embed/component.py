@@ -35,29 +35,17 @@ class SearchComponent(Configured):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return remarks on documents, queries or hits; read after the last query.
-
-        Here none.
-        """
+        """Remarks on documents, queries or hits; read after the last query."""
         return ()
 
     def check(self) -> None:
-        """Raise `MissingExtra` if a package is not installed; loads nothing.
-
-        Every component passes by default.
-        """
+        """Raise `MissingExtra` if a package is not installed; loads nothing."""
 
     def load(self) -> None:
-        """Load models; an error here ends the run, instead of failing each query.
-
-        Does nothing by default.
-        """
+        """Load models; an error here ends the run, instead of failing each query."""
 
     def load_inner(self, inner: SearchComponent) -> None:
-        """Load a wrapped component with the cache folders and workers of this one.
-
-        Sets these attributes of `inner`; its errors are passed on.
-        """
+        """Load a wrapped component with the cache folders and workers of this one."""
         inner.cache_folder, inner.cache_also = self.cache_folder, self.cache_also
         inner.executor = self.executor
         inner.load()

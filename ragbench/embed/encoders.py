@@ -63,10 +63,7 @@ def token_limit(tokenizer: Any, encoder: Any) -> int | None:
 
 
 def _first_position(encoder: Any) -> int:
-    """Return the position of the first token: in RoBERTa and its variants, the padding id + 1.
-
-    0 for a model without position embeddings.
-    """
+    """Return the position of the first token: in RoBERTa and its variants, the padding id + 1."""
     for name, module in encoder.named_modules():
         if name.endswith("position_embeddings"):
             padding = getattr(module, "padding_idx", None)
@@ -76,8 +73,6 @@ def _first_position(encoder: Any) -> int:
 
 def count_longer(lengths: Sequence[int], limit: int | None) -> int:
     """Return the number of texts that are longer than `limit` tokens; 0 if the limit is None.
-
-    No texts give 0.
 
     Example:
         >>> count_longer([3, 64, 65], 64), count_longer([3, 64, 65], None)
@@ -91,7 +86,7 @@ def truncation_notes(
 ) -> list[str]:
     """Return a note on the texts that are longer than a model reads; empty if `count` is 0.
 
-    At most one note.
+    The list has one note at most.
 
     Args:
         count: Number of texts that are too long.
@@ -183,17 +178,14 @@ class TokenEncoder:
 
     @property
     def outer_tokens(self) -> frozenset[int]:
-        """Return the ids of the special tokens for the start and the end of a text.
-
-        Empty for a tokeniser without such tokens.
-        """
+        """Return the ids of the special tokens for the start and the end of a text."""
         ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         return frozenset(number for number in ids if number is not None)
 
     def tokenize(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of each text, cut to the limit of the model.
 
-        In the order of the texts, which are stripped first; no texts give an empty list.
+        Texts are stripped first.
         """
         clean = [embed.as_unicode(text.strip()) for text in texts]
         with self._lock:

@@ -24,7 +24,7 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
 
     Equal rows have equal values, whatever the other rows are, which a matrix product does not
     promise: products of floats are exact in doubles, and each row is summed in the same order.
-    Shape (n,); no rows give an empty array. ValueError of NumPy if the widths differ.
+    Shape (n,); no rows give an empty array.
 
     Example:
         >>> import numpy as np
@@ -44,8 +44,8 @@ def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
 def normalize_rows(vectors: embed.Vectors) -> None:
     """Scale each row to length 1, in place; a row of zeros stays.
 
-    The values must be finite: infinity gives NaN with a warning of NumPy. Rounded to the type of
-    `vectors`.
+    The values must be finite: infinity gives NaN with a warning of NumPy. Results are rounded to
+    the type of `vectors`.
 
     Example:
         >>> import numpy as np
@@ -117,10 +117,7 @@ class SentenceTransformerEmbedder(embed.Embedder):
     def _padding(
         self, tokenize: Callable[..., dict[str, Any]], lock: threading.RLock
     ) -> Callable[..., dict[str, Any]]:
-        """Return a function that pads the tokens of a batch to the length of its thread.
-
-        It holds the lock while it computes.
-        """
+        """Return a function that pads the tokens of a batch to the length of its thread."""
 
         @functools.wraps(tokenize)
         def padded(*args: Any, **options: Any) -> dict[str, Any]:
@@ -159,7 +156,7 @@ class SentenceTransformerEmbedder(embed.Embedder):
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, before it is cut.
 
-        In the order of the texts, special tokens included; no texts give an empty list.
+        Special tokens count.
         """
         with self._lock:
             return self._lengths(texts, prompt)
@@ -237,8 +234,9 @@ class RemoteEmbedder(embed.Embedder):
     `shared_embedder`.
 
     The first worker loads the model at once. An error of ragbench there, such as a model that does
-    not exist, is raised here as AdapterError, any other error as RuntimeError. AdapterError too if
-    a later worker has another revision of the model; WorkerEnded if a worker ends twice on a block.
+    not exist, is raised here as AdapterError, any other error as RuntimeError. A later worker with
+    another revision of the model is an AdapterError too; a worker that ends twice on a block is a
+    WorkerEnded.
     """
 
     def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
@@ -266,8 +264,7 @@ class RemoteEmbedder(embed.Embedder):
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return the number of tokens of each text with its prompt, before it is cut.
 
-        In the order of the texts; no texts give an empty list. Errors of a worker are AdapterError,
-        RuntimeError or WorkerEnded.
+        Errors of a worker are AdapterError, RuntimeError or WorkerEnded.
         """
         task = replace(self._task, apply=functools.partial(_count_block, prompt))
         return self._executor.map_all(task, texts, _COUNTED_BLOCK)

@@ -98,13 +98,7 @@ class WorkerEnded(RagbenchError):
 
 @functools.cache
 def _component(pickled: bytes) -> Any:
-    """Return the component of a pickled task; a worker creates it for its first block.
-
-    Errors of `make` and `facts` pass through.
-
-    Raises:
-        AdapterError: The worker has another version, or its component has other facts.
-    """
+    """Return the component of a pickled task; a worker creates it for its first block."""
     owner, make, options, facts, expected, version = pickle.loads(pickled)
     _check_same("", {"ragbench": version}, {"ragbench": _version()})
     component = make(**options)
@@ -288,11 +282,7 @@ class Executor(ABC):
     def _compute_again(
         self, pickled: bytes, task: Task, pending: deque[tuple[list[Any], Results]]
     ) -> None:
-        """Compute blocks whose worker ended once more, in place, one by one.
-
-        One at a time, so that a worker that ends again shows which block is at fault. A block that
-        ends its worker again gets `LostItem` results. Changes `pending`.
-        """
+        """Compute blocks whose worker ended once more, in place, one by one."""
         all_lost = self.restart() is not None
         for position, (block, future) in enumerate(pending):
             if not (future.done() or all_lost) or _is_computed(future):
@@ -314,20 +304,12 @@ class Executor(ABC):
 
 
 def _is_computed(future: Results) -> bool:
-    """Return True if a block has results or an error of its component.
-
-    False while it is under way, and if its worker ended.
-    """
+    """Return True if a block has results or an error of its component."""
     return future.done() and not isinstance(future.exception(), BrokenExecutor)
 
 
 def _results_of(task: Task, block: list[Any], future: Results) -> list[Any]:
-    """Return the results of a block, one per item; raise the error of its component.
-
-    Raises:
-        AdapterError: An error of this package, or another number of results.
-        RuntimeError: Another error of the component, with its traceback.
-    """
+    """Return the results of a block, one per item; raise the error of its component."""
     results = future.result()
     if isinstance(results, Failure):
         raise AdapterError(results.message) if results.is_ours else RuntimeError(results.message)

@@ -165,11 +165,7 @@ def _end_with_run() -> None:
 
 
 def _print_output(reader: Connection) -> None:
-    """Print the output of workers to stderr, until all of them have closed the pipe.
-
-    Here control characters and secrets are replaced, which a worker with the terminal would bypass;
-    stdout is for the results of the run.
-    """
+    """Print the output of workers to stderr, until all of them have closed the pipe."""
     with os.fdopen(os.dup(reader.fileno()), "rb") as lines:
         reader.close()
         for line in lines:

@@ -83,11 +83,7 @@ class Ray(base.Executor):
     def _compute(
         self, pickled: bytes, apply: base.Apply, block: list[Any]
     ) -> list[Any] | base.Failure:
-        """Wait for an idle actor, and return its results of a block; replace an actor that ends.
-
-        Raises:
-            BrokenExecutor: The actor ended. An error of the component is returned as a `Failure`.
-        """
+        """Wait for an idle actor, and return its results of a block; replace an actor that ends."""
         import ray
         from ray.exceptions import RayError
 
@@ -130,12 +126,7 @@ class Ray(base.Executor):
             ray.shutdown()
 
     def _connect(self) -> None:
-        """Start or join the cluster; warn if it has too few CPUs or GPUs.
-
-        Raises:
-            AdapterError: No cluster answers, or it has another version.
-            ImportError: Ray is not installed.
-        """
+        """Start or join the cluster; warn if it has too few CPUs or GPUs."""
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:
             inherited |= {name: os.environ.get(name, value) for name, value in base.MALLOC.items()}
@@ -169,11 +160,7 @@ class Worker:
 
 
 def _init(address: str | None, cpus: float) -> None:
-    """Start a cluster with `cpus` on this machine, or connect to the one at `address`.
-
-    Raises:
-        AdapterError: No cluster answers, or it has another version of Ray or Python.
-    """
+    """Start a cluster with `cpus` on this machine, or connect to the one at `address`."""
     import ray
 
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
@@ -196,11 +183,7 @@ def _init(address: str | None, cpus: float) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Open a connection to the address once; raise `OSError` if nothing answers.
-
-    Ray itself may end the whole process then. The time limit is 10 s; an address without a port,
-    such as `auto`, is not tried.
-    """
+    """Open a connection to the address once; raise `OSError` if nothing answers."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()

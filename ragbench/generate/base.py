@@ -42,70 +42,51 @@ class Generator(Configured):
 
     @property
     def temperature(self) -> float | None:
-        """Sampling temperature; None if it has none or it is unknown.
-
-        Here None.
-        """
+        """Sampling temperature; None if it has none or it is unknown."""
         return None
 
     @property
     def missing_key(self) -> str | None:
-        """Name of the environment variable whose key is missing; None if no key is missing.
-
-        Here None.
-        """
+        """Name of the environment variable whose key is missing; None if no key is missing."""
         return None
 
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
-        """Return the prompt for a question and its passages; None if it is unknown.
-
-        Here None.
-        """
+        """Return the prompt for a question and its passages; None if it is unknown."""
         return None
 
     # Empty by default: a generator without a model has no replies, costs and connections.
     def keep_replies(self, replies: Replies | None) -> None:
-        """Set the store of model replies, before the first question; None stores nothing.
-
-        Does nothing by default.
-        """
+        """Set the store of model replies, before the first question; None stores nothing."""
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set the budget of all calls, before the first question; None for no limit.
-
-        Does nothing by default.
-        """
+        """Set the budget of all calls, before the first question; None for no limit."""
 
     def close(self) -> None:
-        """Close connections, after the last question.
-
-        Does nothing by default.
-        """
+        """Close connections, after the last question."""
 
     def check(self) -> None:
         """Load models or connect; raise the error of a missing key or package.
 
-        Does nothing here. The errors are OptionError and MissingExtra.
+        The errors are OptionError and MissingExtra.
         """
 
     def check_samples(self, samples: int) -> None:
         """Raise an OptionError if the generator cannot give this number of answers to a query.
 
-        Every number passes here.
+        A subclass refuses several if its answers are all equal.
         """
 
     def signature_parts(self) -> Mapping[str, Any]:
         """Return the inputs of answers besides question and passages, such as model and prompt.
 
-        Empty here; None as a value means that the input is not set.
+        None as a value means that the input is not set.
         """
         return {}
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question from its passages, best first; they may be empty.
 
-        Failures of a model are raised as CallFailure. RecursionError if a subclass overrides
-        neither this nor `generate_sample`.
+        Failures of a model are raised as CallFailure.
         """
         # Calls `generate_sample`, whose default calls this: a subclass overrides one of the two.
         return self.generate_sample(Query("", question), contexts, 0)
@@ -113,7 +94,7 @@ class Generator(Configured):
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a query; generators that need its id or turns override this.
 
-        Here it is the answer of sample 0.
+        The default is the answer of sample 0.
 
         Raises:
             MissingPrediction: The generator has no answer to this query.

@@ -65,13 +65,16 @@ class GeneratorPrompt:
             turns: Earlier turns; turns of the system and turns with an empty text are left out.
         """
         # Values are inserted once: braces in a passage are not read as a template.
-        numbered_passages = [
-            {"number": number, "id": d.id, "title": d.title, "text": d.text}
-            for number, d in enumerate(passages, start=1)
-        ]
+        numbered_passages = []
+        for number, document in enumerate(passages, start=1):
+            values = {"id": document.id, "title": document.title, "text": document.text}
+            numbered_passages.append({"number": number, **values})
         user = self.template.render(question=question, passages=numbered_passages).strip()
         system = (llm.Message("system", self.system),) if self.system else ()
-        history = [llm.Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
+        history = []
+        for turn in turns:
+            if turn.role != "system" and turn.text:
+                history.append(llm.Message(turn.role, turn.text))
         return (*system, *history, llm.Message("user", user))
 
     def text(self, question: str, passages: Sequence[Document]) -> str:
@@ -113,11 +116,7 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
 
 
 def _parts(text: str, path: Path) -> tuple[str, str]:
-    """Return the system message and the template of a YAML file; raise a DataError if invalid.
-
-    The system message is empty if the file has none. The error names the file, and the line of a
-    mistake in the YAML.
-    """
+    """Return the system message and the template of a YAML file; raise a DataError if invalid."""
     try:
         content = load_yaml(text, typed=True)
     except YamlError as error:
@@ -130,12 +129,7 @@ def _parts(text: str, path: Path) -> tuple[str, str]:
 
 
 def _compile(user: str, path: Path) -> Template:
-    """Return the compiled template of a user message.
-
-    Raises:
-        DataError: It is invalid, fails on a trial with an empty question and passage, as for an
-            unknown name, or does not contain the question.
-    """
+    """Return the compiled template of a user message."""
     from jinja2 import StrictUndefined, TemplateError, meta
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -168,8 +162,7 @@ def estimate_tokens(text: str) -> int:
     """Return an estimate of the tokens of a text, without a tokeniser.
 
     Four ASCII characters count as one token, OpenAI's rule for English. Any other character counts
-    as one token: about right for Chinese and Japanese, too many for other scripts. 0 for an empty
-    text.
+    as one token: about right for Chinese and Japanese, too many for other scripts.
     """
     n_ascii = sum(character < "\x80" for character in text)
     # Rounded up.
@@ -182,8 +175,7 @@ def fit(
     """Return the passages that fit into a token budget, in their order.
 
     The first passage that does not fit is cut after its last word that fits, or left out if no word
-    does; all later passages are left out. No passages give an empty list. The title counts too; a
-    cut passage is a copy.
+    does; all later passages are left out. The title counts too; a cut passage is a copy.
 
     Args:
         passages: Passages, best first.
@@ -207,10 +199,7 @@ def fit(
 
 
 def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Document | None:
-    """Return a passage cut after the last word that fits, by bisection; None if no word fits.
-
-    The title counts with the text, and is not cut.
-    """
+    """Return a passage cut after the last word that fits, by bisection; None if no word fits."""
     ends = [match.end() for match in _WORD.finditer(passage.text)]
     low, high = 0, len(ends)
     while low < high:
@@ -235,10 +224,7 @@ class PromptOptions(OptionSet):
 
 
 class AnswerOptions(OptionSet):
-    """End of answers, and token budget of the passages.
-
-    The component checks the values, not this class. None as `stop` means no such text.
-    """
+    """End of answers, and token budget of the passages."""
 
     stop: Annotated[list[str] | None, Option("Texts that end an answer.")] = None
     context_tokens: Annotated[
@@ -348,10 +334,7 @@ class ChatGenerator(llm.Connected, Generator):
         )
 
     def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> llm.Estimate:
-        """Return an estimate of calls, tokens and cost for queries with passages; send nothing.
-
-        DataError if the prices cannot be read.
-        """
+        """Return an estimate of calls, tokens and cost for queries with passages; send nothing."""
 
         def ask(model: llm.ChatModel) -> None:
             for query, contexts in questions:
@@ -386,10 +369,9 @@ class OpenAIGenerator(ChatGenerator):
     """Answer by a language model on a server with the OpenAI protocol.
 
     The passages are numbered, best first. The tokens of `context_tokens` are estimated: four ASCII
-    characters, or one other character, each. OptionError for an option out of its range. Options
-    are those of `OpenAIGeneratorOptions`, with `model` required. `generate_for` returns a
-    prediction, and raises CallFailure if the call fails, or the model refuses or runs out of
-    tokens.
+    characters, or one other character, each. Options are those of `OpenAIGeneratorOptions`, with
+    `model` required. `generate_for` returns a prediction, and raises CallFailure if the call fails,
+    or the model refuses or runs out of tokens.
     """
 
     declares = OpenAIGeneratorOptions

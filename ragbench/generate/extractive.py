@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -23,14 +24,7 @@ _NO_MODEL = Usage(input_tokens=0, output_tokens=0, usd=0.0)
 
 
 class _Sentence(NamedTuple):
-    """Sentence of a passage.
-
-    Attributes:
-        passage: Rank of the passage, from 0.
-        position: Position of the sentence in the passage, from 0.
-        text: Text with single spaces.
-        terms: Content words, stemmed if the language has a stemmer.
-    """
+    """Sentence of a passage."""
 
     passage: int
     position: int
@@ -45,8 +39,7 @@ class Extractive(Generator):
     that of its better neighbour. It falls with the rank of the passage, and with the words that
     chosen sentences already have. `generate` returns a prediction without `contexts` and with a
     cost of 0. The answer keeps the order of the passages; it is empty without passages. The same
-    input gives the same answer. OptionError if `sentences` is no integer from 1 to 20; an unknown
-    language is no error.
+    input gives the same answer. An unknown language is no error.
     """
 
     def __init__(
@@ -61,10 +54,7 @@ class Extractive(Generator):
         self._analyze = Analyzer.for_language(language)
 
     def check_samples(self, samples: int) -> None:
-        """Raise an OptionError for several samples, since all answers would be equal.
-
-        One sample passes.
-        """
+        """Raise an OptionError for several samples, since all answers would be equal."""
         if samples > 1:
             allowed = "1: the same passages give the same answer"
             raise OptionError("extractive", "samples", samples, allowed)
@@ -80,15 +70,18 @@ class Extractive(Generator):
         scores = _scores(pool, frozenset(self._analyze(question)))
         chosen: list[int] = []
         for _ in range(min(self.sentences, len(pool))):
-            candidates = (index for index in range(len(pool)) if index not in chosen)
-            chosen.append(max(candidates, key=lambda index: _gain(index, pool, scores, chosen)))
-        return Prediction(" ".join(pool[index].text for index in sorted(chosen)), usage=_NO_MODEL)
+            best, largest = -1, -math.inf
+            for index, sentence in enumerate(pool):
+                # of equal sentences the first wins
+                gain = scores[index] * (1 - _REPETITION * _repeated(sentence, pool, chosen))
+                if index not in chosen and gain > largest:
+                    best, largest = index, gain
+            chosen.append(best)
+        texts = [pool[index].text for index in sorted(chosen)]
+        return Prediction(" ".join(texts), usage=_NO_MODEL)
 
     def _split(self, contexts: Sequence[Document]) -> list[_Sentence]:
-        """Return the distinct sentences with a content word, in the order of the passages.
-
-        White space is joined; of equal sentences the first one counts.
-        """
+        """Return the distinct sentences with a content word, in the order of the passages."""
         pool, texts = [], set()
         for rank, document in enumerate(contexts):
             for position, sentence in enumerate(sentences(document.text)):
@@ -101,43 +94,28 @@ class Extractive(Generator):
 
 
 def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
-    """Return the score of each sentence, in the order of the pool, 0 or more.
-
-    It is the rarity of its words of the question and a share of that of its better neighbour, so
-    that a sentence without such a word may have a score, too. It falls with the rank of the passage
-    and the position in it. An empty pool gives an empty list.
-    """
-    frequency = Counter(term for sentence in pool for term in sentence.terms & question)
+    """Return the score of each sentence, in the order of the pool, 0 or more."""
+    asked_terms = [sentence.terms & question for sentence in pool]
+    frequency = Counter(itertools.chain.from_iterable(asked_terms))
     # As in BM25, a word that every sentence has still counts a little.
     rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}
     # `fsum`: rounding depends neither on the order of a set nor on the version of Python.
-    term_scores = [math.fsum(rarity[term] for term in s.terms & question) for s in pool]
+    term_scores = [math.fsum(map(rarity.__getitem__, terms)) for terms in asked_terms]
     scores = []
     for index, sentence in enumerate(pool):
-        neighbours = [
-            term_scores[near]
-            for near in (index - 1, index + 1)
-            if 0 <= near < len(pool) and pool[near].passage == sentence.passage
-        ]
-        content = term_scores[index] + _NEIGHBOUR_SHARE * max(neighbours, default=0.0)
+        neighbour = 0.0
+        for near in (index - 1, index + 1):
+            if 0 <= near < len(pool) and pool[near].passage == sentence.passage:
+                neighbour = max(neighbour, term_scores[near])
+        content = term_scores[index] + _NEIGHBOUR_SHARE * neighbour
         by_rank, by_position = _RANK_WEIGHT * sentence.passage, _POSITION_WEIGHT * sentence.position
         scores.append(content / ((1 + by_rank) * (1 + by_position)))
     return scores
 
 
-def _gain(
-    index: int, pool: Sequence[_Sentence], scores: Sequence[float], chosen: Sequence[int]
-) -> tuple[float, int]:
-    """Return the sort key of a sentence: its score less repetition, then its earlier position.
-
-    The largest key is chosen.
-
-    Args:
-        index: Number of the sentence in the pool.
-        pool: All sentences.
-        scores: Score of each sentence.
-        chosen: Numbers of the sentences chosen so far.
-    """
-    terms = pool[index].terms
-    repeated = max((len(terms & pool[other].terms) / len(terms) for other in chosen), default=0.0)
-    return scores[index] * (1 - _REPETITION * repeated), -index
+def _repeated(sentence: _Sentence, pool: Sequence[_Sentence], chosen: Sequence[int]) -> float:
+    """Return the largest share of the words of a sentence that a chosen one has."""
+    repeated = 0
+    for index in chosen:
+        repeated = max(repeated, len(sentence.terms & pool[index].terms))
+    return repeated / len(sentence.terms)

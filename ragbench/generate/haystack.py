@@ -21,10 +21,8 @@ class HaystackApp:
     The answer is the first of `answers`, else of `replies`, of the last component with such an
     output. The `documents` of the last component that returns some are the retrieved passages.
     Tokens are unknown. `args` are keyword arguments of the factory; `id_field` is a metadata key
-    with the ids of documents, None takes their own. OptionError for a wrong input or path, for a
-    pipeline without an open socket of a usual name, and unless exactly one of `factory` and
-    `client` is set; AdapterError for an object that is no pipeline, DataError for a factory that
-    cannot be imported. `answer` returns a prediction, and raises AdapterError without an answer.
+    with the ids of documents, None takes their own. `answer` returns a prediction, and raises
+    AdapterError without an answer.
     """
 
     is_opaque = True
@@ -75,26 +73,26 @@ class HaystackApp:
         result = self._run(data=data, include_outputs_from=self._named)
         documents = libraries.last_output(result, "documents")
         reader = libraries.HitReader(self._id_field)
-        hits = [reader.read_haystack(d, n) for n, d in enumerate(documents or (), start=1)]
-        contexts = None if documents is None else [hit.to_document() for hit in hits]
-        return Prediction(self._text(result), contexts)
+        contexts = []
+        for number, document in enumerate(documents or (), start=1):
+            contexts.append(reader.read_haystack(document, number).to_document())
+        return Prediction(self._text(result), None if documents is None else contexts)
 
     def _text(self, result: Mapping[str, Any]) -> str:
-        """Return the stripped text, perhaps empty, of the answer in the outputs of the pipeline.
-
-        It is at the path `answer`. Without a path it is the first of `answers`, else of `replies`,
-        of the last component that returns such a list.
-
-        Raises:
-            AdapterError: There is none.
-        """
+        """Return the stripped text, perhaps empty, of the answer in the outputs of the pipeline."""
         if self._answer is not None:
             answer = self._answer.one(result)
         else:
-            lists = (libraries.last_output(result, name) for name in _ANSWERS)
-            answer = next((answers[0] for answers in lists if answers), None)
-        texts = (answer, *(getattr(answer, name, None) for name in _TEXTS))
-        for text in texts:
+            answer = None
+            for name in _ANSWERS:
+                answers = libraries.last_output(result, name)
+                if answers:
+                    answer = answers[0]
+                    break
+        if isinstance(answer, str):
+            return answer.strip()
+        for name in _TEXTS:
+            text = getattr(answer, name, None)
             if isinstance(text, str):
                 return text.strip()
         allowed = "answers or replies of a component; else a path: 'answer: $.llm.replies[0]'"

@@ -52,12 +52,12 @@ class HttpService:
         # An answer is one text: `[*]` would match several.
         self._answer = templates.JsonPath(chosen.answer, "http", "answer", many=False)
         # a generator has no options of passages and queries
-        paths = {option: getattr(chosen, option, None) for option in _OPTIONAL}
-        self._paths = {
-            option: templates.JsonPath(path, "http", option, many=True if option in _MANY else None)
-            for option, path in paths.items()
-            if path is not None
-        }
+        self._paths = {}
+        for option in _OPTIONAL:
+            path = getattr(chosen, option, None)
+            if path is not None:
+                many = True if option in _MANY else None
+                self._paths[option] = templates.JsonPath(path, "http", option, many=many)
         if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
         if self._stream:
@@ -67,59 +67,33 @@ class HttpService:
         templates.check_template(self._body, places, "http", "body")
 
     def _ask(self, values: Mapping[str, Any]) -> Prediction:
-        """Return the answer with its passages, queries and usage.
-
-        Numbers and queries that are missing or of another type are left out or None.
-
-        Raises:
-            CallFailure: The request failed.
-            AdapterError: The reply has no text at the path of the answer, or no texts of passages
-                at their path.
-        """
+        """Return the answer with its passages, queries and usage."""
         body = templates.fill(self._body, values)
         if self._stream is None:
             reply = self._endpoint.post(body)
             answer = self._answer.one(reply)
         else:
-            reply = self._events(body, self._stream)
-            answer = self._joined_pieces(reply)
+            reply = read_events(self._endpoint.send_raw("POST", body), self._stream)
+            # texts that are whole answers, or pieces of one, stay texts, even a number
+            if self._stream != "text" and self._answer.text != "$[*]":
+                reply = list(map(value_of_event, reply))
+            pieces = filter(_is_text, self._answer.find(reply, required=False).values())
+            answer = "".join(pieces) or None
         if not isinstance(answer, str):
             allowed = "text; the option `answer` has the path to it in the reply"
             raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {allowed}")
-        usage = Usage(
-            read_count(self._value("input_tokens", reply)),
-            read_count(self._value("output_tokens", reply)),
-            _number(self._value("usd", reply)),
-        )
         # Counts, costs and queries are optional: a wrong type counts as unknown.
-        queries = [text for text in self._all("queries", reply).values() if isinstance(text, str)]
+        n_input, n_output = self._value("input_tokens", reply), self._value("output_tokens", reply)
+        usd = self._value("usd", reply)
+        is_cost = isinstance(usd, (int, float)) and not isinstance(usd, bool)
+        # NaN fails the comparison, so it is refused as well.
+        usd = float(usd) if is_cost and 0 <= usd < float("inf") else None
+        usage = Usage(read_count(n_input), read_count(n_output), usd)
+        queries = list(filter(_is_text, self._all("queries", reply).values()))
         return Prediction(answer, self._passages(reply), usage, queries)
 
-    def _events(self, body: Any, stream: Stream) -> list[Any]:
-        """Return the events of a streamed reply: their JSON values, or their texts.
-
-        Texts that are whole answers or pieces (`answer: $`) stay texts, even a number.
-        CallFailure if the request fails, AdapterError for a stream that cannot be read.
-        """
-        events = read_events(self._endpoint.send_raw("POST", body), stream)
-        is_text = stream == "text" or self._answer.text == "$[*]"
-        return [*events] if is_text else [value_of_event(event) for event in events]
-
-    def _joined_pieces(self, events: list[Any]) -> str | None:
-        """Return the pieces of the answer in the events, joined; None without any."""
-        values = self._answer.find(events, required=False).values()
-        pieces = [piece for piece in values if isinstance(piece, str)]
-        return "".join(pieces) if pieces else None
-
     def _passages(self, reply: Any) -> list[Document] | None:
-        """Return the passages of a reply; None without a path to their texts.
-
-        In the order of the reply; a passage without an id gets a hash of its text.
-
-        Raises:
-            AdapterError: The path is missing in the reply, a passage is no text, or it has neither
-                an id nor a text.
-        """
+        """Return the passages of a reply; None without a path to their texts."""
         if "texts" not in self._paths:
             return None
         # some events of a stream have sources, most have none
@@ -148,8 +122,15 @@ class HttpService:
 
     def _value(self, option: str, reply: Any) -> Any:
         """Return the value at an optional path, in a stream that of the last event with one."""
-        values = [v for v in self._all(option, reply).values() if v is not None]
-        return next(iter(values if self._stream is None else reversed(values)), None)
+        value = None
+        for other in self._all(option, reply).values():
+            if other is not None and (value is None or self._stream is not None):
+                value = other
+        return value
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _in_events(path: templates.JsonPath) -> templates.JsonPath:
@@ -157,18 +138,10 @@ def _in_events(path: templates.JsonPath) -> templates.JsonPath:
     return templates.JsonPath(f"$[*]{path.text.removeprefix('$')}")
 
 
-def _number(value: Any) -> float | None:
-    """Return a cost; None for any value but a finite number of at least 0."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    # NaN fails the comparison, so it is refused as well.
-    return float(value) if is_number and 0 <= value < float("inf") else None
-
-
 class ReplyPathOptions(OptionSet):
     """Paths of the answer, its tokens and its cost in a reply, in the form of `JsonPath`.
 
-    None means that the number is unknown. The paths are read by `HttpService`, which raises an
-    OptionError for an invalid one.
+    A number without a path is unknown.
     """
 
     answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
@@ -196,8 +169,7 @@ class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
 class HttpAppOptions(ReplyPathOptions, EndpointOptions):
     """Options of an app behind a URL; `HttpApp` checks them.
 
-    Without `texts`, the passages are unknown; `ids` and `titles` need it. None as `queries` means
-    that the app reports none.
+    Without `texts`, the passages are unknown; `ids` and `titles` need it.
     """
 
     body: Annotated[
@@ -221,10 +193,8 @@ class HttpGenerator(HttpService, Generator):
     """Post each question with its passages to a URL and read the answer from the JSON reply.
 
     An overloaded server or a broken connection is tried again within `timeout`; a failure after
-    that concerns this question only. Nothing is sent before the first question. Options are those
-    of `HttpGeneratorOptions`, with `url` required; OptionError for a wrong URL, header, path or
-    place. `generate` returns a prediction; it raises CallFailure if the request fails, AdapterError
-    for a reply without an answer.
+    that concerns this question only. The first question sends the first request. Options are those
+    of `HttpGeneratorOptions`, with `url` required.
     """
 
     declares = HttpGeneratorOptions
@@ -251,9 +221,7 @@ class HttpApp(HttpService):
     """Post each question to a URL and read answer and passages from the JSON reply.
 
     The order of the passages is scored as a ranking. A passage without an id gets a hash of its
-    text. Options are those of `HttpAppOptions`, with `url` required; OptionError for a wrong URL,
-    header, path or place. `answer` returns a prediction; it raises CallFailure if the request
-    fails, AdapterError for a reply without an answer.
+    text. Options are those of `HttpAppOptions`, with `url` required.
     """
 
     declares = HttpAppOptions

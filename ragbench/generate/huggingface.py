@@ -41,12 +41,9 @@ class HuggingfaceGenerator(Generator):
     """Answer by a causal language model of transformers, one question after the other.
 
     The chat template of the model is applied if it has one. Passages are cut to `context_tokens`
-    and to the context length of the model, counted by its tokeniser. OptionError for an unknown
-    prompt, a model that is neither folder nor possible hub name, or an option out of its range;
-    DataError for a prompt file that cannot be read, TypeError for an unknown option. Options are
-    those of `HuggingfaceOptions`, with `model` required.
-    `generate_for` returns a prediction; it loads the model at the first question, and raises
-    CallFailure for a question that is too long.
+    and to the context length of the model, counted by its tokeniser. Options are those of
+    `HuggingfaceOptions`, with `model` required. `generate_for` returns a prediction; it loads the
+    model at the first question, and raises CallFailure for a question that is too long.
     """
 
     declares = HuggingfaceOptions
@@ -98,10 +95,7 @@ class HuggingfaceGenerator(Generator):
         }
 
     def check_samples(self, samples: int) -> None:
-        """Raise an OptionError for several samples at temperature 0: all would be equal.
-
-        One sample passes, and any number at a higher temperature.
-        """
+        """Raise an OptionError for several samples at temperature 0: all would be equal."""
         if samples > 1 and not self._chosen.temperature:
             allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
             raise OptionError("huggingface", "samples", samples, allowed)
@@ -112,8 +106,8 @@ class HuggingfaceGenerator(Generator):
         """Return the answer from the passages that fit; sample n uses the seed + n.
 
         Earlier turns of the query are not sent. The cost is 0; `contexts` are the passages as sent.
-        The answer is the text of the model, with reasoning that the caller may cut.
-        Loads the model on first use, with the errors of `check`.
+        The answer is the text of the model, with reasoning that the caller may cut. The first call
+        loads the model, with the errors of `check`.
 
         Raises:
             CallFailure: The question alone is too long for the model, or the reply is cut off
@@ -139,35 +133,27 @@ class HuggingfaceGenerator(Generator):
         return Prediction(text, passages, Usage(len(tokens), n_new, 0.0))
 
     def _longest(self) -> int:
-        """Return the context length of the model: tokens of prompt and answer together.
-
-        The smaller limit of model and tokeniser; `sys.maxsize` without any.
-        """
-        limits = [
-            getattr(self._model.config, "max_position_embeddings", None),
-            self._tokenizer.model_max_length,
-        ]
-        limits = [limit for limit in limits if isinstance(limit, int) and limit < _NO_LIMIT]
-        return min(limits, default=sys.maxsize)
+        """Return the context length of the model: tokens of prompt and answer together."""
+        longest = sys.maxsize
+        of_model = getattr(self._model.config, "max_position_embeddings", None)
+        for limit in (of_model, self._tokenizer.model_max_length):
+            if isinstance(limit, int) and limit < _NO_LIMIT:
+                longest = min(longest, limit)
+        return longest
 
     def _budget(self, question: str, contexts: Sequence[Document], room: int) -> int:
-        """Return the token budget of the passages, by `context_tokens` and the context length.
-
-        `room` is the number of tokens that the prompt may have. At least 0.
-        """
+        """Return the token budget of the passages, by `context_tokens` and the context length."""
         # Measured with empty passages: their numbers and separators take tokens too.
         around = len(self._tokens(question, [Document(document.id) for document in contexts]))
-        limits = [max(0, room - around), self._chosen.context_tokens]
-        return min(limit for limit in limits if limit is not None)
+        budget = max(0, room - around)
+        most = self._chosen.context_tokens
+        return budget if most is None else min(budget, most)
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _tokens(self, question: str, passages: Sequence[Document]) -> list[int]:
-        """Return the token ids of the prompt, in the model's chat template or else as plain text.
-
-        Special tokens are included.
-        """
+        """Return the token ids of the prompt in the chat template of the model or as plain text."""
         messages = self.prompt.messages(question, passages)
         if self._tokenizer.chat_template:
             turns = [{"role": m.role, "content": m.content} for m in messages]
@@ -180,11 +166,7 @@ class HuggingfaceGenerator(Generator):
         return list(self._tokenizer.encode(text))
 
     def _continue(self, tokens: Sequence[int], seed: int) -> tuple[str, int]:
-        """Return the generated text up to a stop text, and the number of generated tokens.
-
-        Equal tokens and an equal seed give an equal answer, whatever was generated before. The text
-        is stripped; the number counts tokens after a stop text too.
-        """
+        """Return the generated text up to a stop text, and the number of generated tokens."""
         import torch
         from transformers import GenerationConfig
 

@@ -75,7 +75,7 @@ class ChainRecorder:
     def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
         """Record the documents of a retriever, unless another retriever called it.
 
-        AdapterError if a document has neither an id nor a text; LangChain logs it and goes on.
+        A document with neither an id nor a text is an AdapterError, which LangChain logs.
         """
         # Any ancestor counts: an ensemble may call its retrievers through other chains.
         parent = self._parents.get(run_id)
@@ -120,10 +120,7 @@ class ChainRecorder:
             self.count(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
-        """Add documents to the passages, except those whose id and text are there already.
-
-        The order stays; AdapterError if one has neither an id nor a text.
-        """
+        """Add documents to the passages, except those whose id and text are there already."""
         for document in documents:
             passage = self._hits.read_langchain(document).to_document()
             self.passages.setdefault((passage.id, passage.text), passage)
@@ -183,10 +180,7 @@ _INPUT_WITH_PASSAGES = {"question": _QUESTION, "context": "{context}"}
 
 
 class ChainOptions(OptionSet):
-    """Input of a chain, and path of the answer in its output.
-
-    The component checks the values, not this class.
-    """
+    """Input of a chain, and path of the answer in its output."""
 
     input: Annotated[
         str | dict[str, Any] | None,
@@ -281,15 +275,14 @@ class Chain:
             raise AdapterError(f"{problem}, allowed: 'input: {{its_key: \"{{question}}\"}}'")
         # Recorded documents take precedence over those in the output.
         if not recorder.retrievers:
-            recorder.add(recorder.artifacts or _documents_in(result))
+            documents: Sequence[Any] = recorder.artifacts
+            for key in _CONTEXTS if isinstance(result, Mapping) else ():
+                documents = documents or _as_documents(result.get(key))
+            recorder.add(documents)
         return recorder.prediction(self._text(result, recorder))
 
     def _call(self, inputs: Any, callbacks: Sequence[ChainRecorder]) -> Any:
-        """Return the output of the chain; its errors are passed on.
-
-        Each call is a conversation of its own. An `invoke` without the parameter `config` gets
-        neither callbacks nor a conversation.
-        """
+        """Return the output of the chain; its errors are passed on."""
         if not self._invoke.takes("config"):
             return self._invoke(inputs)
         # Of an agent or chain with a memory, each question is a conversation of its own.
@@ -298,19 +291,12 @@ class Chain:
         return self._invoke(inputs, config=config)
 
     def _text(self, result: Any, recorder: ChainRecorder) -> str:
-        """Return the text of the answer; count the tokens of a message without callbacks.
-
-        The text is stripped. Without a path, the first key of `answer`, `output`, `result`,
-        `output_text`, `text`, `response` and `generation` counts, else the last of `messages`.
-
-        Raises:
-            AdapterError: The output holds no text or message.
-            CallFailure: A part of the message is no text.
-        """
+        """Return the text of the answer; count the tokens of a message without callbacks."""
         answer = result if self._answer is None else self._answer.one(result)
         if self._answer is None and isinstance(result, Mapping):
             messages = result.get("messages") or [result]
-            answer = next((result[key] for key in _ANSWERS if key in result), messages[-1])
+            key = next(filter(result.__contains__, _ANSWERS), None)
+            answer = messages[-1] if key is None else result[key]
         content = getattr(answer, "content", answer)
         if content is not answer and recorder.usage == Usage():
             recorder.count(answer)  # the message of a model without callbacks
@@ -323,17 +309,6 @@ class Chain:
         raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
 
 
-def _documents_in(result: Any) -> Sequence[Any]:
-    """Return the documents of a chain's output under a usual key; empty without any.
-
-    The keys are tried in the order `context`, `source_documents`, `documents`, `contexts`; a list
-    that is empty or holds anything else is skipped.
-    """
-    if not isinstance(result, Mapping):
-        return ()
-    return next(filter(None, (_as_documents(result.get(key)) for key in _CONTEXTS)), ())
-
-
 def _as_documents(value: Any) -> Sequence[Any]:
     """Return a list of LangChain documents; an empty one for anything else."""
     is_list = isinstance(value, list) and all(hasattr(part, "page_content") for part in value)
@@ -341,11 +316,7 @@ def _as_documents(value: Any) -> Sequence[Any]:
 
 
 def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
-    """Return the usual inputs whose keys the schema of a Runnable requires.
-
-    Without any, those whose keys it names; without these, or if the schema cannot be read, all.
-    Only the text for the schema of a text, and for an object without a schema.
-    """
+    """Return the usual inputs whose keys the schema of a Runnable requires."""
     read_schema = getattr(target, "get_input_jsonschema", None)
     if not callable(read_schema):
         return _INPUTS[:1]
@@ -356,7 +327,11 @@ def _inputs_of(target: Any) -> Sequence[str | dict[str, Any]]:
     if schema.get("type") == "string":
         return _INPUTS[:1]
     for keys in (schema.get("required", ()), schema.get("properties", ())):
-        if usual := [form for form in _INPUTS if isinstance(form, dict) and form.keys() <= {*keys}]:
+        usual = []
+        for form in _INPUTS:
+            if isinstance(form, dict) and form.keys() <= {*keys}:
+                usual.append(form)
+        if usual:
             return usual
     return _INPUTS
 
@@ -385,11 +360,9 @@ class LangchainGenerator(ChatGenerator):
     A chat model receives the prompt, and its replies are stored; a chain receives `input` and does
     the rest itself. If a chain retrieves, its answers are judged by its own passages, which
     callbacks record. Parameters such as the temperature are those of the model. Options are those
-    of `LangchainGeneratorOptions`. OptionError for an option that the kind of object does not use,
-    an unknown prompt, and unless exactly one of `factory` and `client` is set; AdapterError for an
-    object without `invoke`, DataError for a factory that cannot be imported or a prompt file that
-    is none. `generate_for` returns a prediction; it raises CallFailure if a chat model fails, and
-    passes the errors of a chain on.
+    of `LangchainGeneratorOptions`; the constructor raises OptionError for one that the kind of
+    object does not use. `generate_for` returns a prediction; it raises CallFailure if a chat model
+    fails, and passes the errors of a chain on.
     """
 
     declares = LangchainGeneratorOptions
@@ -400,10 +373,13 @@ class LangchainGenerator(ChatGenerator):
         owner = "generator 'langchain'"
         target = resolve_client(client, chosen.factory, chosen.args, owner)
         identity = fingerprint_json([chosen.factory, chosen.args, chosen.version])
+        name = getattr(target, "model_name", None) or getattr(target, "model", None)
+        if not isinstance(name, str):
+            name = chosen.factory or type(target).__name__
         super().__init__(
             lambda replies: LangchainChat(target, version=identity),
             load_prompt(chosen.prompt, chosen.system, "langchain"),
-            ChatRequest(_name_of(target, chosen.factory), (), stop=tuple(chosen.stop or ())),
+            ChatRequest(name, (), stop=tuple(chosen.stop or ())),
             context_tokens=chosen.context_tokens,
             limits=chosen,
         )
@@ -461,20 +437,8 @@ def is_chat_model(target: Any) -> bool:
     return callable(getattr(target, "get_num_tokens_from_messages", None))
 
 
-def _name_of(target: Any, factory: str | None) -> str:
-    """Return the name of a model by its `model_name` or `model`, else its factory or class.
-
-    A name that is no text is ignored.
-    """
-    name = getattr(target, "model_name", None) or getattr(target, "model", None)
-    return name if isinstance(name, str) else factory or type(target).__name__
-
-
 def _refuse(kind: str, chosen: LangchainGeneratorOptions, *groups: type) -> None:
-    """Raise an OptionError if an option of these groups differs from its default.
-
-    `kind` names the object in the message.
-    """
+    """Raise an OptionError if an option of these groups differs from its default."""
     for field in itertools.chain.from_iterable(map(fields, groups)):
         value = getattr(chosen, field.name)
         if value != field.default:
@@ -487,11 +451,8 @@ class LangchainApp:
 
     Callbacks record the passages of its retrievers, so that retrieval and faithfulness are scored
     without a change to its code. `args` are keyword arguments of the factory; `id_field` is a
-    metadata key with the ids of documents, None takes their own. OptionError for a wrong input or
-    path, and unless exactly one of `factory` and `client` is set; AdapterError for an object
-    without `invoke` and `ainvoke`, DataError for a factory that cannot be imported. `answer`
-    returns a prediction, passes the errors of the chain on, and raises AdapterError if its output
-    holds no answer.
+    metadata key with the ids of documents, None takes their own. `answer` returns a prediction,
+    passes the errors of the chain on, and raises AdapterError if its output holds no answer.
     """
 
     is_opaque = True

@@ -16,10 +16,8 @@ class LlamaIndexApp:
     The source nodes of its response are the retrieved passages, in their order. Its own
     `similarity_top_k` sets their number. Tokens are unknown. `args` are keyword arguments of the
     factory. The id of a passage is that of its node, or with `id` `ref_doc` of its document;
-    `id_field` is a metadata key that comes before it. OptionError unless exactly one of `factory`
-    and `client` is set; AdapterError for an object without these methods, DataError for a factory
-    that cannot be imported. `answer` returns a prediction, and raises AdapterError for an object
-    that is no response of LlamaIndex.
+    `id_field` is a metadata key that comes before it. `answer` returns a prediction, and raises
+    AdapterError for an object that is no response of LlamaIndex.
     """
 
     is_opaque = True
@@ -56,8 +54,8 @@ class LlamaIndexApp:
         # `str` writes None and an empty answer as "None".
         text = getattr(response, "response", response) or ""
         reader = libraries.HitReader(self._id_field)
-        hits = [
-            reader.read_llama_index(node, position, self._id)
-            for position, node in enumerate(response.source_nodes, start=1)
-        ]
-        return Prediction(str(text).strip(), [hit.to_document() for hit in hits])
+        passages = []
+        for position, node in enumerate(response.source_nodes, start=1):
+            hit = reader.read_llama_index(node, position, self._id)
+            passages.append(hit.to_document())
+        return Prediction(str(text).strip(), passages)

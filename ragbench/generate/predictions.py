@@ -20,9 +20,9 @@ class Predictions(Generator):
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
     failures. A file with several answers to a query numbers them from 0 in the column `sample`;
     `samples` must equal their number. Integer ids become text; null is no answer, an empty cell of
-    CSV an empty one. DataError if the file cannot be read or a row is wrong; MissingExtra for a
-    Parquet file without the extra `parquet`. `generate_for` returns the first answer to a query,
-    and raises MissingPrediction if the file has none.
+    CSV an empty one. The constructor raises DataError for a file that cannot be read, and
+    MissingExtra for Parquet without the extra `parquet`. `generate_for` returns the first answer to
+    a query, and raises MissingPrediction if the file has none.
     """
 
     is_stored = True

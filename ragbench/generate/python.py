@@ -65,11 +65,11 @@ class OwnGenerator(OwnComponent, Generator):
         # Without `generate`, an answer depends on the query alone, as a stored answer does.
         self.is_stored = not hasattr(component, "generate")
         self.asks = all(has_method(component, [name]) for name in _ASKING)
-        self._calls = {
-            name: PlainCall(method)
-            for name in (*GENERATOR_METHODS, "generate_sample")
-            if callable(method := getattr(component, name, None))
-        }
+        self._calls = {}
+        for name in (*GENERATOR_METHODS, "generate_sample"):
+            method = getattr(component, name, None)
+            if callable(method):
+                self._calls[name] = PlainCall(method)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Return the answer of the object to a query.
@@ -242,15 +242,14 @@ def read_answer(answer: Any) -> Prediction:
     ):
         allowed = f"a list of {_PASSAGES}"
         raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")
-    passages = [_passage(passage, n, reader) for n, passage in enumerate(contexts, start=1)]
+    passages = []
+    for number, passage in enumerate(contexts, start=1):
+        passages.append(_passage(passage, number, reader))
     return replace(prediction, contexts=passages)
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
-    """Return the prediction of a mapping, unchecked; None without the key `answer`.
-
-    Keys that are absent or None give None; queries give an empty list.
-    """
+    """Return the prediction of a mapping, unchecked; None without the key `answer`."""
     if "answer" not in answer:
         return None
     contexts, queries, calls = map(answer.get, ("contexts", "queries", "tool_calls"))
@@ -259,15 +258,12 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
 
 
 def _passage(passage: Any, number: int, reader: HitReader) -> Document:
-    """Return a passage of any accepted form as a document; raise an AdapterError for another.
-
-    `number` counts from 1. AdapterError too for neither id nor text, and for an id that run files
-    cannot hold.
-    """
+    """Return a passage of any accepted form as a document; raise an AdapterError for another."""
     if isinstance(passage, str):
         passage = Document("", passage)
     if isinstance(passage, Mapping):
-        text = next((passage[key] for key in _TEXTS if key in passage), None)
+        key = next(filter(passage.__contains__, _TEXTS), None)
+        text = None if key is None else passage[key]
         own_id, title, metadata = passage.get("id"), passage.get("title"), passage.get("metadata")
     elif isinstance(passage, (Document, ScoredDocument)):
         own_id, text, title, metadata = passage.id, passage.text, passage.title, passage.metadata

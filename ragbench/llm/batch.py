@@ -142,11 +142,7 @@ class BatchChat(ChatModel):
         self._alarm = asyncio.get_running_loop().call_later(_SETTLED_S, self._send)
 
     def _send(self) -> None:
-        """Match waiting calls with batches of earlier runs, and send the others in new batches.
-
-        It returns at once and starts tasks. Calls that were answered or cancelled meanwhile are
-        dropped.
-        """
+        """Match waiting calls with batches of earlier runs, and send the others in new batches."""
         # A batch holds calls of one model only.
         waiting = {call.key: call for call in self._waiting if not call.answer.done()}
         self._waiting = []
@@ -161,15 +157,7 @@ class BatchChat(ChatModel):
             self._follow_new(self._refused[model], calls)
 
     def _follow_new(self, refused: completions.Refusals, calls: Sequence[_BatchCall]) -> None:
-        """Start a task for each batch of calls of one model, as many as their lines need.
-
-        It returns at once, on the running event loop. The tasks answer the calls, also with
-        failures.
-
-        Args:
-            refused: Parameters to leave out, since the model refuses them.
-            calls: Calls of one model.
-        """
+        """Start a task for each batch of calls of one model, as many as their lines need."""
         parts: list[dict[str, bytes]] = []
         size = 0
         for call in calls:
@@ -189,25 +177,13 @@ class BatchChat(ChatModel):
             )
 
     def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:
-        """Start a task that answers calls from their batch.
-
-        `lines` are those of a new batch, empty for a batch of an earlier run.
-        """
+        """Start a task that answers calls from their batch."""
         task = asyncio.ensure_future(self._answer(note, calls, lines))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
     async def _answer(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes) -> None:
-        """Wait for the end of a batch and answer its calls, each with a reply or an exception.
-
-        Nothing is raised. Calls of an earlier batch that the server never created go into the next
-        batch.
-
-        Args:
-            note: Note of the batch, without an id if it may not have been created.
-            calls: Waiting calls of the batch.
-            lines: Lines of a new batch; empty for a batch of an earlier run.
-        """
+        """Wait for the end of a batch and answer its calls, each with a reply or an exception."""
         try:
             if note.batch is None:
                 if lines:  # noted before it is sent, so that a kill before the answer pays once
@@ -234,20 +210,7 @@ class BatchChat(ChatModel):
     async def _invoke(
         self, name: str, lost: Callable[[], Awaitable[Any]] | None = None, **arguments: Any
     ) -> Any:
-        """Return the result of a method of the client, tried up to 8 times in all.
-
-        The wait between tries doubles from 0.5 s on, or is as long as the server asks for if that
-        is longer.
-
-        Args:
-            name: Method of the client, such as `batches.create`.
-            lost: Returns after a failed try the result of a call whose answer was lost, or None to
-                try again; None tries again always.
-            arguments: Keyword arguments of the method.
-
-        Raises:
-            CallFailure: A failure that is not retryable, or the last one.
-        """
+        """Return the result of a method of the client, tried up to 8 times in all."""
         wait_s = _FIRST_POLL_S
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -262,10 +225,7 @@ class BatchChat(ChatModel):
         raise AssertionError("the last try returns or raises")
 
     async def _create(self, note: BatchNote, lines: bytes) -> Any:
-        """Upload the lines and return the batch that the server creates.
-
-        Raises a CallFailure as `_invoke` does.
-        """
+        """Upload the lines and return the batch that the server creates."""
         file_name = f"ragbench-{note.name}.jsonl"
         file = await self._invoke("files.create", file=(file_name, lines), purpose="batch")
         return await self._invoke(
@@ -279,20 +239,13 @@ class BatchChat(ChatModel):
         )
 
     async def _search(self, name: str) -> Any:
-        """Return the batch with a name in its metadata; None if the server has none.
-
-        Only the first 100 batches of the list are searched. Raises a CallFailure as `_invoke` does.
-        """
+        """Return the batch with a name in its metadata; None if the server has none."""
         page = await self._invoke("batches.list", limit=100)
         carriers = (batch for batch in page.data if (batch.metadata or {}).get("ragbench") == name)
         return next(carriers, None)
 
     async def _ended_batch(self, note: BatchNote) -> Any:
-        """Return a batch after its end, polling at growing intervals of up to a minute.
-
-        There is no time limit. Its status is `completed`, `expired`, `failed` or `cancelled`.
-        Raises a CallFailure as `_invoke` does.
-        """
+        """Return a batch after its end, polling at growing intervals of up to a minute."""
         wait_s = _FIRST_POLL_S
         while True:
             batch = await self._invoke("batches.retrieve", batch_id=note.batch)
@@ -302,12 +255,7 @@ class BatchChat(ChatModel):
             wait_s = min(2 * wait_s, _LONGEST_POLL_S)
 
     async def _read(self, note: BatchNote, batch: Any, calls: Sequence[_BatchCall]) -> None:
-        """Answer calls from the files of an ended batch.
-
-        A call that fails for a refused parameter goes into the next batch without it. Other failed
-        calls get their CallFailure. Both are removed from the note on disk, answered calls stay in
-        it. Raises a CallFailure if a file cannot be fetched, OSError if the note cannot be written.
-        """
+        """Answer calls from the files of an ended batch."""
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
@@ -341,12 +289,7 @@ class BatchChat(ChatModel):
                 call.answer.set_exception(replace(failure))
 
     def _stored_notes(self) -> list[BatchNote]:
-        """Return the notes on disk, without the keys of calls whose replies are stored.
-
-        They are in order of their file names; damaged ones are left out. It removes those keys on
-        disk too. A note may have no keys left. Without a store, the list is empty. DataError if the
-        store cannot be read, OSError if a note cannot be written.
-        """
+        """Return the notes on disk, without the keys of calls whose replies are stored."""
         # A stored reply that is requested again must be sent anew, not read from the old batch.
         if self._notes is None or self._replies is None:
             return []
@@ -359,21 +302,14 @@ class BatchChat(ChatModel):
         return notes
 
     def _write(self, note: BatchNote) -> None:
-        """Write a note to disk, replacing an earlier one of its name.
-
-        Without notes, it does nothing. Raises OSError if it cannot be written.
-        """
+        """Write a note to disk, replacing an earlier one of its name."""
         if self._notes is not None:
             create_untracked(self._notes.parent)
             self._notes.mkdir(exist_ok=True)
             write_atomically(self._notes / f"{note.name}.json", json.dumps(asdict(note)))
 
     def _forget(self, note: BatchNote, keys: Collection[str]) -> None:
-        """Remove calls from a note on disk; delete a note that has no calls left.
-
-        Unknown keys are ignored; without notes on disk it does nothing. OSError if the note cannot
-        be written or deleted.
-        """
+        """Remove calls from a note on disk; delete a note that has no calls left."""
         if self._notes is None:
             return
         path = self._notes / f"{note.name}.json"
@@ -386,10 +322,7 @@ class BatchChat(ChatModel):
 
 
 def _read_note(path: Path) -> BatchNote | None:
-    """Return the note of a file; None for a missing or damaged file.
-
-    A link counts as damaged.
-    """
+    """Return the note of a file; None for a missing or damaged file."""
     # The batch of a damaged note cannot be found again, so its calls are sent anew.
     try:
         refuse_links(path)
@@ -402,10 +335,7 @@ def _read_note(path: Path) -> BatchNote | None:
 
 
 def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the JSON lines of a file of answers by `custom_id`; invalid lines are left out.
-
-    Of lines with the same id, the last one wins.
-    """
+    """Return the JSON lines of a file of answers by `custom_id`; invalid lines are left out."""
     answers: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
@@ -416,10 +346,7 @@ def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the completion of a line, or raise the CallFailure of its error.
-
-    A status of 200 without a body gives an empty mapping.
-    """
+    """Return the completion of a line, or raise the CallFailure of its error."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, Mapping):
         status, body = response.get("status_code"), response.get("body")
@@ -435,10 +362,7 @@ def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _no_line(batch: Any) -> NoReturn:
-    """Raise the CallFailure of a request that an ended batch does not answer.
-
-    Its cause is TIMEOUT for an expired batch, else SERVER_ERROR; it is not retryable.
-    """
+    """Raise the CallFailure of a request that an ended batch does not answer."""
     errors = getattr(batch.errors, "data", None) or []
     why = "; ".join(str(error.message) for error in errors if error.message)
     cause = Cause.TIMEOUT if batch.status == "expired" else Cause.SERVER_ERROR

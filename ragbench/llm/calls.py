@@ -97,13 +97,7 @@ class Sender:
             await asyncio.sleep(wait_s)
 
     async def _try(self, request: ChatRequest, left_s: float | None) -> ChatReply | CallFailure:
-        """Return the reply or the failure of one try.
-
-        Once the server has refused access (`Access`), nothing is sent and that failure is returned.
-
-        `left_s` is the time limit of the try in seconds, None for no limit. A try without an answer
-        in time gives a failure with the cause TIMEOUT. Other exceptions of the model pass through.
-        """
+        """Return the reply or the failure of one try."""
         if self._access.refusal is not None:
             return self._access.refusal
         try:
@@ -114,16 +108,7 @@ class Sender:
             return CallFailure(Cause.TIMEOUT, f"no answer within {self._limits.timeout:g} s")
 
     def _wait(self, failure: CallFailure, attempts: list[Attempt], spent_s: float) -> float:
-        """Return the seconds until the next try.
-
-        Args:
-            failure: Failure of the last try.
-            attempts: Failed tries so far, the last one included.
-            spent_s: Seconds of all tries so far, with the waits that no server asked for.
-
-        Raises:
-            CallFailure: The failure with the reason why no try follows.
-        """
+        """Return the seconds until the next try."""
         why = ""
         wait_s = failure.retry_after_s or 0.0
         never_connected = not self._access.has_replied and failure.unconnected

@@ -362,15 +362,7 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
 
 
 def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:
-    """Add a response format to a body in place.
-
-    Formats without a schema append a sentence with the schema to the last message.
-
-    Args:
-        body: Body of the request.
-        response_format: `json_schema`, `json_object` or `text`.
-        request: Request with a schema.
-    """
+    """Add a response format to a body in place."""
     if response_format == "json_schema":
         schema = {"name": "reply", "schema": dict(request.schema or {}), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -154,11 +154,7 @@ class ChatEngine:
         return reply
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request; equal requests at the same time share one call.
-
-        Of these, the replies to all but the first have `stored` set. It raises CallFailure,
-        DataError and OptionError as `aask` does.
-        """
+        """Return the reply to a request; equal requests at the same time share one call."""
         key = request_key(self.model.identity, request)
         call = self._shared_calls.get(key)
         if call is not None:
@@ -170,13 +166,7 @@ class ChatEngine:
         return await call.wait()
 
     async def _read_or_send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return the stored reply, or send the request under the lock of its key.
-
-        Raises:
-            CallFailure: The call failed, or the budget is spent.
-            DataError: The store is read-only and lacks the reply, or cannot be written.
-            OptionError: The budget limits cost, and the price of the model is unknown.
-        """
+        """Return the stored reply, or send the request under the lock of its key."""
         if self.replies is None:
             return await self._send_in_turn(key, request)
         if (reply := self.replies.get(key)) is not None:
@@ -188,10 +178,7 @@ class ChatEngine:
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return a stored or new reply with its cost, and count it in the totals.
-
-        It raises CallFailure, DataError and OptionError as `_read_or_send` does.
-        """
+        """Return a stored or new reply with its cost, and count it in the totals."""
         reply = await self._read_or_send(key, request)
         # The price may have been added to the table after the reply was stored.
         if reply.usage.usd is None and reply.stored:
@@ -200,10 +187,7 @@ class ChatEngine:
         return reply
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Return a reply with its cost at the price of now times its `price_share`.
-
-        An earlier cost is replaced; the cost is None if the price or the tokens are unknown.
-        """
+        """Return a reply with its cost at the price of now times its `price_share`."""
         return replace(reply, usage=self._cost_of(request, reply.usage, reply.price_share))
 
     def _cost_of(self, request: ChatRequest, usage: Usage, share: float = 1.0) -> Usage:
@@ -212,11 +196,7 @@ class ChatEngine:
         return replace(usage, usd=None if usual is None else usual * share)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
-        """Return the reply to a request that is sent after a first call has tested its parameters.
-
-        Clients without a method `parameters` do not wait. It raises CallFailure, DataError and
-        OptionError as `_send` does.
-        """
+        """Return the reply to a request, sent after a first call has tested its parameters."""
         # Waiting here holds neither a place in the limit nor a part of the budget.
         # A model of the user may lack `parameters`: the protocol does not require it.
         parameters = getattr(self.model, "parameters", None)
@@ -226,13 +206,7 @@ class ChatEngine:
             return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
-        """Send a request within the budget, and return its reply as stored.
-
-        Raises:
-            CallFailure: The call failed or the budget is spent.
-            DataError: The reply cannot be stored.
-            OptionError: The budget limits cost, and the price of the model is unknown.
-        """
+        """Send a request within the budget, and return its reply as stored."""
         bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
 
         async def store(reply: ChatReply) -> ChatReply:
@@ -272,10 +246,7 @@ class ChatEngine:
             self._unlimited.add(model)
 
     def _bound(self, request: ChatRequest) -> Reservation:
-        """Return the upper bound of a call; its cost is 0 if the budget has no limit on cost.
-
-        OptionError if the budget has such a limit and the price of the model is unknown.
-        """
+        """Return the upper bound of a call; its cost is 0 if the budget has no limit on cost."""
         sent = replace(request, max_tokens=None) if request.model in self._unlimited else request
         usage = upper_bound(sent, self._longest.get(request.model, 0))
         if self.budget is None or self.budget.usd is None:

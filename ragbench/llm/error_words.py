@@ -88,10 +88,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 
 def _texts(value: object, key: str = "") -> Iterator[str]:
-    """Yield the texts of a body in order, messages first.
-
-    `key` stands before a text unless it is empty.
-    """
+    """Yield the texts of a body in order, messages first."""
     if isinstance(value, str):
         parsed = parse_error(value)
         if isinstance(parsed, (Mapping, list)):  # a body that another server has passed on

@@ -100,10 +100,7 @@ def failure_of_status(
 
 
 def _failure_of_words(status: int, words: str, message: str) -> CallFailure | None:
-    """Return the failure of an error whose words or kind tell more than its status, else None.
-
-    `words` are the code and the message.
-    """
+    """Return the failure of an error whose words or kind tell more than its status, else None."""
     # The order matters: an exhausted quota comes as 429 as well, and filters and context limits as
     # 400, so these cases are recognised by their words before the status decides.
     if status == 429:
@@ -209,11 +206,7 @@ def failure_of_connection(message: str, error: BaseException | None) -> CallFail
 
 
 def _is_unreachable(error: BaseException | None) -> bool:
-    """Return True for a refused connection or an unknown host, also as a cause of `error`.
-
-    Clients wrap the error of the socket. Where a host has several addresses, the errors of all are
-    in a group, of which one is enough.
-    """
+    """Return True for a refused connection or an unknown host, also as a cause of `error`."""
     errors, visited = [error], set[int]()
     while errors:
         error = errors.pop()
@@ -323,10 +316,7 @@ def one_line(text: str) -> str:
 
 
 def _number(text: str | None) -> float | None:
-    """Return a finite number of at least 0 from a header; None for any other text.
-
-    None gives None.
-    """
+    """Return a finite number of at least 0 from a header; None for any other text."""
     try:
         value = float(text or "")
     except ValueError:

@@ -103,13 +103,7 @@ def read_json(text: str, schema: Mapping[str, Any], *, prompt: str = "") -> Any:
 
 
 def _strict(text: str) -> Any:
-    """Return the value of a text that is JSON as a whole; raise JSONDecodeError for any other.
-
-    Deep nesting raises `Unreadable` too.
-
-    Raises:
-        Unreadable: It is JSON with NaN, a repeated key, or a number that is too large.
-    """
+    """Return the value of a text that is JSON as a whole; raise JSONDecodeError for any other."""
     # Collected and refused at the end: prose may begin with the word NaN and is no JSON then.
     constants: list[str] = []
     try:
@@ -158,11 +152,7 @@ def _is_quoted(text: str, value: Any, schema: Mapping[str, Any], prompt: str) ->
 
 
 def _embedded(text: str, schema: Mapping[str, Any], prompt: str) -> Any:
-    """Return the value in a text with prose that fits a schema; raise `Unreadable` without one.
-
-    The first of several equal values is returned; two different ones, and an empty text, are
-    unreadable. KeyError for a schema with an unknown type.
-    """
+    """Return the value in a text with prose that fits a schema; raise `Unreadable` without one."""
     if not text.strip():
         raise Unreadable("the reply is empty")
     fitting, problem = [], None
@@ -187,10 +177,7 @@ def _embedded(text: str, schema: Mapping[str, Any], prompt: str) -> Any:
 
 
 def _candidates(text: str) -> Iterator[_Candidate]:
-    """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off.
-
-    In order; brackets of prose are passed over, and a text without any yields nothing.
-    """
+    """Yield the outermost objects and lists of a text; raise `Broken` for one that breaks off."""
     position = 0
     while (match := _OPENING.search(text, position)) is not None:
         start = match.start()
@@ -249,16 +236,7 @@ def read_lenient(text: str, start: int) -> tuple[Any, int, bool]:
 
 
 def _as_json(text: str, start: int) -> tuple[str, int, bool]:
-    """Return the value at a bracket as strict JSON, the position after it, and if it is cut off.
-
-    Single quotes become double ones, words of Python those of JSON; trailing commas, and the
-    unfinished key of an object that is cut off, are left out. The rest is not checked, but for
-    values without a bracket, comma or colon before them.
-
-    Raises:
-        Unreadable: The outermost list, or an object before its first key, is cut off; a value
-            follows another value; or brackets do not match, or are nested too deeply.
-    """
+    """Return the value at a bracket as strict JSON, the position after it, and if it is cut off."""
     pieces: list[str] = []
     closing: list[str] = []  # brackets that are to come, the innermost last
     position, word = start, None
@@ -296,10 +274,7 @@ def _as_json(text: str, start: int) -> tuple[str, int, bool]:
 
 
 def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
-    """Return the pieces of an object up to its last complete value; its first piece without any.
-
-    A piece is a bracket, a comma, a colon or a value; the first one opens the object.
-    """
+    """Return the pieces of an object up to its last complete value; its first piece without any."""
     depth, end = 0, 1
     for n, piece in enumerate(pieces):
         depth += (piece in _CLOSING) - (piece in _CLOSING.values())
@@ -388,14 +363,7 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
 
 
 def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return an object in the form of its schema, without unknown keys if it allows none.
-
-    The order of the keys stays.
-
-    Raises:
-        Unreadable: A required key is missing, or a value does not fit.
-        KeyError: The schema of a value has an unknown type.
-    """
+    """Return an object in the form of its schema, without unknown keys if it allows none."""
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
@@ -410,12 +378,7 @@ def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str)
 
 
 def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> list[Any]:
-    """Return a list in the form of its schema.
-
-    Raises:
-        Unreadable: The number of entries is wrong, or an entry does not fit.
-        KeyError: The schema of the entries has an unknown type.
-    """
+    """Return a list in the form of its schema."""
     least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
     if not least <= len(value) <= most:
         place = path or "the reply"
@@ -425,10 +388,7 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
 
 
 def _whole(value: Any) -> Any:
-    """Return 4.0, "4" and "4.0" as the integer 4; return any other value unchanged.
-
-    A text has at most 15 digits before the point, with white space around them.
-    """
+    """Return 4.0, "4" and "4.0" as the integer 4; return any other value unchanged."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (match := _WHOLE.fullmatch(value.strip())):

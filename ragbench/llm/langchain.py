@@ -74,10 +74,7 @@ class LangchainChat(ChatModel):
         """Do nothing: the model belongs to the user."""
 
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
-        """Return the message of the model, called by `ainvoke`, `invoke` or as a function.
-
-        `options` such as `stop` are not passed to a function. Exceptions of the model pass through.
-        """
+        """Return the message of the model, called by `ainvoke`, `invoke` or as a function."""
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
         if callable(invoke := getattr(self._model, "invoke", None)):
@@ -89,10 +86,7 @@ class LangchainChat(ChatModel):
         return await answer if inspect.isawaitable(answer) else answer
 
     def _reply(self, message: Any) -> ChatReply:
-        """Return the reply of a message or text; raise a CallFailure for another object.
-
-        Missing metadata give empty or None fields.
-        """
+        """Return the reply of a message or text; raise a CallFailure for another object."""
         content = message if isinstance(message, str) else getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
@@ -140,10 +134,7 @@ def _finish_reason(details: Mapping[str, Any]) -> str:
 
 
 def _secrets_of(model: Any) -> dict[str, str]:
-    """Return the attributes that a model declares as secret (pydantic), by name.
-
-    Secrets of fewer than 8 characters are left out; without any, the dict is empty.
-    """
+    """Return the attributes that a model declares as secret (pydantic), by name."""
     fields = getattr(model, "__dict__", {})
     secrets = {}
     for name, value in fields.items():

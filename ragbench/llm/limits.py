@@ -217,10 +217,7 @@ class AdaptiveLimit:
         self._wake()
 
     def _close_window(self, elapsed_s: float) -> None:
-        """Set the rate from the answers and complaints of the window, then start a new window.
-
-        `elapsed_s` is the length of the window in seconds, above 0.
-        """
+        """Set the rate from the answers and complaints of the window, then start a new window."""
         share = self._complaints / self._answers
         # a call that fails for another reason than the rate was let through as well
         per_s = (self._answers - self._complaints) / elapsed_s

@@ -199,10 +199,7 @@ class OpenAIChat(ChatModel):
         return completions.read_reply(completion).cleaned(self.clean)
 
     async def _post(self, wording: completions.Wording) -> tuple[str, Any]:
-        """Return the JSON text of a completion, with secrets masked, and the network stream.
-
-        The stream is None if the HTTP client has none. Errors of `openai` are passed on.
-        """
+        """Return the JSON text of a completion, with secrets masked, and the network stream."""
         # The raw text: the client's own records accept bodies that are no completion, and building
         # them takes longer than the rest of a call.
         kind = _http_package().Response
@@ -213,10 +210,7 @@ class OpenAIChat(ChatModel):
         return self.clean(response.text), response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
-        """Return the failure of a connection, with the address of the server and its proxy.
-
-        A CallFailure that reading the reply has raised is returned, with secrets masked.
-        """
+        """Return the failure of a connection, with the address of the server and its proxy."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):
@@ -360,14 +354,7 @@ class Address:
 
 
 def _http_client(keep_alive: bool, url: str) -> object:
-    """Return an asynchronous HTTP client that follows no redirects and limits a reply's size.
-
-    It sends requests to this machine without the proxies of the environment. Without `keep_alive`,
-    a connection is closed after each reply; otherwise only if bytes follow the reply.
-
-    Raises:
-        OptionError: A proxy or certificate variable of the environment is invalid.
-    """
+    """Return an asynchronous HTTP client that follows no redirects and limits a reply's size."""
     # A redirect would send the question and the passages to another host.
     import openai
 
@@ -399,10 +386,7 @@ def _http_client(keep_alive: bool, url: str) -> object:
 
 
 def _bounded_copy(http_client: Any, url: str) -> object:
-    """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`.
-
-    The copy shares the transport of the original, and closes each connection after its reply.
-    """
+    """Return a copy of a user's synchronous HTTP client with the limits of `_http_client`."""
     # Without `__del__`: the copy must not close the connections that the original still uses.
     copy_type: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
     copy = copy_type.__new__(copy_type)
@@ -419,13 +403,7 @@ def _bounded_copy(http_client: Any, url: str) -> object:
 
 @functools.cache
 def _ssl_context(*_values: str | None) -> ssl.SSLContext:
-    """Return the SSL context, cached by the values of the `_TRUST` environment variables.
-
-    The values are the cache key alone: the HTTP package of `openai` reads the environment itself.
-
-    Raises:
-        OSError: A certificate file or folder that the environment names cannot be read.
-    """
+    """Return the SSL context, cached by the values of the `_TRUST` environment variables."""
     # Cached, since it takes 25 ms even for a local server.
     context: ssl.SSLContext = _http_package().create_ssl_context()
     add_bundle(context)
@@ -450,10 +428,7 @@ def _load_network_code() -> None:
 
 
 def _connect(address: Address | None, **options: Any) -> Any:
-    """Return the asynchronous client of an address, created with further options.
-
-    None means OpenAI. An address of Azure gives an `AsyncAzureOpenAI`.
-    """
+    """Return the asynchronous client of an address, created with further options."""
     import openai
 
     if address is None:
@@ -468,19 +443,7 @@ def _connect(address: Address | None, **options: Any) -> Any:
 
 
 def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, str], str]:
-    """Return the secrets to mask in texts, by name, and the key to send.
-
-    Without a key, there are no secrets and `none` is sent. A key of fewer than 8 characters is no
-    secret.
-
-    Args:
-        name: Environment variable with the key.
-        address: Server; None means OpenAI. OpenAI and Azure need a key.
-        keyless: True if no key is needed.
-
-    Raises:
-        OptionError: The server needs a key, and the variable is not set; or its value is no key.
-    """
+    """Return the secrets to mask in texts, by name, and the key to send."""
     key = read_key(name)
     needs_key = address is None or is_azure(address.text)
     if not key and needs_key and not keyless:

@@ -53,10 +53,7 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 def _with_integers(value: Any) -> Any:
-    """Return a JSON value with whole floats as integers, which JSON schema treats as equal.
-
-    Tuples become lists, and keys texts.
-    """
+    """Return a JSON value with whole floats as integers, which JSON schema treats as equal."""
     if isinstance(value, Mapping):
         return {str(key): _with_integers(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -206,11 +203,7 @@ class Replies:
         return future
 
     def _commit(self) -> None:
-        """Write all waiting replies; does nothing if an earlier call has written them.
-
-        The future of each gets the reply as stored, or the exception of a failed write; nothing is
-        raised.
-        """
+        """Write all waiting replies; does nothing if an earlier call has written them."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for since, group in groupby(waiting, key=lambda entry: entry.since):
@@ -272,10 +265,7 @@ class Replies:
 
 
 def _unpack(blob: bytes) -> ChatReply:
-    """Return the reply of a compressed row, with `stored` set.
-
-    Raise ValueError, DataError or zlib.error for a damaged one.
-    """
+    """Return the reply of a compressed row, with `stored` set."""
     # A damaged or hostile row of megabytes could decompress to gigabytes.
     inflate = zlib.decompressobj()
     text = inflate.decompress(blob, max(_FREE_BYTES, _RATIO * len(blob)))

@@ -110,11 +110,7 @@ class LoopThread:
             thread.join()
 
     def _loop_for(self, coroutine: Coroutine[Any, Any, Value]) -> asyncio.AbstractEventLoop:
-        """Return the running loop, started if necessary.
-
-        Raises:
-            RuntimeError: The caller runs in this loop; the coroutine is closed.
-        """
+        """Return the running loop, started if necessary."""
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")

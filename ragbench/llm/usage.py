@@ -198,10 +198,7 @@ class Totals:
 
 @cache
 def _read(path: Path) -> dict[str, Price]:
-    """Return the prices of a YAML file by model; raise a DataError for a bad file or entry.
-
-    Each file is read once per process. A table without `models` and `free` gives an empty dict.
-    """
+    """Return the prices of a YAML file by model; raise a DataError for a bad file or entry."""
     try:
         table = load_yaml(path.read_text(encoding="utf-8"), typed=True)
     except (OSError, ValueError) as error:
@@ -218,10 +215,7 @@ def _read(path: Path) -> dict[str, Price]:
 
 
 def _price(entry: Any, path: Path, name: str) -> Price:
-    """Return the price of an entry with the numbers `input`, `output` and perhaps `cached`.
-
-    DataError for other keys, and for values that are no finite numbers from 0.
-    """
+    """Return the price of an entry with the numbers `input`, `output` and perhaps `cached`."""
     keys = {"input", "output"}
     has_keys = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
     # Compared by type, since isinstance() would accept True as a number.
@@ -338,11 +332,7 @@ class CountingModel(ChatModel):
         """Do nothing: there are no connections."""
 
     def _example(self, schema: Mapping[str, Any]) -> Any:
-        """Return a value that fits a schema.
-
-        It is the first choice of an `enum`, else 1, true, `something`, or such values in an object
-        or list.
-        """
+        """Return a value that fits a schema."""
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")

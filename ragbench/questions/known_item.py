@@ -45,11 +45,7 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
 
 
 def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandidate:
-    """Return the candidate of the sentence with the rarest terms of a passage.
-
-    Without a sentence with three terms it has failed the check `rare_terms`. `frequency` has the
-    number of documents with each word.
-    """
+    """Return the candidate of the sentence with the rarest terms of a passage."""
     document = passage.document
     # a title that is the name of the file says nothing
     title = "" if document.title == PurePosixPath(document.id).name else document.title

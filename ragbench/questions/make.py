@@ -133,10 +133,7 @@ class QuestionMaker:
         return total
 
     def _passages(self, kind: str, n: int) -> list[QuestionPassage]:
-        """Return as many drawn passages as a kind can need; raise a DataError if there is none.
-
-        These are 4 * n, or all of a smaller corpus, in the order of the draw.
-        """
+        """Return as many drawn passages as a kind can need; raise a DataError if there is none."""
         drawn = base.draw_passages(self._documents, f"{self._seed} {kind}")
         passages = [*islice(drawn, MOST_CANDIDATES * n)]
         if not passages:
@@ -153,11 +150,7 @@ class QuestionMaker:
         return bm25, {chunk.id: chunk for chunk in chunks}, longest
 
     def _best_passages(self, question: str) -> list[Document]:
-        """Return the ten best passages of the corpus for a question, best first.
-
-        Fewer if fewer share a word with it. For an empty question they are the ten longest ones,
-        the upper bound of a plan.
-        """
+        """Return the ten best passages of the corpus for a question, best first."""
         bm25, passages, longest = self._index
         if not question:
             return longest
@@ -165,10 +158,7 @@ class QuestionMaker:
         return [passages[hit.id] for hit in hits]
 
     def _requests(self, candidate: QuestionCandidate) -> dict[str, llm.ChatRequest]:
-        """Return name of a check -> its request, for a candidate that has its question.
-
-        It is `not_in_corpus` for `unanswerable`, else `answered` and `closed_book`.
-        """
+        """Return name of a check -> its request, for a candidate that has its question."""
         question, passage = candidate.question, candidate.passage
         if candidate.kind == UNANSWERABLE_KIND:
             passages = self._best_passages(question)
@@ -182,12 +172,7 @@ class QuestionMaker:
     async def _write(
         self, engine: llm.ChatEngine, kind: str, questions: checks.KeptQuestions, job: Job
     ) -> QuestionCandidate:
-        """Return a candidate about a passage with all checks but that of its repetition.
-
-        `job` is the passage with the earlier questions about it. A call that fails is a failed
-        check, `budget` or `reply`. A repetition of one of `questions`, those that were kept before
-        the round, takes no further call. Raises as `make` does.
-        """
+        """Return a candidate about a passage with all checks but that of its repetition."""
         passage, earlier = job
         candidate = QuestionCandidate(passage, kind)
         try:
@@ -209,11 +194,7 @@ class QuestionMaker:
         return candidate
 
     def _check_words(self, candidate: QuestionCandidate) -> QuestionCandidate:
-        """Return a candidate after the checks that need no model, with the quote of its document.
-
-        They are `quote`, for `fact` alone, `self_contained` and `not_copied`. A quote that does not
-        stand in the document is that of the model.
-        """
+        """Return a candidate after the checks without a model, with the quote of its document."""
         passage = candidate.passage
         if candidate.kind == "fact":
             quote = checks.find_quote(candidate.quote, passage.document.text)
@@ -226,19 +207,12 @@ class QuestionMaker:
 
 
 async def _ask(engine: llm.ChatEngine, request: llm.ChatRequest) -> Any:
-    """Return the JSON value of a reply; CallFailure if the call fails or the reply is unreadable.
-
-    An unreadable reply is not asked for again.
-    """
+    """Return the JSON value of a reply; raise CallFailure if there is none."""
     return (await llm.ask_structured(engine.aask, request, reasks=0)).value
 
 
 def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:
-    """Return a candidate with the texts that the model wrote, each on one line but the quote.
-
-    `value` has `question`, and for `fact` also `answer` and `quote`. An unanswerable question gets
-    the reference `No answer`.
-    """
+    """Return a candidate with the texts that the model wrote, each on one line but the quote."""
     question = " ".join(value["question"].split())
     if candidate.kind == UNANSWERABLE_KIND:
         return replace(candidate, question=question, reference=NO_ANSWER)
@@ -247,10 +221,7 @@ def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:
 
 
 def _answer_problem(check: str, value: Any, candidate: QuestionCandidate) -> str:
-    """Return `answered '...'` if the candidate fails a check by the answer of the model; else ''.
-
-    `check` is one of `QuestionMaker._requests`; `value` has the reply's `found` and `answer`.
-    """
+    """Return `answered '...'` if the answer of the model fails a check of a candidate; else ''."""
     is_right = checks.is_match(value["answer"], candidate.reference, candidate.question)
     passes = {
         "answered": value["found"] and is_right,

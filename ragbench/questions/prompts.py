@@ -113,10 +113,7 @@ class QuestionPrompts:
         return self._request("closed_book", [("question", question)])
 
     def _request(self, prompt: str, material: Material, hints: str = "") -> ChatRequest:
-        """Return the request of a prompt of the file, with the texts of `material` in fences.
-
-        `material` has (label, text) pairs; `hints` follow the text of the prompt.
-        """
+        """Return the request of a prompt of the file, with the texts of `material` in fences."""
         texts, fields = _texts(), _texts()["fields"][prompt]
         schema: dict[str, Any] = {
             "type": "object",

@@ -181,11 +181,7 @@ def agreement_lines(entries: Sequence[Entry]) -> list[str]:
 
 
 def _share_lines(title: str, groups: Mapping[str, Sequence[bool]]) -> list[str]:
-    """Return the share of kept questions of all groups, then of each of two or more groups.
-
-    `title` ends the first line: `that passed the checks`. `groups` is name -> whether each question
-    was kept. No groups give no lines.
-    """
+    """Return the share of kept questions of all groups, then of each of two or more groups."""
     together = [mark for group in groups.values() for mark in group]
     labels = {"": together, **(groups if len(groups) > 1 else {})} if together else {}
     lines = []

@@ -37,8 +37,6 @@ class Reranker(SearchComponent):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        This base class raises NotImplementedError.
-
         Args:
             queries: The n queries.
             hits: At most `depth` hits of each query, with their texts if the corpus or the first
@@ -51,8 +49,8 @@ class Reranker(SearchComponent):
 def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[str]:
     """Return title and text of each hit, joined by a space as retrievers index them.
 
-    `owner` names the reranker and `query` the query in messages. In the order of the hits; no hits
-    give an empty list. A hit with an empty text is allowed.
+    `owner` names the reranker and `query` the query in messages. A hit with an empty text is
+    allowed.
 
     Raises:
         AdapterError: A hit has no text.
@@ -93,22 +91,18 @@ def with_tail(
     joined, score = list(reranked), reranked[-1].score if reranked else None
     for hit in hits[depth:]:
         if hit.id not in names:
-            score = None if score is None else _below(score)
+            if score is not None:
+                lower = score - _STEP * max(abs(score), 1.0)
+                # -1.8e308 is the end, below which there is no number
+                score = lower if math.isfinite(lower) else score
             joined.append(replace(hit, score=score))
     return joined
-
-
-def _below(score: float) -> float:
-    """Return the next score of a tail; -1.8e308 is the end, below which there is no number."""
-    lower = score - _STEP * max(abs(score), 1.0)
-    return lower if math.isfinite(lower) else score
 
 
 class CallableReranker(Reranker):
     """Reranker that calls a plain function `(question, hits) -> hits`.
 
-    `as_reranker` makes it. `rerank` returns the results of the function as they are, one per query;
-    errors of the function are passed on.
+    `as_reranker` makes it.
     """
 
     asks_one_by_one = True
@@ -119,14 +113,13 @@ class CallableReranker(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> list[Any]:
         """Return the result of the function for each query, unchecked.
 
-        The function gets the text of the query and a new list of its hits. In the order of the
-        queries, and not cut to `top_k`; errors of the function are passed on. ValueError if there
-        are not as many lists of hits as queries.
+        The function gets the text of the query and a new list of its hits. Its result is not cut to
+        `top_k`, and its errors are passed on.
         """
-        return [
-            self._function(query.text, list(query_hits))
-            for query, query_hits in zip(queries, hits, strict=True)
-        ]
+        results = []
+        for query, query_hits in zip(queries, hits, strict=True):
+            results.append(self._function(query.text, list(query_hits)))
+        return results
 
 
 class OwnReranker(OwnComponent, Reranker):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -43,8 +44,7 @@ class PairScorer:
     Scores are the outputs of the model before any sigmoid: in 0..1 the best ones would be equal. A
     model with several outputs is not refused: the first one is the score. `shared_pair_scorer`
     checks the number of outputs, and that the packages are installed. `read` returns the score of
-    each (query, passage) pair. The constructor loads the model: OptionError or DataError if it
-    cannot, ImportError without torch or transformers.
+    each (query, passage) pair.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -80,26 +80,26 @@ class PairScorer:
         """Return the score of each (query, passage) pair, in order; higher is better.
 
         A pair that is longer than the model reads is cut, the longer text first. Equal pairs are
-        computed once per call. No pairs give an empty list.
+        computed once per call.
         """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
         for start in range(0, len(distinct), _TOKENIZED):
             scores.update(self._score(distinct[start : start + _TOKENIZED]))
-        return [scores[pair] for pair in pairs]
+        return list(map(scores.__getitem__, pairs))
 
     def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
         with self._lock:
             tokens = self._tokens(pairs, cut=self.limit is not None)
-            lengths = [len(ids) for ids in tokens["input_ids"]]
-            full = [row for row, length in enumerate(lengths) if length == self.limit]
+            lengths = list(map(len, tokens["input_ids"]))
             # only a pair of exactly the limit may have been cut: the others are not tokenised again
-            truncated = self._longer([pairs[row] for row in full])
+            is_full = [length == self.limit for length in lengths]
+            truncated = self._longer(list(itertools.compress(pairs, is_full)))
             values = self._batches.apply(functools.partial(self._forward, tokens), lengths)
-        return {
-            pair: PairScore(value, pair in truncated)
-            for pair, value in zip(pairs, values, strict=True)
-        }
+        scores = {}
+        for pair, value in zip(pairs, values, strict=True):
+            scores[pair] = PairScore(value, pair in truncated)
+        return scores
 
     def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
         """Return the pairs that are longer than the model reads, of pairs that fill its limit."""
@@ -109,9 +109,10 @@ class PairScorer:
         return {pair for pair, length in zip(pairs, lengths, strict=True) if length != self.limit}
 
     def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
+        queries, passages = zip(*pairs, strict=True)
         return self._tokenizer(
-            [embed.as_unicode(pair[0]) for pair in pairs],
-            [embed.as_unicode(pair[1]) for pair in pairs],
+            list(map(embed.as_unicode, queries)),
+            list(map(embed.as_unicode, passages)),
             truncation=cut,
             max_length=self.limit if cut else None,
             verbose=False,
@@ -169,8 +170,7 @@ class RemotePairScorer:
 
     The first worker loads the model at once. An error of ragbench there, such as a model that does
     not exist, is raised here as AdapterError, any other error as RuntimeError. `read` returns the
-    score of each pair; WorkerEnded if a worker ended twice. `options` are those of
-    `shared_pair_scorer`.
+    score of each pair. `options` are those of `shared_pair_scorer`.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -187,7 +187,7 @@ class RemotePairScorer:
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
         """Return the score of each pair, in order; equal pairs are computed once.
 
-        No pairs give an empty list. WorkerEnded if a worker ended twice during a block.
+        A worker that ended twice during a block is a WorkerEnded.
         """
         distinct = list(dict.fromkeys(pairs))
         results = self._executor.map_all(self._task, distinct, _BLOCK)
@@ -208,9 +208,7 @@ class CrossEncoder(Reranker):
 
     The score is the output of the model, on no fixed scale; hits with equal scores keep their
     order. A document is its title and its text; a pair that is too long for the model is cut.
-    OptionError if the model is no folder and no possible hub name. `load`, or else the first
-    `rerank`, loads the model: MissingExtra, OptionError or DataError, and on workers AdapterError.
-    `rerank` raises AdapterError for a hit without text. `batch_tokens` None is a default by device.
+    `load`, or else the first `rerank`, loads the model.
 
     References:
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
@@ -228,24 +226,28 @@ class CrossEncoder(Reranker):
     ) -> None:
         embed.find_checkpoint("cross_encoder", model)
         settings: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
-        self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
-            shared_pair_scorer(_OWNER, model, **settings)
-            if self.executor is None
-            else RemotePairScorer(self.executor, _OWNER, model, **settings)
-        )
+
+        def open_scorer() -> PairScorer | RemotePairScorer:
+            if self.executor is None:
+                return shared_pair_scorer(_OWNER, model, **settings)
+            return RemotePairScorer(self.executor, _OWNER, model, **settings)
+
+        self._open = open_scorer
         self._scorer: PairScorer | RemotePairScorer | None = None
         self._truncated: dict[str, tuple[int, int]] = {}
 
     @property
     def notes(self) -> list[str]:
-        """Return a note on pairs that are longer than the model reads; empty if none was cut.
+        """Notes on pairs that are longer than the model reads.
 
-        A query counts once by its id.
+        A query that is asked twice counts once.
         """
         if self._scorer is None:  # no query has been reranked
             return []
-        truncated = sum(cut for cut, _ in self._truncated.values())
-        pairs = sum(total for _, total in self._truncated.values())
+        truncated = pairs = 0
+        for n_cut, n_pairs in self._truncated.values():
+            truncated += n_cut
+            pairs += n_pairs
         lost = "; the end of the longer text is not read"
         return truncation_notes(
             truncated, pairs, "pairs of query and passage", self._scorer.limit, lost
@@ -270,19 +272,18 @@ class CrossEncoder(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, highest score first.
 
-        In the order of the queries. Equal scores keep the order of the hits; a query without hits
-        has an empty list. Loads the model on first use: MissingExtra, OptionError or DataError.
+        Equal scores keep the order of the hits. The first call loads the model, with the errors of
+        `load`.
 
         Raises:
             AdapterError: A hit has no text, or workers cannot load the model.
             ValueError: There are not as many lists of hits as queries.
         """
         batch = list(zip(queries, hits, strict=True))
-        pairs = [
-            (query.text, text)
-            for query, query_hits in batch
-            for text in hit_texts(query, query_hits, "cross_encoder")
-        ]
+        pairs = []
+        for query, query_hits in batch:
+            for text in hit_texts(query, query_hits, "cross_encoder"):
+                pairs.append((query.text, text))
         self._scorer = self._scorer or self._open()
         all_scores = iter(self._scorer.read(pairs))
         ranked = []
@@ -290,8 +291,8 @@ class CrossEncoder(Reranker):
             scores = list(islice(all_scores, len(query_hits)))
             # by id: a query that is asked twice counts once in the notes
             self._truncated[query.id] = sum(score.truncated for score in scores), len(scores)
-            scored = [
-                replace(hit, score=pair.score) for hit, pair in zip(query_hits, scores, strict=True)
-            ]
+            scored = []
+            for hit, pair in zip(query_hits, scores, strict=True):
+                scored.append(replace(hit, score=pair.score))
             ranked.append(sorted(scored, key=lambda hit: -(hit.score or 0.0))[:top_k])
         return ranked

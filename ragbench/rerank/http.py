@@ -40,7 +40,7 @@ class HttpReranker(Reranker):
     relevance_score}]}`: the `/rerank` of Cohere, Jina, vLLM and others. The highest score comes
     first; equal scores keep the order of the reply. An overloaded server and a broken connection
     are tried again within `timeout`; an error after that fails this query only. A query without
-    hits is not sent. OptionError for a wrong URL, or an environment variable that is not set.
+    hits is not sent.
 
     Options are those of `HttpRerankerOptions`: `url`, `model`, `api_key_env`, `timeout` (seconds),
     `retries` and `keep_alive`. `rerank` returns at most `top_k` hits for each query. It raises
@@ -62,7 +62,7 @@ class HttpReranker(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Post each question with its hits; return at most `top_k` hits for each query.
 
-        Highest score first, in the order of the queries. An error of one query ends the call.
+        The highest score comes first. An error of one query ends the call.
 
         Raises:
             AdapterError: A hit has no text, or the reply has too few results, an unknown index or a
@@ -70,10 +70,10 @@ class HttpReranker(Reranker):
             CallFailure: The request failed or timed out, or the reply is no JSON.
             ValueError: There are not as many lists of hits as queries.
         """
-        return [
-            self._order(query, query_hits, top_k) if query_hits else []
-            for query, query_hits in zip(queries, hits, strict=True)
-        ]
+        ranked = []
+        for query, query_hits in zip(queries, hits, strict=True):
+            ranked.append(self._order(query, query_hits, top_k) if query_hits else [])
+        return ranked
 
     def _order(
         self, query: Query, hits: Sequence[ScoredDocument], top_k: int
@@ -98,13 +98,7 @@ def _key(name: str) -> str:
 
 
 def _read_scores(reply: Any, count: int) -> dict[int, float]:
-    """Return passage index -> score in the order of the reply; `count` is the number of passages.
-
-    An empty list of results gives an empty dict.
-
-    Raises:
-        AdapterError: The reply has another form, an index out of range or twice, or no number.
-    """
+    """Return passage index -> score in the order of the reply; there are `count` passages."""
     results = reply.get("results") if isinstance(reply, Mapping) else None
     if not isinstance(results, list):
         raise AdapterError(f"the reply is {shown(reply)}, allowed: {{results: [...]}}")

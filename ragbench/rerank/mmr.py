@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -38,8 +39,7 @@ class MMR(Reranker):
 
     Options are those of `MMROptions`: the model and its cache, `lambda_mult` and `relevance`.
     Vectors are stored in `cache_folder`; None means `RAGBENCH_CACHE`, else `.ragbench`. Vectors in
-    `cache_also` are read, too. OptionError for a model that is no folder and no possible hub name,
-    and for an option out of its range; TypeError for an unknown option.
+    `cache_also` are read, too.
 
     References:
         Carbonell and Goldstein (1998), The Use of MMR, Diversity-Based Reranking for Reordering
@@ -77,8 +77,7 @@ class MMR(Reranker):
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query at most `top_k` of its hits, in the order of their selection.
 
-        In the order of the queries; one without hits has an empty list. The score of a hit becomes
-        its marginal relevance. Loads the model on first use: MissingExtra or OptionError.
+        The score of a hit becomes its marginal relevance. The first call loads the model.
 
         Raises:
             AdapterError: A hit has no text, or no finite score with `relevance: scores`.
@@ -86,8 +85,11 @@ class MMR(Reranker):
                 read or written.
         """
         batch = list(zip(queries, hits, strict=True))
-        texts = [text for query, ranking in batch for text in hit_texts(query, ranking, "mmr")]
-        scores = [_scaled_scores(*pair) if self._by_scores else None for pair in batch]
+        texts, scores = list[str](), list[FloatArray]()
+        for query, ranking in batch:
+            texts += hit_texts(query, ranking, "mmr")
+            if self._by_scores:
+                scores.append(_scaled_scores(query, ranking))
         embedder = self._embedder = self._embedder or self._open()
         vectors = embedder.encode(texts, prompt=embedder.prompts["document"])
         questions = [] if self._by_scores else [query.text for query in queries]
@@ -96,18 +98,18 @@ class MMR(Reranker):
         for position, (_, ranking) in enumerate(batch):
             hit_vectors = vectors[start : start + len(ranking)]
             start += len(ranking)
-            relevance = scores[position]
-            if relevance is None:
+            if self._by_scores:
+                relevance = scores[position]
+            else:
                 relevance = dot_products(hit_vectors, question_vectors[position])
-            similarity = _similarity(hit_vectors)
+            similarity = partial(_similarities, hit_vectors)
             selection = marginal_relevance(relevance, similarity, self.lambda_mult, top_k)
             rankings.append([replace(ranking[row], score=value) for row, value in selection])
         return rankings
 
 
-# a function of its own: a lambda in the loop above would see the vectors of the last query
-def _similarity(vectors: embed.Vectors) -> Callable[[int], FloatArray]:
-    return lambda row: dot_products(vectors, vectors[row])
+def _similarities(vectors: embed.Vectors, row: int) -> FloatArray:
+    return dot_products(vectors, vectors[row])
 
 
 def marginal_relevance(
@@ -117,7 +119,6 @@ def marginal_relevance(
 
     The next item has the largest lambda * relevance - (1 - lambda) * (its largest similarity to a
     selected item). For the first item that similarity is 0. The first of equal items is selected.
-    No items give an empty list.
 
     Args:
         relevance: Relevance of each of the n items.
@@ -146,13 +147,7 @@ def marginal_relevance(
 
 
 def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
-    """Return the scores scaled to the range of similarities: lowest 0, highest 1; 1 if all equal.
-
-    In the order of the hits, shape (n,); none for no hits. The span of the scores must be finite.
-
-    Raises:
-        AdapterError: A hit has no finite score; `query` is named in the message.
-    """
+    """Return the scores scaled from 0 for the lowest to 1 for the highest; 1 if all are equal."""
     for hit in hits:
         if hit.score is None or not np.isfinite(hit.score):
             raise AdapterError(

@@ -88,42 +88,40 @@ class Retriever(SearchComponent):
     def recorded(self) -> Run | None:
         """Return complete stored rankings, sorted best first, so that no query need be asked.
 
-        None (the default) if rankings must be computed by `retrieve`. A query that the rankings
-        lack counts as missing.
+        A query that the rankings lack counts as missing. The default, None, leaves all rankings to
+        `retrieve`.
         """
         return None
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Index the documents; called once before any `retrieve`.
 
-        Does nothing here; subclasses raise DataError for a corpus that they cannot index.
+        Subclasses raise DataError for a corpus that they cannot index.
         """
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the index; None if only `retrieve` can.
 
         It is asked after `index`. `top_k` is the largest number of hits, or with `chunk_of` of
-        documents. Here None.
+        documents.
         """
         return None
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Keep the indexed retrievers of `sources`; called once before any `combine`.
 
-        They are in the order of `sources`. Does nothing here.
+        They are in the order of `sources`.
         """
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        A query without hits has an empty list. This base class raises NotImplementedError.
+        A query without hits has an empty list.
         """
         raise NotImplementedError
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, built from the rankings of the sources.
-
-        In the order of the queries. This base class raises NotImplementedError.
 
         Args:
             queries: The n queries.

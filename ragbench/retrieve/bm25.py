@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from array import array
@@ -41,9 +42,8 @@ class BM25(Retriever):
 
     Scores are sums of doubles, ties go to the larger document id, and a document that shares no
     term with the query is not returned. Indexing is linear in the corpus; a query costs one pass
-    over the postings of its terms. OptionError for an unknown stop word list or stemmer, or
-    `snowball` with an unknown language, or an option out of its range; DataError if a file of stop
-    words cannot be read. `index` comes before every search: DataError without it.
+    over the postings of its terms. `index` comes before every search, which raises DataError
+    without it.
 
     References:
         Robertson and Zaragoza (2009), The Probabilistic Relevance Framework: BM25 and Beyond.
@@ -104,18 +104,17 @@ class BM25(Retriever):
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
 
     def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
-        """Return a new index of the words of all documents; raise `DataError` if there are none.
-
-        Calls `advance` once for each document.
-        """
+        """Return a new index of the words of all documents; raise `DataError` if there are none."""
         # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
         terms = []
         for document in corpus:
             words = self._analyze(document.full_text)
-            # 4 bytes a term instead of a Python integer
-            terms.append(array("i", [term_id(word, len(vocabulary)) for word in words]))
+            numbers = array("i")  # 4 bytes a term instead of a Python integer
+            for word in words:
+                numbers.append(term_id(word, len(vocabulary)))
+            terms.append(numbers)
             self.advance(1)
         if not vocabulary:
             allowed = "a corpus with text; or stopwords: none, where its words are stop words"
@@ -125,14 +124,12 @@ class BM25(Retriever):
         return index
 
     def _open(self, arrays: Arrays) -> None:
-        """Use the arrays of a stored index, which the operating system maps into memory.
-
-        Sets index, id ranks and folder of this object. KeyError if an array is missing.
-        """
+        """Use the arrays of a stored index, which the operating system maps into memory."""
         index = self._new_library_index()
         index.scores = {name: arrays[name] for name in _SCORES}
         index.scores["num_docs"] = len(arrays["id_ranks"])
-        index.vocab_dict = {term: number for number, term in enumerate(arrays.texts("terms"))}
+        terms = arrays.texts("terms")
+        index.vocab_dict = dict(zip(terms, range(len(terms)), strict=True))
         index.nonoccurrence_array = arrays.get("absent")
 
         self._index, self._id_ranks, self._folder = index, arrays["id_ranks"], arrays.path
@@ -140,9 +137,9 @@ class BM25(Retriever):
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers map the stored index and search it.
 
-        They find at most `top_k` hits, with `chunk_of` the hits of `top_k` documents. None before
-        `index`, or if no cache has the index, or the table of its chunks: the corpus is small,
-        there is no cache folder, or it is read-only.
+        They find at most `top_k` hits, with `chunk_of` the hits of `top_k` documents. The result is
+        None before `index`, and for an index that no cache has: the corpus is small, there is no
+        cache folder, or it is read-only.
 
         Raises:
             DataError: The table cannot be written, for example to a full disk, or a path is a link.
@@ -167,13 +164,7 @@ class BM25(Retriever):
         )
 
     def _stored_chunks(self, chunk_of: IntArray) -> Arrays | None:
-        """Return the stored document number of each chunk, for workers.
-
-        None without a cache folder, or if it is read-only and no cache has them yet.
-
-        Raises:
-            DataError: They cannot be written, for example to a full disk, or a path is a link.
-        """
+        """Return the stored document number of each chunk, for workers."""
         if self.cache_folder is None:
             return None
         store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
@@ -193,12 +184,7 @@ class BM25(Retriever):
         )
 
     def _stored_index(self, corpus: Sequence[Document]) -> Arrays | None:
-        """Return the stored index of a corpus, built and stored first if it is missing.
-
-        None for a small corpus, or without a cache folder. None too if the cache folder is
-        read-only and no cache has it. DataError if no document has a word, the index cannot be
-        written, or a path is a link.
-        """
+        """Return the stored index of a corpus, built and stored first if it is missing."""
         content = hash_documents(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
@@ -211,10 +197,7 @@ class BM25(Retriever):
         return store.ensure("index", label, key, partial(self._write, corpus))
 
     def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
-        """Build the index of a corpus and write its arrays.
-
-        DataError if no document has a word.
-        """
+        """Build the index of a corpus and write its arrays."""
         index = self._build(corpus)
         for name in _SCORES:
             writer.add(name, index.scores[name])
@@ -226,7 +209,7 @@ class BM25(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return at most `top_k` hits for each query, best first; none if no term matches.
 
-        Equal scores are ordered by document id, largest first. No queries give an empty list.
+        Equal scores are ordered by document id, largest first.
 
         Raises:
             DataError: No corpus has been indexed.
@@ -236,7 +219,7 @@ class BM25(Retriever):
     def terms(self, text: str) -> list[str]:
         """Return the index terms of a text: its words, without stop words, as stems.
 
-        In the order of the text, repeated ones included; none for stop words only.
+        A repeated term comes again.
         """
         return self._analyze(text)
 
@@ -251,7 +234,7 @@ class BM25(Retriever):
         # counted from the text: stored counts would double the index, and feedback asks for few
         # on first use: only relevance feedback looks documents up by id
         if not self._rows:
-            self._rows = {identifier: row for row, identifier in enumerate(self._ids)}
+            self._rows = dict(zip(self._ids, range(len(self._ids)), strict=True))
         if document_id not in self._rows:
             raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed id")
         return Counter(self._analyze(self._corpus[self._rows[document_id]].full_text))
@@ -274,10 +257,7 @@ class BM25(Retriever):
     def _rank_weighted(
         self, weights: Mapping[str, float], top_k: int
     ) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents for weighted terms, best first.
-
-        Both are empty if no term is indexed. DataError before `index`.
-        """
+        """Return rows and scores of the best documents for weighted terms, best first."""
         index = self._built()
         # documents without any query term have the floor as their score, see `_rank`
         absent, floor = index.nonoccurrence_array, 0.0
@@ -295,10 +275,7 @@ class BM25(Retriever):
         return self._index
 
     def _rank(self, question: str, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return the corpus rows of the best documents and their scores, best first.
-
-        Both are empty if no term of the question is indexed. DataError before `index`.
-        """
+        """Return the corpus rows of the best documents and their scores, best first."""
         index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
@@ -312,11 +289,7 @@ class BM25(Retriever):
     def _rank_chunks(
         self, question: str, top_k: int, chunk_of: IntArray
     ) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best chunks, down to the first of the `top_k`-th document.
-
-        `chunk_of` has the document number of each chunk. All ranked chunks if they have fewer
-        documents.
-        """
+        """Return rows and scores of the best chunks, down to the first of the last document."""
         # deeper than top_k from the start: a document often has several of the best chunks
         depth = 2 * top_k
         while True:
@@ -329,10 +302,7 @@ class BM25(Retriever):
             depth *= 2
 
     def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents above the floor, ties by id descending.
-
-        At most `top_k`.
-        """
+        """Return rows and scores of the best documents above the floor, ties by id descending."""
         rows = np.flatnonzero(scores > floor)
         if len(rows) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them
@@ -349,12 +319,7 @@ class BM25(Retriever):
 def _open_index(
     bm25: type[BM25], options: Mapping[str, Any], folder: Path, chunks: Path | None
 ) -> tuple[BM25, IntArray | None]:
-    """Map the stored index, and the document number of each chunk, in a worker process.
-
-    `options` are the keywords of the class `bm25`; `folder` has the arrays of the index, `chunks`
-    those of the chunks. The numbers are None without chunks. OSError or KeyError if a file or array
-    is missing.
-    """
+    """Map the stored index, and the document number of each chunk, in a worker process."""
     copy = bm25(**options)
     copy._open(Arrays(folder))
     return copy, None if chunks is None else Arrays(chunks)["chunk_of"]
@@ -363,11 +328,7 @@ def _open_index(
 def _search_index(
     top_k: int, index: tuple[BM25, IntArray | None], request: str | Mapping[str, float]
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows and scores of the best hits for a question, or for weighted terms.
-
-    `request` is the question, or term -> weight; `index` is the result of `_open_index`. Best
-    first, rows counted from 0; with chunks, `top_k` counts documents of a question.
-    """
+    """Return the rows and scores of the best hits for a question, or for weighted terms."""
     bm25, chunk_of = index
     if not isinstance(request, str):
         return bm25._rank_weighted(request, top_k)
@@ -381,13 +342,13 @@ class RM3(Retriever):
 
     The first hits are assumed to be relevant. Each of them votes for its `terms` most frequent
     terms, in proportion to their frequency in it, weighted by its score. The `terms` terms with the
-    most votes, scaled to a sum of 1, are mixed with the terms of the query. Ties go by alphabet.
-    Stop words, stems and scores are those of the BM25 retriever. The hits carry the expanded query
-    as `term^weight ...`; a query without first hits has no hits.
+    most votes, scaled to a sum of 1, are mixed with the terms of the query. Terms with equal votes
+    are ordered by alphabet. Stop words, stems and scores are those of the BM25 retriever. The hits
+    carry the expanded query as `term^weight ...`; a query without first hits has no hits.
 
     Unlike Anserini, it keeps terms that occur in more than a tenth of the documents: stop words are
     removed already, and a corpus may be small. `borrow` must be called before `combine`, which
-    raises DataError without it. OptionError for an option out of its range.
+    raises DataError without it.
 
     References:
         Lavrenko and Croft (2001), Relevance-Based Language Models.
@@ -434,7 +395,7 @@ class RM3(Retriever):
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the BM25 index for the expanded query.
 
-        None before `borrow`, or if the BM25 index is not stored.
+        The result is None before `borrow`, and if the BM25 index is not stored.
         """
         search = None if self._bm25 is None else self._bm25.index_search(top_k)
         if search is None:
@@ -446,18 +407,11 @@ class RM3(Retriever):
         )
 
     def _expanded(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> dict[str, float]:
-        """Return the expanded query, term -> weight; `hits` has the hits of the only source.
-
-        Without first hits it is the query's own terms, with their shares; empty for a query of stop
-        words.
-
-        Raises:
-            DataError: `borrow` has not been called, or a hit is not indexed.
-        """
+        """Return the expanded query, term -> weight; `hits` has the hits of the only source."""
         bm25, [first_hits] = self._borrowed(), hits
-        feedback = [
-            (bm25.term_counts(hit.id), hit.score or 0.0) for hit in first_hits[: self.documents]
-        ]
+        feedback = []
+        for hit in first_hits[: self.documents]:
+            feedback.append((bm25.term_counts(hit.id), hit.score or 0.0))
         model = relevance_model(feedback, self.terms)
         original = _shares(Counter(bm25.terms(query.text)))
         return mixed(original, model, self.original_weight) if model else original
@@ -465,17 +419,18 @@ class RM3(Retriever):
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return the hits of each expanded query, with that query.
 
-        `rankings` has one entry, the hits of BM25 for each query. In the order of the queries; at
-        most `top_k` hits each, best first.
+        `rankings` has one entry, the hits of BM25 for each query. A query has at most `top_k` hits,
+        best first.
 
         Raises:
             DataError: `borrow` has not been called, or a first hit is not indexed.
         """
         bm25, [first_hits] = self._borrowed(), rankings
-        weighted = [
-            self._expanded(query, [hits]) for query, hits in zip(queries, first_hits, strict=True)
-        ]
-        return [_with_query(bm25.search(weights, top_k), weights) for weights in weighted]
+        retrieved = []
+        for query, hits in zip(queries, first_hits, strict=True):
+            weights = self._expanded(query, [hits])
+            retrieved.append(_with_query(bm25.search(weights, top_k), weights))
+        return retrieved
 
     def _borrowed(self) -> BM25:
         """Return the BM25 retriever; raise `DataError` before `borrow`."""
@@ -485,12 +440,9 @@ class RM3(Retriever):
 
 
 def _with_query(hits: Sequence[ScoredDocument], weights: Mapping[str, float]) -> Retrieved:
-    """Return the hits with the weighted query as text, heaviest term first.
-
-    Weights have four decimals; no weights give no query.
-    """
+    """Return the hits with the weighted query as text, heaviest term first."""
     terms = _first(weights, len(weights))
-    query = " ".join(_CLAUSE.format(term, weight) for term, weight in terms.items())
+    query = " ".join(itertools.starmap(_CLAUSE.format, terms.items()))
     return Retrieved(hits, [query] if query else [])
 
 
@@ -520,7 +472,9 @@ def relevance_model(
     for counts, weight in feedback:
         for term, share in _shares(_first(counts, terms)).items():
             votes[term] = votes.get(term, 0.0) + share * weight
-    return _shares(_first({term: vote for term, vote in votes.items() if vote > 0}, terms))
+    shares = _shares(_first(votes, terms)) if any(votes.values()) else {}
+    # a vote of 0, or one so small that its share is 0
+    return {term: share for term, share in shares.items() if share > 0}
 
 
 def mixed(
@@ -536,27 +490,22 @@ def mixed(
         {'fox': 0.8, 'hen': 0.2}
     """
     model_weight = 1 - original_weight
-    weights = {
-        term: original_weight * original.get(term, 0.0) + model_weight * model.get(term, 0.0)
-        for term in dict.fromkeys([*original, *model])
-    }
-    return {term: weight for term, weight in weights.items() if weight > 0}
+    weights = {}
+    for term in [*original, *model]:
+        weight = original_weight * original.get(term, 0.0) + model_weight * model.get(term, 0.0)
+        if weight > 0:
+            weights[term] = weight
+    return weights
 
 
 def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
-    """Return the `count` heaviest terms, heaviest first.
-
-    All if there are fewer; equal weights are ordered by alphabet.
-    """
+    """Return the `count` heaviest terms, heaviest first."""
     # ties go by alphabet, so that the result does not depend on the order of the documents
     best = sorted(weights, key=lambda term: (-weights[term], term))[:count]
     return {term: weights[term] for term in best}
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the weights scaled to a sum of 1; they must have a positive sum.
-
-    An empty mapping stays empty. ZeroDivisionError for a sum of 0.
-    """
+    """Return the weights scaled to a sum of 1; they must have a positive sum."""
     total = math.fsum(weights.values())
     return {term: weight / total for term, weight in weights.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,7 +54,7 @@ class Chunked(Retriever):
 
     @property
     def notes(self) -> list[str]:
-        """Return the notes of the retriever, after a note on text that no chunk contains."""
+        """Notes of the retriever, after a note on text that no chunk contains."""
         return [*self._lost_text, *self.retriever.notes]
 
     def check(self) -> None:
@@ -61,28 +62,23 @@ class Chunked(Retriever):
         self.retriever.check()
 
     def load(self) -> None:
-        """Load the retriever, with the cache folders and workers of this one.
-
-        Its errors are passed on.
-        """
+        """Load the retriever, with the cache folders and workers of this one."""
         self.load_inner(self.retriever)
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Cut the documents into chunks and let the retriever index them.
-
-        AdapterError if the user's code fails or returns anything but texts; the errors of the
-        retriever are passed on.
-        """
-        chunks = [(chunk, doc.id) for doc in corpus for chunk in self._chunker.chunks_of(doc)]
-        self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
+        """Cut the documents into chunks and let the retriever index them."""
+        self._chunks = {}
+        chunks, document_numbers = list[Document](), list[int]()
+        for row, document in enumerate(corpus):
+            for chunk in self._chunker.chunks_of(document):
+                chunks.append(chunk)
+                document_numbers.append(row)
+                self._chunks[chunk.id] = (chunk, document.id)
         self._lost_text = self._note_lost_text(corpus)
         done_chunks, done_documents = 0, 0
 
         def advance(count: int) -> None:
-            """Convert progress in chunks to progress in documents, and report it.
-
-            `count` is the number of further chunks that are done.
-            """
+            """Convert progress in chunks to progress in documents, and report it."""
             nonlocal done_chunks, done_documents
             done_chunks += count
             documents = len(corpus) * done_chunks // max(1, len(chunks))
@@ -91,17 +87,14 @@ class Chunked(Retriever):
 
         # only workers need the table: this process reads the document of a hit off `_chunks`
         if self.executor is not None:
-            numbers = {document.id: row for row, document in enumerate(corpus)}
-            document_numbers = [numbers[self._chunks[chunk.id][1]] for chunk, _ in chunks]
             self.retriever.chunk_of = np.array(document_numbers, np.int64)
         self.retriever.advance = advance
-        self.retriever.index([chunk for chunk, _ in chunks])
+        self.retriever.index(chunks)
 
     def index_search(self, top_k: int) -> IndexSearch | None:
         """Return the functions by which workers search the chunks; None if the index is not stored.
 
-        Their hits have the text and the document of the chunk. Errors of the retriever are passed
-        on.
+        Their hits have the text and the document of the chunk.
         """
         search = self.retriever.index_search(top_k)
         if search is None:
@@ -109,46 +102,45 @@ class Chunked(Retriever):
 
         def read(result: Any, request: Any) -> Retrieved:
             hits = search.read(result, request)
-            return replace(hits, documents=[self._with_text(hit) for hit in hits.documents])
+            return replace(hits, documents=list(map(self._with_text, hits.documents)))
 
         return search._replace(read=read)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Return for each query the best chunks of at most `top_k` documents, best first.
 
-        Asks the retriever again with twice the depth while its hits have too few documents. In the
-        order of the queries. AdapterError if a reply is no list of hits, or a hit has no usable id
-        or score; ValueError if the retriever returns a reply too few or too many. Errors of the
-        retriever are passed on.
+        The retriever is asked again with twice the depth while its hits have too few documents.
+        Replies are checked as by `read_hits`.
         """
         results: dict[int, Retrieved] = {}
         open_positions, depth = list(range(len(queries))), top_k
         while open_positions:
             # at least twice as deep: a document often has several of the best chunks
             depth *= 2
-            batch = [queries[position] for position in open_positions]
+            batch = list(map(queries.__getitem__, open_positions))
             replies = self.retriever.retrieve(batch, depth)
             short = []
             for position, reply in zip(open_positions, replies, strict=True):
                 retrieved = read_hits(reply, depth)
-                hits = [self._with_text(hit) for hit in retrieved.documents]
+                hits = list(map(self._with_text, retrieved.documents))
                 results[position] = Retrieved(first_documents(hits, top_k), retrieved.queries)
                 # a full ranking with too few documents: a deeper one may have more
                 if len(hits) >= depth and len({hit.document for hit in hits}) < top_k:
                     short.append(position)
             open_positions = short
-        return [results[position] for position in range(len(queries))]
+        return list(map(results.__getitem__, range(len(queries))))
 
     def _note_lost_text(self, corpus: Sequence[Document]) -> list[str]:
-        """Return a note on text that no chunk contains; empty if no loss is certain.
-
-        Counts characters without white space: text that overlapping chunks repeat may hide a loss.
-        """
-        covered = dict.fromkeys((document.id for document in corpus), 0)
+        """Return a note on text that no chunk contains; empty if no loss is certain."""
+        # counted without white space: text that overlapping chunks repeat may hide a loss
+        covered = Counter[str]()
         for chunk, document_id in self._chunks.values():
             covered[document_id] += len("".join(chunk.text.split()))
-        missing = [len("".join(doc.text.split())) - covered[doc.id] for doc in corpus]
-        lost = [count for count in missing if count > 0]
+        lost = []
+        for document in corpus:
+            missing = len("".join(document.text.split())) - covered[document.id]
+            if missing > 0:
+                lost.append(missing)
         if not lost:
             return []
         return [

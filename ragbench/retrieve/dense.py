@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -69,10 +70,8 @@ class Dense(Retriever):
 
     Options are those of `DenseOptions`, all with a default: the model with its prompts, device,
     batches and cache, and `similarity`, `normalize`, `index` and `probes`. `index` comes before
-    `retrieve`: DataError without it. Vectors are stored in `cache_folder`; None means
-    `RAGBENCH_CACHE`, else `.ragbench`. Vectors in `cache_also` are read, too. OptionError if
-    `normalize` or `probes` does not fit the other options, an option is out of its range, or the
-    model is no folder and no possible hub name; TypeError for an unknown option.
+    `retrieve`, which raises DataError without it. Vectors are stored in `cache_folder`; None means
+    `RAGBENCH_CACHE`, else `.ragbench`. Vectors in `cache_also` are read, too.
 
     References:
         Reimers and Gurevych (2019), Sentence-BERT: Sentence Embeddings using Siamese
@@ -106,10 +105,9 @@ class Dense(Retriever):
 
     @property
     def notes(self) -> list[str]:
-        """Return notes on documents and queries that are longer than the model reads.
+        """Notes on documents and queries that are longer than the model reads.
 
-        Empty before `index`, and if no text was cut. At most one on documents, then one on queries;
-        a query counts once by its id.
+        One note is on documents, and one on queries, of which each id counts once.
         """
         embedder = self._embedder
         if embedder is None or self._index is None:
@@ -155,7 +153,7 @@ class Dense(Retriever):
         longest: float | None = None
         matrix = self._stored_matrix(embedder, corpus)
         if matrix is None:
-            texts = [document.full_text for document in corpus]
+            texts = _texts(corpus)
             self._vectors = self._encode(embedder, texts, "document", self.advance)
             self._truncated = _count_truncated(embedder, texts, "document")
             self._id_ranks = nearest.id_ranks(self._ids)
@@ -169,11 +167,7 @@ class Dense(Retriever):
         )
 
     def _inverted_file(self, matrix: Arrays | None) -> nearest.InvertedFile:
-        """Return the lists of faiss, stored beside a stored matrix; None builds them in memory.
-
-        In memory too if the cache folder is read-only and no cache has them. DataError if they
-        cannot be written, or a path is a link.
-        """
+        """Return the lists of faiss, stored beside a stored matrix; None builds them in memory."""
         lists = None
         if matrix is not None:
             key = fingerprint([_FORMAT, version("faiss-cpu"), matrix.path.name], 32)
@@ -192,15 +186,14 @@ class Dense(Retriever):
         return ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
 
     def _stored_matrix(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
-        """Return the stored vectors of a corpus, encoded and stored first if they are missing.
-
-        None for a small corpus, without `cache`, or if the cache folder is read-only and no cache
-        has them. DataError if a vector is not finite, they cannot be written, or a path is a link.
-        """
+        """Return the stored vectors of a corpus, encoded and stored first if they are missing."""
         content = hash_documents(corpus)
         if not self._stores or content.size < WORTH_KEEPING:
             return None
-        options = [f"{n}={v}" for n, v in options_of(self).items() if n not in _NOT_IN_MATRIX]
+        options = []
+        for name, value in options_of(self).items():
+            if name not in _NOT_IN_MATRIX:
+                options.append(f"{name}={value}")
         model = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
         key = fingerprint([_FORMAT, *model, *options], 32)
         label = f"{embedder.identity} of {len(corpus):,} {self.unit}"
@@ -209,16 +202,13 @@ class Dense(Retriever):
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
     ) -> None:
-        """Encode a corpus block by block and write its matrix.
-
-        The arrays are `vectors`, `longest`, `id_ranks` and `truncated` (the number of cut texts).
-        """
+        """Encode a corpus block by block and write its matrix."""
         truncated = 0
         # a vector may depend on the other texts of its batch: then the corpus is one block
         size = _BLOCK if embedder.independent else len(corpus)
         with writer.open_array("vectors") as vectors, writer.open_array("longest") as longest:
             for start in range(0, len(corpus), size):
-                texts = [document.full_text for document in corpus[start : start + size]]
+                texts = _texts(corpus[start : start + size])
                 block = self._encode(embedder, texts, "document", self.advance)
                 vectors.append(block)
                 longest.append(np.array([nearest.longest_of(block)]))
@@ -240,26 +230,21 @@ class Dense(Retriever):
             raise DataError("dense: there is no corpus to search", allowed="call index first")
         if not queries:
             return []
-        vectors = self._encode(self._embedder, [query.text for query in queries], "query")
+        texts = [query.text for query in queries]
+        vectors = self._encode(self._embedder, texts, "query")
         # by id: a query that is asked twice counts once in the notes
-        self._queries.update((query.id, query.text) for query in queries)
+        self._queries.update(zip(record_ids(queries), texts, strict=True))
         candidates = self._index.candidates(vectors, top_k)
-        return [
-            self._rank(vector, rows, top_k)
-            for vector, rows in zip(vectors, candidates, strict=True)
-        ]
+        return list(map(self._rank, vectors, candidates, itertools.repeat(top_k, len(queries))))
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
-        """Return the best of the candidate rows by exact similarity, best first.
-
-        `query` is the vector of the query. At most `top_k`; ties by document id, largest first.
-        """
+        """Return the best of the candidate rows by exact similarity, best first."""
         scores = nearest.score_candidates(self._vectors, query, rows)
         best = nearest.best_rows(rows, scores, self._id_ranks, top_k)
-        return [
-            ScoredDocument(self._ids[row], float(score))
-            for row, score in zip(rows[best], scores[best], strict=True)
-        ]
+        hits = []
+        for row, score in zip(rows[best].tolist(), scores[best].tolist(), strict=True):
+            hits.append(ScoredDocument(self._ids[row], score))
+        return hits
 
     def _encode(
         self,
@@ -273,12 +258,13 @@ class Dense(Retriever):
         )
 
 
+def _texts(documents: Sequence[Document]) -> list[str]:
+    return [document.full_text for document in documents]
+
+
 def _count_truncated(
     embedder: CachedEmbedder, texts: Sequence[str], role: Literal["query", "document"]
 ) -> int:
-    """Return the number of texts that are longer than the model reads.
-
-    The prompt of the `role` counts too. 0 if the model has no limit or there are no texts.
-    """
+    """Return the number of texts that are longer than the model reads."""
     lengths = embedder.count_tokens(texts, prompt=embedder.prompts[role])
     return count_longer(lengths, embedder.limit)

@@ -34,10 +34,10 @@ class FrameworkOptions(OptionSet):
 class FrameworkRetriever(Retriever, ABC):
     """Retriever that sends each question to an object of another framework.
 
-    The factory creates the object; from Python, `client` is an existing one: OptionError unless one
-    of the two is given. The order of the returned list is the ranking. Ids are those of the
-    framework unless `id_field` names a metadata key. `retrieve` raises AdapterError for a reply
-    that is no list of hits; errors of the framework pass through.
+    The factory creates the object; from Python, `client` is an existing one. The order of the
+    returned list is the ranking. Ids are those of the framework unless `id_field` names a metadata
+    key. `retrieve` raises AdapterError for a reply that is no list of hits; errors of the framework
+    pass through.
 
     Attributes:
         library: Name of the framework in messages: `langchain`.
@@ -52,65 +52,47 @@ class FrameworkRetriever(Retriever, ABC):
     def __init__(self, options: FrameworkOptions, client: Any) -> None:
         """Take the client, or create it by the factory; exactly one of the two must be given.
 
-        OptionError for none or both of the two, or if the factory does not take `args`;
-        AdapterError if it fails or returns None or a coroutine; DataError if it cannot be imported.
+        Errors are those of `resolve_client`.
         """
         self._owner = f"retriever '{self.library}'"
         self._client = libraries.resolve_client(client, options.factory, options.args, self._owner)
         self._hits = libraries.HitReader(options.id_field)
 
     def _require(self, allowed: str, *methods: libraries.SyncOrAsync) -> None:
-        """Raise an `AdapterError` if the client has none of the methods.
-
-        `allowed` is the phrase that names them in the message.
-        """
+        """Raise an `AdapterError` if the client has none of the methods."""
         if not any(methods):
             client = shown(self._client)
             raise AdapterError(f"{self._owner}: found {client}, allowed: an object with {allowed}")
 
     @property
     def notes(self) -> list[str]:
-        """Return a note on hits without the metadata `id_field`, and one on hits without any id.
-
-        [] without such hits.
-        """
+        """Notes on hits without the metadata `id_field`, and on hits without any id."""
         return self._hits.notes
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the hits of each query, best first; the framework may return more than `top_k`.
 
-        In the order of the queries. Errors of the framework are passed on.
+        Errors of the framework are passed on.
 
         Raises:
             AdapterError: The reply is no list of hits, or a hit has another type than those of the
                 framework, or neither an id nor a text.
         """
-        return [self._read(self._ask(query.text, top_k)) for query in queries]
+        replies = []
+        for query in queries:
+            reply = self._ask(query.text, top_k)
+            if isinstance(reply, (str, bytes)) or not isinstance(reply, Iterable):
+                raise self._reply_error(reply)
+            replies.append([self._hit(hit, number) for number, hit in enumerate(reply, start=1)])
+        return replies
 
     @abstractmethod
     def _ask(self, question: str, top_k: int) -> Any:
-        """Return the hits of a question, best first, as objects of the framework.
-
-        Errors of the framework are passed on.
-        """
+        """Return the hits of a question, best first, as objects of the framework."""
 
     @abstractmethod
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
-        """Return the hit in an object of the framework, with the framework's score or None.
-
-        Args:
-            hit: Object of the framework.
-            position: Position of the hit from 1, for the error.
-
-        Raises:
-            AdapterError: The object has a wrong type (the message names the position), or it has
-                neither an id nor a text.
-        """
-
-    def _read(self, reply: Any) -> list[ScoredDocument]:
-        if isinstance(reply, (str, bytes)) or not isinstance(reply, Iterable):
-            raise self._reply_error(reply)
-        return [self._hit(hit, position) for position, hit in enumerate(reply, start=1)]
+        """Return the hit in an object of the framework, with the framework's score or None."""
 
     def _reply_error(self, reply: Any) -> AdapterError:
         return AdapterError(f"found {shown(reply)}, allowed: {self.allowed_reply}")
@@ -134,9 +116,7 @@ class HaystackRetriever(FrameworkRetriever):
     A component is called as `run(query=..., top_k=...)`, without `top_k` if it does not take it; a
     pipeline as `run(data=...)`, where `inputs` maps its components to their inputs. The hits are
     the `documents` of the last component that returns some; their order is the ranking. From
-    Python, `client` is the object; else `factory`, with `args`, creates it. OptionError unless one
-    of the two is given, for a wrong placeholder, and for a pipeline without `inputs` and without an
-    open socket of a usual name; AdapterError for an object without `run` or `run_async`.
+    Python, `client` is the object; else `factory`, with `args`, creates it.
     """
 
     declares = HaystackOptions
@@ -179,8 +159,7 @@ class LangchainRetriever(FrameworkRetriever):
     documents. The order of the list is the ranking, because a store's number may be a similarity or
     a distance. Ids are `metadata[id_field]`, else the document's own, else a hash of its text,
     which a note counts. From Python, `client` is the object; else `factory`, with `args`, creates
-    it: OptionError unless one of the two is given. AdapterError for an object with none of these
-    methods.
+    it.
     """
 
     declares = FrameworkOptions
@@ -231,8 +210,7 @@ class LlamaIndexRetriever(FrameworkRetriever):
 
     It returns nodes, which are often chunks: `id: ref_doc` counts the documents that the nodes were
     cut from. Its own `similarity_top_k` sets the number of nodes. The order of the list is the
-    ranking. From Python, `client` is the object; else `factory`, with `args`, creates it:
-    OptionError unless one of the two is given. AdapterError for an object without these methods.
+    ranking. From Python, `client` is the object; else `factory`, with `args`, creates it.
     """
 
     declares = LlamaIndexOptions

@@ -25,10 +25,9 @@ class Fusion(Retriever):
     ranking of a query; `combmnz` multiplies their sum by that number. The weight of a retriever
     multiplies what its ranking adds. A ranking without a document adds 0 to it. Scores that rise
     within a ranking may be distances, so that n, n - 1, ... 1 replace them there. Ties go to the
-    larger document id; a repeated hit counts once, at its best rank. OptionError for fewer than two
-    retrievers, an option that the method does not use, and `weights` that are not one finite number
-    >= 0 per retriever or are all 0, or another option out of its range. `combine` raises
-    AdapterError for a hit without a finite score if scores are added.
+    larger document id; a repeated hit counts once, at its best rank. The constructor raises
+    OptionError for an option that the method does not use, too. `combine` raises AdapterError for a
+    hit without a finite score if scores are added.
 
     Example:
         `b` is second in one ranking and first in the other: 1/62 + 1/61.
@@ -101,25 +100,21 @@ class Fusion(Retriever):
     ) -> list[list[ScoredDocument]]:
         """Return for each query the `top_k` documents with the highest fused scores.
 
-        Best first, in the order of the queries; a query without hits has an empty list. All hits of
-        `rankings` count: a run cuts them at `depth`. A hit keeps the text and title of the first
-        ranking that has its text.
+        All hits of `rankings` count: a run cuts them at `depth`. A hit keeps the text and title of
+        the first ranking that has its text.
 
         Raises:
             AdapterError: A method that adds scores meets a hit without a finite score.
         """
-        return [
-            self._fuse([ranking[position] for ranking in rankings], top_k)
-            for position in range(len(queries))
-        ]
+        fused = []
+        for position in range(len(queries)):
+            fused.append(self._fuse([ranking[position] for ranking in rankings], top_k))
+        return fused
 
     def _fuse(
         self, rankings: Sequence[Sequence[ScoredDocument]], top_k: int
     ) -> list[ScoredDocument]:
-        """Return the fused ranking of a query, best first.
-
-        At most `top_k`; AdapterError as `combine`.
-        """
+        """Return the fused ranking of a query, best first."""
         parts: dict[str, list[float]] = {}
         hits: dict[str, ScoredDocument] = {}
         for source, ranking in enumerate(rankings):
@@ -129,24 +124,22 @@ class Fusion(Retriever):
                 if (first := hits.get(hit.id)) is None or first.text is None:
                     hits[hit.id] = hit
         # exactly rounded sums: the order of the retrievers breaks no tie
-        scores = {identifier: math.fsum(terms) for identifier, terms in parts.items()}
-        if self.method in ("combmnz", "isr"):
-            scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
+        scores = {}
+        for identifier, terms in parts.items():
+            scores[identifier] = math.fsum(terms)
+            if self.method in ("combmnz", "isr"):
+                scores[identifier] *= len(terms)
         # ids tie by their bytes, as in trec_eval
         best = sorted(scores, key=lambda doc: (scores[doc], id_bytes(doc)), reverse=True)
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """Return the unweighted addend of each document of one ranking: document id -> number.
-
-        `source` is the number of its retriever, from 0. AdapterError for a score that is missing or
-        not finite. Empty for an empty ranking.
-        """
+        """Return the unweighted addend of each document of one ranking: document id -> number."""
         if self.method in ("rrf", "isr"):
-            ranks = enumerate(dict.fromkeys(hit.id for hit in ranking), start=1)
-            if self.method == "isr":
-                return {doc: 1 / rank**2 for rank, doc in ranks}
-            return {doc: 1 / (self.k + rank) for rank, doc in ranks}
+            parts = {}
+            for rank, document in enumerate(dict.fromkeys(hit.id for hit in ranking), start=1):
+                parts[document] = 1 / rank**2 if self.method == "isr" else 1 / (self.k + rank)
+            return parts
         scores: dict[str, float] = {}
         for hit in ranking:
             if hit.score is None or not math.isfinite(hit.score):
@@ -155,17 +148,10 @@ class Fusion(Retriever):
                 raise AdapterError(f"fusion: {problem}, allowed: {allowed}")
             # a repeated hit counts at its first score, the best one of scores that fall
             scores.setdefault(hit.id, hit.score)
-        return scaled(_falling(scores))
-
-
-def _falling(scores: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the scores of a ranking, best first; n, n - 1, ... 1 if one is above the one before.
-
-    Equal neighbours stay equal: a tie does not contradict the order.
-    """
-    if all(earlier >= later for earlier, later in pairwise(scores.values())):
-        return scores
-    return dict(zip(scores, map(float, range(len(scores), 0, -1)), strict=True))
+        # scores that rise somewhere contradict the order, which then counts; a tie does not
+        if any(later > earlier for earlier, later in pairwise(scores.values())):
+            scores = dict(zip(scores, map(float, range(len(scores), 0, -1)), strict=True))
+        return scaled(scores)
 
 
 def scaled(scores: Mapping[str, float]) -> dict[str, float]:

@@ -19,7 +19,7 @@ class HttpRetrieverOptions(EndpointOptions):
     """Options of the request to a search service, and JSON paths of the hits in its reply.
 
     Beside them stand those of `EndpointOptions`: the required `url`, `headers`, `timeout` in
-    seconds, `retries` and `keep_alive`. None at a path reads no such values.
+    seconds, `retries` and `keep_alive`. A path that is None reads no such values.
     """
 
     body: Annotated[
@@ -38,9 +38,8 @@ class HttpRetriever(Retriever):
 
     The order of the hits is the ranking. An overloaded server and a broken connection are tried
     again within `timeout`; an error after that fails this query only. Options are those of
-    `HttpRetrieverOptions`, of which `url` is required. OptionError for a wrong URL, path or
-    placeholder; `retrieve` raises CallFailure for a failed request, and AdapterError for a reply
-    without the ids.
+    `HttpRetrieverOptions`, of which `url` is required. `retrieve` raises CallFailure for a failed
+    request, and AdapterError for a reply without the ids.
     """
 
     declares = HttpRetrieverOptions
@@ -53,19 +52,17 @@ class HttpRetriever(Retriever):
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
         check_template(self._body, _PLACEHOLDERS, "http", "body")
         self._ids = JsonPath(chosen.ids, "http", "ids", many=True)
-        self._parts = {
-            option: JsonPath(path, "http", option, many=True)
-            for option in ("scores", "texts", "titles")
-            if (path := getattr(chosen, option)) is not None
-        }
+        self._parts = {}
+        for option in ("scores", "texts", "titles"):
+            if (path := getattr(chosen, option)) is not None:
+                self._parts[option] = JsonPath(path, "http", option, many=True)
         queries = chosen.queries
         self._queries = None if queries is None else JsonPath(queries, "http", "queries")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Post each question; return its hits, and the queries that the server formulated.
 
-        In the order of the queries; the server may return more than `top_k`. An empty list in the
-        reply gives no hits.
+        The server may return more than `top_k`.
 
         Raises:
             CallFailure: The request failed or timed out, or the reply is no JSON.
@@ -76,21 +73,18 @@ class HttpRetriever(Retriever):
         return [self._ask(query, top_k) for query in queries]
 
     def _ask(self, query: Query, top_k: int) -> Retrieved:
-        """Return the hits of a query, and the queries that the server formulated.
-
-        Formulated queries that are no texts are left out. Errors are those of `retrieve`.
-        """
+        """Return the hits of a query, and the queries that the server formulated."""
         values = {"question": query.text, "top_k": top_k, "query_id": query.id}
         reply = self._endpoint.post(fill(self._body, values))
         ids = self._ids.find(reply)
-        parts = {option: path.find(reply, required=False) for option, path in self._parts.items()}
-        for option, matches in parts.items():
-            if ids and not matches:
-                self._parts[option].find(reply)  # raises, with the key that is missing
-        hits = [
-            _hit(place, identifier, parts, number)
-            for number, (place, identifier) in enumerate(ids.items(), start=1)
-        ]
+        parts = {}
+        for option, path in self._parts.items():
+            parts[option] = path.find(reply, required=False)
+            if ids and not parts[option]:
+                path.find(reply)  # raises, with the key that is missing
+        hits = []
+        for number, (place, identifier) in enumerate(ids.items(), start=1):
+            hits.append(_hit(place, identifier, parts, number))
         formulated = [] if self._queries is None else list(self._queries.find(reply).values())
         return Retrieved(hits, [text for text in formulated if isinstance(text, str)])
 
@@ -98,13 +92,8 @@ class HttpRetriever(Retriever):
 def _hit(
     place: Place, identifier: Any, parts: Mapping[str, Mapping[Place, Any]], number: int
 ) -> ScoredDocument:
-    """Return the hit at a place of the reply; `number`, from 1, is for messages.
-
-    `identifier` is its id; `parts` is `scores`, `texts` or `titles` -> place -> value. Text, title
-    and score are None if the reply has none at this place. Id and score are not checked:
-    `read_hits` does that for all retrievers. AdapterError if text or title is no text.
-    """
-    text, title = (parts.get(option, {}).get(place) for option in ("texts", "titles"))
+    """Return the hit at a place of the reply; `number`, from 1, is for messages."""
+    text, title = parts.get("texts", {}).get(place), parts.get("titles", {}).get(place)
     for name, value in (("text", text), ("title", title)):
         if value is not None and not isinstance(value, str):
             raise AdapterError(f"hit {number} has the {name} {shown(value)}, allowed: text")

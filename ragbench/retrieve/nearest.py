@@ -18,8 +18,8 @@ from ragbench.types.checks import id_bytes
 def id_ranks(ids: Sequence[str]) -> IntArray:
     """Return the position of each id in the order of their bytes, which trec_eval uses.
 
-    Ranks count from 0 for the smallest; equal ids have consecutive ranks, in their order. Shape
-    (n,), for no ids (0,).
+    Ranks count from 0 for the smallest; equal ids have consecutive ranks, in their order. The shape
+    is (n,).
     """
     keys = list(map(id_bytes, ids))
     ranks = np.empty(len(keys), dtype=np.int64)
@@ -61,7 +61,7 @@ class Exact:
     def __init__(self, vectors: Vectors, longest: float | None = None) -> None:
         """Take the vectors, shape (n, d), and the length of the longest; None computes it.
 
-        ValueError without a vector: here, or, if the length is given, from `candidates`.
+        There must be a vector.
         """
         self._vectors = vectors
         self._longest = longest_of(vectors) if longest is None else longest
@@ -69,8 +69,7 @@ class Exact:
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows that may be among its `top_k` nearest; no other row can.
 
-        In the order of the queries, rows counted from 0 and rising; all rows if there are at most
-        `top_k`.
+        Rows are counted from 0, and rise.
         """
         for start in range(0, len(queries), _QUERIES):
             yield from self._candidates(queries[start : start + _QUERIES], top_k)
@@ -94,10 +93,7 @@ class Exact:
             yield row[entries][score[entries] >= _as_floor(kth - slack[position])]
 
     def _slack(self, queries: Vectors) -> FloatArray:
-        """Return for each query the largest error of a difference of two rough scores.
-
-        Shape (queries,).
-        """
+        """Return for each query the largest error of a difference of two rough scores."""
         error = (queries.shape[1] + 1) * float(_FLOAT.eps) / 2
         underflow = queries.shape[1] * float(_FLOAT.tiny)
         relative = 2 * error / (1 - error) * self._longest
@@ -106,10 +102,7 @@ class Exact:
 
 
 def _kth_best(scores: Vectors, k: int) -> FloatArray:
-    """Return the k-th largest score of each row; minus infinity if a row has fewer scores.
-
-    Shape (rows,); k is 1 or more.
-    """
+    """Return the k-th largest score of each row; minus infinity if a row has fewer scores."""
     width = scores.shape[1]
     if width < k:
         return np.full(len(scores), -np.inf)
@@ -123,20 +116,14 @@ def _as_floor(bounds: FloatArray) -> Vectors:
 
 
 def _lengths(vectors: Vectors) -> FloatArray:
-    """Return the Euclidean length of each vector, in doubles.
-
-    Shape (n,).
-    """
+    """Return the Euclidean length of each vector, in doubles."""
     doubles = vectors.astype(np.float64)
     lengths: FloatArray = np.sqrt((doubles * doubles).sum(axis=1))
     return lengths
 
 
 def longest_of(vectors: Vectors) -> float:
-    """Return the length of the longest vector; there must be at least one.
-
-    ValueError without a vector.
-    """
+    """Return the length of the longest vector; there must be at least one."""
     parts = (vectors[start : start + _BLOCK] for start in range(0, len(vectors), _BLOCK))
     return max(float(_lengths(part).max()) for part in parts)
 
@@ -144,8 +131,8 @@ def longest_of(vectors: Vectors) -> float:
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:
     """Return the similarity of some rows to a query, in doubles, in the order of `rows`.
 
-    Equal vectors have equal similarities, so that the document id decides between them. Shape
-    (rows,).
+    Equal vectors have equal similarities, so that the document id decides between them. The shape
+    is (rows,).
     """
     similarities = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), _BLOCK):  # in blocks: if all rows tie, all are candidates
@@ -164,8 +151,7 @@ class InvertedFile:
 
     A query is compared with the vectors of its nearest lists only; documents in other lists are
     missed, and the retriever's scores show it. If vectors tie at the cut, faiss chooses. The same
-    vectors always give the same lists. ImportError without faiss, RuntimeError of faiss for a file
-    that cannot be read or written. `candidates` yields an array of rows per query.
+    vectors always give the same lists.
 
     References:
         Jegou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search, 4 (the
@@ -175,8 +161,8 @@ class InvertedFile:
     def __init__(self, vectors: Vectors, probes: int, file: Path | None = None) -> None:
         """Sort the vectors into lists, or map the lists of a file that `write` wrote.
 
-        `probes` is the number of lists that are searched for a query. RuntimeError of faiss if the
-        file cannot be read.
+        `probes` is the number of lists that are searched for a query. A file that cannot be read is
+        a RuntimeError of faiss.
         """
         import faiss
 
@@ -200,7 +186,7 @@ class InvertedFile:
     def write(self, file: Path) -> None:
         """Write the lists to a file.
 
-        RuntimeError of faiss if it cannot be written.
+        A file that cannot be written is a RuntimeError of faiss.
         """
         import faiss
 
@@ -209,7 +195,7 @@ class InvertedFile:
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows of at most `top_k` near vectors.
 
-        In the order of the queries, the nearest first.
+        The nearest row comes first.
         """
         import faiss
 

@@ -8,6 +8,7 @@ LangChain, LlamaIndex and Haystack are recognised by their methods.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ class CallableRetriever(Retriever):
     """Retriever that calls a function `(question, top_k) -> hits` or `(question) -> hits`.
 
     The function may be asynchronous. `retrieve` returns its results unchecked; `read_hits` reads
-    them. Errors of the function pass through.
+    them.
     """
 
     asks_one_by_one = True  # a question that fails must not repeat the calls for the others
@@ -39,10 +40,7 @@ class CallableRetriever(Retriever):
         self._call = PlainCall(function, "top_k")
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
-        """Return the result of the function for each question, unchecked; see `read_hits`.
-
-        In the order of the queries; errors of the function are passed on.
-        """
+        """Return the result of the function for each question, unchecked; see `read_hits`."""
         return [self._call(query.text, top_k) for query in queries]
 
 
@@ -50,8 +48,7 @@ class OwnRetriever(OwnComponent, Retriever):
     """Retriever that delegates to an object of the user.
 
     The parts named in `takes`, such as `retrieve`, `combine` and `sources`, are those of the
-    object, where it has them. It is not checked here: `as_retriever` does that. Errors of the
-    object pass through.
+    object, where it has them. It is not checked here: `as_retriever` does that.
     """
 
     takes = frozenset(
@@ -79,9 +76,13 @@ class OwnRetriever(OwnComponent, Retriever):
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Pass the retrievers of `sources` to the object; the user's own come without wrapper."""
-        self.component.borrow(
-            [r.component if isinstance(r, OwnRetriever) else r for r in retrievers]
-        )
+        unwrapped: list[Any] = []
+        for retriever in retrievers:
+            if isinstance(retriever, OwnRetriever):
+                unwrapped.append(retriever.component)
+            else:
+                unwrapped.append(retriever)
+        self.component.borrow(unwrapped)
 
 
 def to_retriever(target: Any) -> Retriever:
@@ -136,17 +137,18 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
 
 
 def _takes_one_question(retriever: Any) -> bool:
-    """Return True if `retrieve` takes one argument: LlamaIndex's has a question and no `top_k`.
-
-    False if the signature cannot be read.
-    """
+    """Return True if `retrieve` takes one argument: LlamaIndex's has a question and no `top_k`."""
     try:
         parameters = inspect.signature(retriever.retrieve).parameters.values()
     except (TypeError, ValueError):
         return False
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return not takes_any and sum(parameter.kind in kinds for parameter in parameters) == 1
+    n_positional = 0
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return False
+        kinds = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        n_positional += parameter.kind in kinds
+    return n_positional == 1
 
 
 # Columns of a data frame with the hits of one query; PyTerrier's come first.
@@ -175,8 +177,8 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     if isinstance(answer, Retrieved):
         queries, answer = list(answer.queries), answer.documents
     if isinstance(answer, Mapping):  # its order is no ranking
-        pairs = [_read_hit(pair, number) for number, pair in enumerate(answer.items(), start=1)]
-        answer = sorted(pairs, key=lambda hit: -(hit.score or 0.0))
+        hits = list(map(_read_hit, answer.items(), itertools.count(1)))
+        answer = sorted(hits, key=lambda hit: -(hit.score or 0.0))
     if is_frame(answer):
         answer = _hits_of_frame(answer)
     # a set has no order, and would be ranked at random
@@ -186,20 +188,21 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
         )
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
-    hits = [_read_hit(hit, position) for position, hit in enumerate(answer, start=1)]
+    hits = list(map(_read_hit, answer, itertools.count(1)))
     return Retrieved(first_documents(separate_chunks(hits), top_k), queries)
 
 
 def _hits_of_frame(frame: Frame) -> list[dict[str, Any]]:
-    """Return the rows of a data frame as mappings with `id`, by rank if there is such a column.
-
-    AdapterError without a column of ids.
-    """
+    """Return the rows of a data frame as mappings with `id`, by rank if there is such a column."""
     cells = cells_of(frame)
-    if (id_column := next((name for name in _ID_COLUMNS if name in cells), None)) is None:
+    id_column = next(filter(cells.__contains__, _ID_COLUMNS), None)
+    if id_column is None:
         problem = f"found a frame with the columns {', '.join(cells)}"
         raise AdapterError(f"{problem}, allowed: one of {', '.join(_ID_COLUMNS)}, and score, text")
-    parts = {"id": cells[id_column]} | {name: cells[name] for name in _HIT_COLUMNS if name in cells}
+    parts = {"id": cells[id_column]}
+    for name in _HIT_COLUMNS:
+        if name in cells:
+            parts[name] = cells[name]
     hits = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
     ranks = cells.get("rank", range(len(hits)))
     return [hits[row] for row in sorted(range(len(hits)), key=ranks.__getitem__)]
@@ -232,8 +235,7 @@ def separate_chunks(hits: list[ScoredDocument]) -> list[ScoredDocument]:
 def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocument]:
     """Return the hits up to the first hit of the `top_k`-th document; all if there are fewer.
 
-    Every hit is a document, except a chunk, which names its `document`. Without hits it is empty.
-    `top_k` is 1 or more.
+    Every hit is a document, except a chunk, which names its `document`. `top_k` is 1 or more.
 
     Example:
         >>> hits = [ScoredDocument(f"{d}#{n}", document=d) for d, n in ("a0", "b0", "a1", "c0")]
@@ -251,21 +253,14 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
 
 
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
-    """Return a hit given as a document, or as a pair of a document and its score.
-
-    `position`, from 1, is for messages. AdapterError if the hit has another form, no usable id, or
-    a score that is no number.
-    """
+    """Return a hit given as a document, or as a pair of a document and its score."""
     if isinstance(hit, (tuple, list)) and len(hit) == 2:
         return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
     return _checked(_read_document(hit, position), position)
 
 
 def _read_document(hit: Any, position: int) -> ScoredDocument:
-    """Convert an object of any accepted form to a hit; `position` is for messages.
-
-    AdapterError for any other form; ids and scores are not checked here.
-    """
+    """Convert an object of any accepted form to a hit; `position` is for messages."""
     if isinstance(hit, ScoredDocument):
         return hit
     if isinstance(hit, Document):
@@ -282,10 +277,7 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
-    """Return the hit with an id that a run file can hold, and its score as a float or None.
-
-    AdapterError if the id is not usable, or the score is no finite number.
-    """
+    """Return the hit with an id that a run file can hold, and its score as a float or None."""
     identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
         return replace(hit, id=identifier)

@@ -25,9 +25,8 @@ class RunFile(Retriever):
     Hits are sorted by score, ties by document id descending, as in trec_eval; the rank column is
     ignored. Bytes of an id that are not UTF-8 become surrogates (`surrogateescape`). A query that
     the file lacks counts as missing, not as empty. There is no latency. The rankings of the 16
-    files read last stay in memory. DataError at once if the file cannot be read or a line is
-    malformed, and from a search if it has changed since. `notes` tells of scores that never
-    fall.
+    files read last stay in memory. The constructor raises DataError for a file that cannot be read,
+    and a search for one that has changed since. `notes` tells of scores that never fall.
     """
 
     ranks_by_score = True
@@ -52,7 +51,7 @@ class RunFile(Retriever):
 
     @property
     def notes(self) -> list[str]:
-        """Return a note on scores that never fall within a ranking, else []."""
+        """Notes on scores that never fall within a ranking."""
         return self._notes
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
@@ -65,20 +64,14 @@ class RunFile(Retriever):
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
     def _ranked(self) -> tuple[Run, list[str]]:
-        """Return the rankings, read again if not in memory, and notes on their scores.
-
-        DataError if the file has changed since it was read.
-        """
+        """Return the rankings, read again if not in memory, and notes on their scores."""
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
         return _cached_ranking(self._path, self._state) if self._read is None else self._read
 
 
 def _sorted_ranking(path: Path) -> tuple[Run, list[str]]:
-    """Return the rankings of a run file, each best first, and notes on their scores.
-
-    Ties are ordered by document id, largest first. DataError as `read_run`.
-    """
+    """Return the rankings of a run file, each best first, and notes on their scores."""
     in_file = read_run(path, "run")
     notes = ScoreSteps.of(in_file.scores, in_file.starts).notes(from_file=True)
     run = in_file.best_first()
@@ -93,10 +86,7 @@ def _cached_ranking(path: Path, state: tuple[int, int] | None) -> tuple[Run, lis
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:
-    """Return size and modification time of a file; None for a pipe, which can be read only once.
-
-    None too for a missing file; the time is in nanoseconds.
-    """
+    """Return size and modification time of a file; None for a pipe, which can be read only once."""
     if not path.is_file():
         return None
     stat = path.stat()

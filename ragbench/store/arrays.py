@@ -321,11 +321,7 @@ def discard(path: Path) -> None:
 
 
 def _about(path: Path) -> tuple[str, dict[str, list[int]]]:
-    """Return the label of a folder, and the size and checksum of each file.
-
-    Each file name has [bytes, CRC-32]. Raises FileNotFoundError if `about.json` is missing. Raises
-    OSError, ValueError, KeyError or TypeError if it is unreadable, and DataError for a link.
-    """
+    """Return the label of a folder, and the size and checksum of each file."""
     files.refuse_links(path / ABOUT)
     head, _, text = (path / ABOUT).read_text(encoding="utf-8").partition("\n")
     text = text.removesuffix("\n")
@@ -343,11 +339,7 @@ def _is_whole(path: Path, expected: object) -> bool:
 
 
 def _checksum(path: Path) -> list[int]:
-    """Return the size and the CRC-32 of a file.
-
-    The list is [bytes, CRC-32]; an empty file has [0, 0]. Raises OSError if the file cannot be
-    read.
-    """
+    """Return the size and the CRC-32 of a file."""
     # CRC-32 detects accidents at 4 GB/s; BLAKE2 reads 0.8 GB/s and would detect attacks too.
     size = value = 0
     with path.open("rb") as stream:

@@ -86,11 +86,7 @@ class CallLocks:
             self._release(0)
 
     def _take(self, byte: int) -> bool:
-        """Lock a byte and return True; return False if another thread or process holds it.
-
-        Raises:
-            DataError: The file system has no locks.
-        """
+        """Lock a byte and return True; return False if another thread or process holds it."""
         # Locks of the operating system separate processes, not threads, hence the set of bytes.
         with self._lock:
             if byte in self._held:
@@ -108,10 +104,7 @@ class CallLocks:
             return True
 
     def _release(self, byte: int) -> None:
-        """Unlock a byte.
-
-        An error of the file system is ignored.
-        """
+        """Unlock a byte."""
         with self._lock:
             self._held.discard(byte)
             if self._file is not None:

@@ -278,14 +278,7 @@ class Store:
     def _select(
         self, file: SQLiteFile, columns: str, kind: str, key: str, items: Sequence[str]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of the items that a file has, as tuples.
-
-        A further file that cannot be read is left out from now on, with a warning. No items, or
-        none that the file has, give nothing; the order is that of SQLite.
-
-        Raises:
-            DataError: The first file cannot be read.
-        """
+        """Yield columns of the items that a file has, as tuples."""
         for start in range(0, len(items), _ITEMS_PER_QUERY):
             part = items[start : start + _ITEMS_PER_QUERY]
             marks = ", ".join("?" * len(part))
@@ -303,11 +296,7 @@ class Store:
             yield from rows
 
     def _drop_damaged(self, file: SQLiteFile, kind: str, key: str, items: Sequence[str]) -> None:
-        """Warn of damaged rows, and remove them from a writable file, so that they are replaced.
-
-        The warning names the first three items, cut to 12 characters. The rows stay in a further
-        file.
-        """
+        """Warn of damaged rows, and remove them from a writable file, so that they are replaced."""
         names = ", ".join(item[:12] for item in items[:3])
         text = f"{file.path}: {len(items)} damaged in {kind} ({names}); made again"
         warnings.warn(DamagedCache(text), stacklevel=4)

@@ -122,11 +122,7 @@ def remove(entries: Sequence[CacheEntry]) -> int:
 
 
 def _array_folders(folder: Path) -> Iterator[CacheEntry]:
-    """Yield the entries of all folders of arrays.
-
-    The order is that of the file system. Folders without `about.json` or of an unknown kind are
-    left out. Raises a DataError if one is a link, and OSError if it cannot be read.
-    """
+    """Yield the entries of all folders of arrays."""
     for about in (folder / arrays.FOLDER).glob(f"*/*/{arrays.ABOUT}"):
         path, used = about.parent, about.stat().st_mtime
         if path.parent.name in _KINDS and not path.name.startswith("."):

@@ -220,17 +220,7 @@ class SQLiteFile:
             self._connection = self._opened = None
 
     def _use(self, work: Work[Result], *, write: bool) -> Result:
-        """Return the result of `work`; a writable file that is damaged is replaced first.
-
-        Errors of `work` that come neither from SQLite nor from the operating system pass through.
-
-        Args:
-            work: Function of the connection.
-            write: True to create a missing file.
-
-        Raises:
-            DataError: The file cannot be used.
-        """
+        """Return the result of `work`; a writable file that is damaged is replaced first."""
         with self.lock:
             try:
                 try:
@@ -248,14 +238,7 @@ class SQLiteFile:
                 raise self._unusable(error) from None
 
     def _current(self, write: bool) -> Connection:
-        """Return a connection to the current file of the path, or to an empty database.
-
-        A missing file is created if `write`. A damaged file of ragbench is replaced by its readable
-        rows where it is writable, with a warning.
-
-        Raises a DataError for a link or for a file of another program or version, and errors of
-        SQLite and OSError.
-        """
+        """Return a connection to the current file of the path, or to an empty database."""
         connection = self._connection
         if (
             connection is None
@@ -277,11 +260,7 @@ class SQLiteFile:
         return connection
 
     def _open_to_write(self) -> Connection:
-        """Return a connection for writing; create a missing file, and replace a damaged one.
-
-        A damaged file of another program is not replaced: the error of SQLite is raised, as are
-        DataError and OSError.
-        """
+        """Return a connection for writing; create a missing file, and replace a damaged one."""
         files.create_untracked(self.path.parent)
         with files.locked_beside(self.path):
             files.remove_left_over(self.path.parent, self.path.name)
@@ -294,10 +273,7 @@ class SQLiteFile:
             return self._checked(_connect(self.path), write=True)
 
     def _open_to_read(self) -> Connection:
-        """Return a connection that changes nothing on disk.
-
-        A damaged or foreign file raises an error of SQLite or a DataError.
-        """
+        """Return a connection that changes nothing on disk."""
         log = _beside(self.path, "-wal")
         if os.access(self.path.parent, os.W_OK):
             return self._checked(_connect(f"{self.path.absolute().as_uri()}?mode=ro"))
@@ -311,11 +287,7 @@ class SQLiteFile:
             return self._checked(_connect(shutil.copy(self.path, copy)))
 
     def _checked(self, connection: Connection, *, write: bool = False) -> Connection:
-        """Return a connection after checking its owner, and all pages of a thorough file.
-
-        If `write`, it gets its journal mode and its tables. On an error, the connection is closed
-        and the error raised.
-        """
+        """Return a connection after checking its owner, and all pages of a thorough file."""
         try:
             self._check_owner(connection)
             if self._thorough:
@@ -331,12 +303,7 @@ class SQLiteFile:
         return connection
 
     def _check_owner(self, connection: Connection) -> None:
-        """Check that a file has the tables of ragbench and nothing else.
-
-        Raises:
-            DataError: The file belongs to another program or version.
-            ForeignSchema: The file has further objects, or other tables.
-        """
+        """Check that a file has the tables of ragbench and nothing else."""
         objects = _read_objects(connection)
         owner, version = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -367,13 +334,7 @@ _forking = threading.Lock()
 
 
 def _pause_files() -> None:
-    """Close all files before `os.fork`, and keep their locks until `_resume_files` runs.
-
-    A child would share the locks of an open file.
-
-    References:
-        https://www.sqlite.org/howtocorrupt.html, 2.6
-    """
+    """Close all files before `os.fork`, and keep their locks until `_resume_files` runs."""
     _forking.acquire()
     for file in list(_files):
         file.lock.acquire()  # waits for the end of a transaction
@@ -415,10 +376,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def _read_objects(connection: Connection) -> set[tuple[str, str, str | None]]:
-    """Return (type, name, sql) of each table, index, view and trigger; runs none of them.
-
-    A new file gives an empty set. Raises sqlite3.DatabaseError for a damaged one.
-    """
+    """Return (type, name, sql) of each table, index, view and trigger; runs none of them."""
     try:
         return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
     except MemoryError as error:  # SQLite asks for as much memory as a damaged length says
@@ -450,12 +408,7 @@ def readable_rows(connection: Connection) -> Iterator[CacheRow]:
 
 
 def _replace_damaged(path: Path, error: Exception) -> None:
-    """Replace a damaged file by a new one with its readable rows, and rename the damaged file.
-
-    A warning names the number of copied rows, and `error` as the damage. Rows with a wrong checksum
-    and those of a file with foreign tables are not copied. The damaged file and its log get the
-    name of `_free_name`. Raises errors of SQLite and OSError.
-    """
+    """Replace a damaged file by a new one with its readable rows, and rename the damaged file."""
     n_rows = 0
     with (
         files.temporary_beside(path) as new,
@@ -491,11 +444,7 @@ def _replace_damaged(path: Path, error: Exception) -> None:
 
 
 def _connect(target: str | Path, *, new: bool = False) -> Connection:
-    """Return a connection to a path or a URI, with explicit transactions.
-
-    `new` creates the tables of a temporary file. A text is taken as a URI. An error of SQLite is
-    raised if it cannot be opened; a lock of another process is waited for 30 s.
-    """
+    """Return a connection to a path or a URI, with explicit transactions."""
     connection = sqlite3.connect(
         target,
         timeout=_PATIENCE_S,
@@ -514,10 +463,7 @@ def _connect(target: str | Path, *, new: bool = False) -> Connection:
 
 
 def _create_tables(connection: Connection) -> None:
-    """Create the tables, unless the file has them.
-
-    A file with the number of this schema is left as it is. Raises errors of SQLite.
-    """
+    """Create the tables, unless the file has them."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == _SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -529,13 +475,7 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _journal_mode(path: Path) -> str:
-    """Return `WAL`, or `DELETE` on a network file system, with one warning per folder.
-
-    A write-ahead log needs shared memory of all readers and writers, so it works on one machine.
-
-    References:
-        https://www.sqlite.org/wal.html, https://www.sqlite.org/useovernet.html
-    """
+    """Return `WAL`, or `DELETE` on a network file system, with one warning per folder."""
     network = files.network_file_system(path)
     if network is None:
         return "WAL"
@@ -550,10 +490,7 @@ def _journal_mode(path: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return True if the header of an unreadable file has the application id of ragbench.
-
-    An empty or short file gives False. Raises OSError if the file cannot be read.
-    """
+    """Return True if the header of an unreadable file has the application id of ragbench."""
     with path.open("rb") as stream:
         header = stream.read(_ID_OFFSET + 4)
     return header[_ID_OFFSET:] == _APPLICATION_ID.to_bytes(4, "big")
@@ -572,10 +509,7 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of a file; None if it does not exist.
-
-    A file that cannot be looked at counts as missing.
-    """
+    """Return device and inode of a file; None if it does not exist."""
     try:
         stat = path.stat()
     except OSError:

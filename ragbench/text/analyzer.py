@@ -18,12 +18,12 @@ from ragbench.text.tokenize import Memory, words
 class Analyzer:
     """Analyzer of texts and queries: splits words, drops stop words, and stems.
 
-    A call with a text returns the list of its terms, in order and with repeated ones; an empty list
-    for a text without any. `stemmer` is that of `load_stemmer`, `stopwords` a name or path for
-    `ragbench.text.languages.load`, and `language` a code.
+    A call with a text returns the list of its terms, in order and with repeated ones. `stemmer` is
+    that of `load_stemmer`, `stopwords` a name or path for `ragbench.text.languages.load`, and
+    `language` a code.
 
-    OptionError for an unknown stemmer, for `snowball` with an unknown language and for unknown stop
-    words; DataError if a file of stop words cannot be read.
+    The constructor raises OptionError for an unknown stemmer, language of `snowball` or list of
+    stop words, and DataError for a file of stop words that cannot be read.
     """
 
     def __init__(
@@ -42,39 +42,30 @@ class Analyzer:
         has none; an unknown one has neither.
         """
         name = language_name(language)
-        has_stemmer = name in LANGUAGES.values()
-        return cls(
-            stemmer="porter" if name == "english" else "snowball" if has_stemmer else "none",
-            stopwords=name if name in built_in() else "none",
-            language=language,
-        )
+        stemmer = "snowball" if name in LANGUAGES.values() else "none"
+        if name == "english":
+            stemmer = "porter"
+        stopwords = name if name in built_in() else "none"
+        return cls(stemmer=stemmer, stopwords=stopwords, language=language)
 
     @property
     def identity(self) -> str:
-        """Hash of all that terms depend on: options, stop words, code and library.
-
-        It has 32 characters.
-        """
+        """Hash of all that terms depend on: options, stop words, code and library."""
         files = filter(Path.is_file, sorted(Path(__file__).parent.iterdir()))
-        code = [path.read_bytes() for path in files]
+        code = map(Path.read_bytes, files)
         library = version("nltk") if self._stemmer == "snowball" else ""
         chosen = [self._stemmer, self._language, library, str(len(self._stopwords))]
         return fingerprint([*chosen, *sorted(self._stopwords), *code, unidata_version], 32)
 
     def __call__(self, text: str) -> list[str]:
-        """Return the terms of a text, in order; none for a text of stop words only.
-
-        A term that occurs again comes again.
-        """
+        """Return the terms of a text, in order; none for a text of stop words only."""
         dropped, stem = self._stopwords, self._stem
         terms = [word for word in words(text, self._language) if word not in dropped]
-        return terms if stem is None else [stem(word) for word in terms]
+        return terms if stem is None else list(map(stem, terms))
 
 
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
     """Return a function that reduces a word to its stem.
-
-    The function caches its results.
 
     Args:
         name: `porter` (English, as in rouge-score), `snowball` (by language), or `none`, which
@@ -105,7 +96,8 @@ def _stemmer(name: str, language: str) -> Callable[[str], str]:
     # on first use: importing it takes longer than a run that has everything stored
     from nltk.stem.snowball import SnowballStemmer
 
-    languages = [spoken for spoken in SnowballStemmer.languages if spoken != "porter"]
+    languages = list(SnowballStemmer.languages)
+    languages.remove("porter")  # which is an algorithm
     check_allowed("stemmer", "language", [language], languages)
     return Memory(SnowballStemmer(language).stem).__getitem__
 
@@ -114,7 +106,9 @@ def _read_endings() -> dict[str, dict[str, str]]:
     """Return step of the stemmer -> ending or word -> what replaces it, from `porter.txt`."""
     endings = defaultdict[str, dict[str, str]](dict)
     for step, *pairs in map(str.split, data_lines("porter.txt")):
-        endings[step] |= {ending: stem for ending, _, stem in (p.partition(":") for p in pairs)}
+        for pair in pairs:
+            ending, _, stem = pair.partition(":")
+            endings[step][ending] = stem
     return endings
 
 
@@ -149,10 +143,7 @@ def porter_stem(word: str) -> str:
 
 
 def _shape(stem: str) -> str:
-    """Return `v` for each vowel and `c` for each consonant; y is a vowel after a consonant.
-
-    It is as long as the stem; the stem is in lower case.
-    """
+    """Return `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
     shape, previous = "", "v"
     for letter in stem:
         is_vowel = letter in "aeiou" or (letter == "y" and previous == "c")
@@ -167,10 +158,7 @@ def _measure(stem: str) -> int:
 
 
 def _is_short(stem: str) -> bool:
-    """Return True if a stem ends as `hop` does, or is as `at`: Porter's *o.
-
-    False for an empty stem.
-    """
+    """Return True if a stem ends as `hop` does, or is as `at`: Porter's *o."""
     shape = _shape(stem)
     return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
 
@@ -188,9 +176,8 @@ def _without_participle(word: str) -> str:  # step 1b
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) else word
-    cut = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
-    stem = word[: len(word) - cut]
-    if not cut or "v" not in _shape(stem):
+    stem = word.removesuffix("ed") if word.endswith("ed") else word.removesuffix("ing")
+    if stem == word or "v" not in _shape(stem):
         return word
     if stem.endswith(("at", "bl", "iz")):
         return f"{stem}e"
@@ -213,11 +200,7 @@ def _derived(word: str) -> str:  # step 2
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """Return a word with its longest ending in `endings` replaced, if the stem has m > `least`.
-
-    `endings` is ending -> replacement. Of several endings only the longest is tried; `ion` counts
-    only after s and t. Else the word is returned unchanged.
-    """
+    """Return a word with its longest ending in `endings` replaced, if the stem has m > `least`."""
     for length in range(7, 1, -1):
         if (ending := word[-length:]) in endings:
             stem = word[: len(word) - len(ending)]

@@ -30,8 +30,8 @@ _BY = ("words", "sentences", "tokens", "langchain")
 class Chunking(registry.OptionSet):
     """Options of cutting documents into chunks: the block `chunk` of an entry of `retrievers`.
 
-    OptionError for an unknown `by`, and for an option that is missing, has no effect or does not
-    fit another one. The config checks types.
+    The constructor raises OptionError for an unknown `by`, and for an option that is missing, has
+    no effect or does not fit another one. The config checks types.
     """
 
     by: Annotated[
@@ -124,11 +124,7 @@ class Chunker:
 
     A chunk is a slice of its text; only white space between chunks is lost. Pieces from the user's
     code or a LangChain splitter are searched in the text; a piece that is not found has no
-    position. A call with a text returns its chunks in order, none for a blank text that the user's
-    code does not cut; AdapterError if the user's code fails or returns anything but texts. Loading
-    raises OptionError for a tokeniser that does not exist or options that the code does not take,
-    DataError for code that cannot be imported, AdapterError for a factory that fails, and
-    MissingExtra without transformers.
+    position.
 
     Attributes:
         chunking: Options of cutting.
@@ -166,10 +162,9 @@ class Chunker:
     def chunks_of(self, document: Document) -> list[Document]:
         """Return the chunks of a document as documents, `d1#0`, `d1#1`, ...
 
-        Each has the title and the metadata of the document, with `chunk_start` and `chunk_end`
+        A chunk has the title and the metadata of the document, with `chunk_start` and `chunk_end`
         added, None without a position. A document without chunks gives one with an empty text, so
-        that its title can be retrieved. AdapterError if the user's code fails or returns anything
-        but texts.
+        that its title can be retrieved. Errors are those of a call.
         """
         parts = []
         for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
@@ -225,9 +220,10 @@ class Chunker:
             except Exception as error:  # code of the user's may raise anything
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             pieces = list(result) if isinstance(result, (list, tuple)) else [result]
-            if invalid := [piece for piece in pieces if not isinstance(piece, str)]:
-                problem = f"{noun} returned {registry.shown(invalid[0])}"
-                raise AdapterError(f"{owner}: {problem}, allowed: a list of texts")
+            for piece in pieces:
+                if not isinstance(piece, str):
+                    problem = f"{noun} returned {registry.shown(piece)}"
+                    raise AdapterError(f"{owner}: {problem}, allowed: a list of texts")
             return _locate(pieces, text)
 
         return cut
@@ -236,18 +232,16 @@ class Chunker:
 def cuts_texts(code: object) -> bool:
     """Return True for a function with one required positional parameter: it returns pieces.
 
-    False if that parameter is named `chunk_size`, as in functions that return a splitter; False for
-    a class and other objects.
+    A function whose parameter is named `chunk_size` returns a splitter instead.
     """
     if not inspect.isfunction(code):
         return False
-    parameters = inspect.signature(code).parameters
-    needed = [
-        p.name
-        for p in parameters.values()
-        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
-    ]
-    return len(needed) == 1 and needed[0] != "chunk_size"
+    required = []
+    for parameter in inspect.signature(code).parameters.values():
+        is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        if is_positional and parameter.default is parameter.empty:
+            required.append(parameter.name)
+    return len(required) == 1 and required[0] != "chunk_size"
 
 
 def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
@@ -282,10 +276,7 @@ def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
 
 
 def _locate(pieces: list[str], text: str) -> list[Chunk]:
-    """Return the pieces with their positions; each starts after the start of the previous one.
-
-    A piece that is empty or not found has no position.
-    """
+    """Return the pieces with their positions; each starts after the start of the previous one."""
     chunks, earliest = [], 0
     for piece in pieces:
         start = text.find(piece, earliest)
@@ -300,7 +291,7 @@ def _locate(pieces: list[str], text: str) -> list[Chunk]:
 def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Offsets]:
     """Return start and end of each match of a pattern: of words, or of tokens without a model.
 
-    Positions count from 0, ends are exclusive; none without a match.
+    Positions count from 0, ends are exclusive.
 
     Example:
         >>> pattern_spans(_WORD, "Io, a moon"), len(pattern_spans(_WORD, "東京都 is Tokyo"))

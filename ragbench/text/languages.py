@@ -45,16 +45,17 @@ _FOLDER = Path(__file__).with_name("stopwords")
 def data_lines(name: str) -> Iterator[str]:
     """Yield the lines of a data file of this package, without comments, which begin with `#`.
 
-    Lines have no line end; empty ones are yielded too. FileNotFoundError if there is no such file.
+    Lines have no line end; empty ones are yielded too.
     """
     lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
     return (line for line in lines if not line.startswith("#"))
 
 
 # Code -> name of the languages with a stemmer.
-LANGUAGES = {
-    code: name for code, _, name in (line.partition(" ") for line in data_lines("languages.txt"))
-}
+LANGUAGES: dict[str, str] = {}
+for _line in data_lines("languages.txt"):
+    _code, _, _name = _line.partition(" ")
+    LANGUAGES[_code] = _name
 
 
 def fold(code: int) -> str:
@@ -63,7 +64,6 @@ def fold(code: int) -> str:
     Full-width and other compatibility forms become the usual ones (NFKC), except superscripts,
     subscripts and fractions; case is folded (`ß` is `ss`). Joiners, soft hyphens and marks of
     direction, variation selectors and Arabic tatweel are removed. `code` is the code point.
-    ValueError if `code` is no code point.
 
     Example:
         >>> [fold(ord(character)) for character in "Ｔ２ẞ²"]
@@ -119,10 +119,7 @@ def _keep_words(character: str) -> str:
 
 
 def _folded(character: str, write: Callable[[str], str]) -> str:
-    """Return a folded character, of which each part is written by `write`.
-
-    One of which nothing visible is left becomes a space if it separates words, else nothing.
-    """
+    """Return a folded character, of which each part is written by `write`."""
     folded = fold(ord(character))
     text = "".join(map(write, folded))
     # width is that of the original character: folding makes wide ones narrow
@@ -155,7 +152,7 @@ def _composed(text: str) -> str:
 def marks() -> str:
     """Return all combining marks of letters, such as vowel signs of Thai.
 
-    They are in the order of their code points, below U+10000.
+    All are below U+10000.
     """
     signs = map(chr, range(0x300, 0x10000))
     return "".join(sign for sign in signs if unicodedata.category(sign) in ("Mn", "Mc"))
@@ -170,8 +167,7 @@ def _token() -> re.Pattern[str]:
 def split_unspaced(text: str) -> list[str]:
     """Return the words of a text; scripts without spaces are split into characters.
 
-    A character keeps its marks, such as Thai vowels. Case and punctuation stay. An empty text has
-    no words.
+    A character keeps its marks, such as Thai vowels. Case and punctuation stay.
 
     Example:
         >>> split_unspaced("iphone15的价格 ok"), split_unspaced("กินข้าว")
@@ -184,7 +180,7 @@ def unicode_words(text: str) -> list[str]:
     """Return the words of a text, folded: letters, digits and marks of any script.
 
     Scripts without spaces are split into characters; emoji are words. The words of an ASCII text
-    are those of rouge-score. In order; none for a text without a word.
+    are those of rouge-score.
 
     Example:
         >>> unicode_words("Ναι, 3.5 % у Кафé!"), unicode_words("東京タワー 👍")
@@ -196,7 +192,7 @@ def unicode_words(text: str) -> list[str]:
 def is_latin(text: str) -> bool:
     """Return True if at least half of the words have a Latin letter.
 
-    Numbers and emoji do not count; True for a text without any letter.
+    Numbers and emoji do not count; a text without any letter is Latin.
 
     Example:
         >>> is_latin("le café à Αθήνα"), is_latin("iPhone 15 的价格"), is_latin("1889")
@@ -252,10 +248,7 @@ def load(name: str) -> frozenset[str]:
 
 @functools.cache
 def built_in() -> tuple[str, ...]:
-    """Return the names of the lists that ragbench contains, sorted.
-
-    They are the English names of languages, in lower case.
-    """
+    """Return the names of the lists that ragbench contains, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 
@@ -264,8 +257,12 @@ def _read(path: Path) -> frozenset[str]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from error
-    lines = (unicodedata.normalize("NFC", line.strip().lower()) for line in text.splitlines())
-    return frozenset(line for line in lines if line and not line.startswith("#"))
+    words = set()
+    for line in text.splitlines():
+        word = unicodedata.normalize("NFC", line.strip().lower())
+        if word and not word.startswith("#"):
+            words.add(word)
+    return frozenset(words)
 
 
 _read_built_in = functools.cache(_read)

@@ -1,4 +1,4 @@
-"""Near duplicates among texts: pairs that share most of their words.
+"""Near duplicates among texts, and questions that copy a sentence: they share most words.
 
 The join is exact, not sampled. A similar text cannot lack all of the rarest words of a text (the
 prefix filter), so that an index over these few words gives every candidate, and only candidates are
@@ -22,7 +22,7 @@ from pathlib import Path
 from ragbench.errors import OptionError
 from ragbench.text.analyzer import load_stemmer
 from ragbench.text.languages import built_in, language_name, load
-from ragbench.text.tokenize import words
+from ragbench.text.tokenize import sentences, words
 
 _ROUNDING = 1e-9  # 0.55 * 20 is 11.000000000000002
 _HITS = 3  # rare words that a candidate shares with an indexed text
@@ -68,14 +68,7 @@ def near_duplicates(
 
 
 class _WordIndex:
-    """Index of sets of words, to find those that share most of their words with a new set.
-
-    `add` adds the set of a row; `find` returns row -> Jaccard index, at least `threshold`, which is
-    above 0 and at most 1.
-
-    Attributes:
-        word_sets: Row -> its set.
-    """
+    """Index of sets of words, to find those that share most of their words with a new set."""
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
@@ -85,11 +78,9 @@ class _WordIndex:
         self._rows_of_word = defaultdict[str, list[int]](list)
 
     def add(self, row: int, members: frozenset[str]) -> None:
-        """Add the set of a row, under its rarest words so far.
-
-        A similar set has at least s = threshold * n of the n words, so it has at least h of any
-        n - s + h. One word in common is not rare among many texts: h is 3, or s if that is less.
-        """
+        """Add the set of a row, under its rarest words so far."""
+        # a similar set has at least `shared` of the n words, so at least h of any n - shared + h;
+        # one word in common is not rare among many texts
         shared = math.ceil(self._threshold * len(members) - _ROUNDING)
         self.word_sets[row], self._hits_needed[row] = members, min(_HITS, shared)
         self._frequency.update(members)
@@ -100,9 +91,11 @@ class _WordIndex:
     def find(self, members: frozenset[str]) -> dict[int, float]:
         """Return row -> similarity of the similar sets, rows ascending; {} for none or no words."""
         common = self._rows_of_word.keys() & members
-        hits = Counter(chain.from_iterable(self._rows_of_word[word] for word in common))
+        hits = Counter(chain.from_iterable(map(self._rows_of_word.__getitem__, common)))
         similar = {}
-        for row in sorted(row for row, n in hits.items() if n >= self._hits_needed[row]):
+        for row in sorted(hits):
+            if hits[row] < self._hits_needed[row]:
+                continue
             other = self.word_sets[row]
             n_both = len(members & other)
             similarity = n_both / (len(members) + len(other) - n_both)
@@ -135,7 +128,8 @@ def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple
     """
     index, pairs = QuestionIndex(language), list[tuple[int, int, float]]()
     for row, question in enumerate(questions):
-        pairs += [(earlier, row, share) for earlier, share in index.find(question).items()]
+        for earlier, share in index.find(question).items():
+            pairs.append((earlier, row, share))
         index.add(question)
     return sorted(pairs)
 
@@ -165,29 +159,65 @@ class QuestionIndex:
         The similarity is the Jaccard index of the content words, 0.8 or more. Row 0 is the first
         question added.
         """
-        content = self._content(question)
-        similar, contents = self._index.find(content), self._index.word_sets
-        return {
-            row: share for row, share in similar.items() if _ask_the_same(content, contents[row])
-        }
+        content, same = self._content(question), {}
+        for row, share in self._index.find(content).items():
+            other = self._index.word_sets[row]
+            has_one_more = content <= other or other <= content
+            if has_one_more and not any(map(self._is_decisive, content ^ other)):
+                same[row] = share
+        return same
+
+    def _is_decisive(self, word: str) -> bool:
+        return word in self._decisive or not word.isalpha()
 
     def _content(self, question: str) -> frozenset[str]:
         """Return the content words of a question, as stems but for decisive ones."""
-        content = (word for word in words(question, self._language) if word not in self._ignored)
-        return frozenset(word if word in self._decisive else self._stem(word) for word in content)
-
-
-def _ask_the_same(content: frozenset[str], other: frozenset[str]) -> bool:
-    """Return True if one set of words contains the other, without a decisive word in addition.
-
-    Either set may be the larger one; a word that is not of letters alone is decisive too.
-    """
-    further = content ^ other
-    is_decisive = any(word in _decisive_words() or not word.isalpha() for word in further)
-    return not is_decisive and (content <= other or other <= content)
+        content = set()
+        for word in words(question, self._language):
+            if word not in self._ignored:
+                content.add(word if word in self._decisive else self._stem(word))
+        return frozenset(content)
 
 
 @functools.cache
 def _decisive_words() -> frozenset[str]:
     """Return the words that change what a question asks for where only one question has them."""
     return load(str(Path(__file__).with_name("decisive_words.txt")))
+
+
+_MOST_COPIED = 0.9  # share of the words of a question that it may have from one sentence
+_SHORTEST_QUESTION = 5  # words that a copied question has
+_QUESTION_WORDS = frozenset(
+    ["what", "which", "who", "whom", "whose", "when", "where", "why", "how"]
+)
+
+
+def copied_words(question: str, title: str, text: str) -> tuple[int, int] | None:
+    """Return (words of a question that one sentence has, at most; words of the question).
+
+    The result is None for a question that is no copy: a sentence has at most 90 % of its words, or
+    it has fewer than 5, which a sentence may have by chance. Question words such as `which` do not
+    count.
+
+    Args:
+        question: Text of the question.
+        title: Title of the document, which counts as a sentence; may be empty.
+        text: Text of the document, or a passage of it.
+
+    Example:
+        >>> copied_words("Was the old bridge opened late?", "", "The old bridge was opened late.")
+        (6, 6)
+        >>> copied_words("When was the new bridge opened?", "", "The old bridge was opened late.")
+    """
+    content = [word for word in words(question) if word not in _QUESTION_WORDS]
+    if len(content) < _SHORTEST_QUESTION:
+        return None
+    n_copied = max(sum(map(sentence.__contains__, content)) for sentence in _sentences(title, text))
+    return (n_copied, len(content)) if n_copied > _MOST_COPIED * len(content) else None
+
+
+# documents are gold of several questions
+@functools.lru_cache(maxsize=1000)
+def _sentences(title: str, text: str) -> list[frozenset[str]]:
+    """Return the words of the title and of each sentence."""
+    return [frozenset(words(sentence)) for sentence in (title, *sentences(text))]

@@ -169,7 +169,10 @@ class NumberToken(NamedTuple):
         if self.currency and other.currency and self.currency != other.currency:
             return False
         pairs = zip(self.parts, other.parts, strict=False)
-        return len(self.parts) == len(other.parts) and not any(a.isdisjoint(b) for a, b in pairs)
+        is_equal = len(self.parts) == len(other.parts)
+        for part, other_part in pairs:
+            is_equal = is_equal and not part.isdisjoint(other_part)
+        return is_equal
 
     @property
     def divisor(self) -> int:
@@ -227,7 +230,9 @@ def read_token(text: str) -> NumberToken:
     if token is None:
         raise ValueError(f"no number token: {text!r}")
     body = re.sub(f"[{_VULGAR}]", _write_fraction, token["body"]).casefold().strip()
-    parts = [_readings(part) for part in _split_body(body)]
+    parts = [_readings(body)]
+    if not _DECIMAL.fullmatch(body):  # the sign in 1e-3 separates no parts
+        parts = list(map(_readings, _SEPARATOR.split(_HYPHEN_IN_NAME.sub("", body))))
     if token["name_sign"]:
         parts[-1] = frozenset(reading + token["name_sign"] for reading in parts[-1])
     if "-" in (token["sign"], token["inner_sign"]):
@@ -240,13 +245,6 @@ def read_token(text: str) -> NumberToken:
 
 def _write_fraction(vulgar: re.Match[str]) -> str:
     return " " + unicodedata.normalize("NFKC", vulgar.group()).replace("\N{FRACTION SLASH}", "/")
-
-
-def _split_body(body: str) -> list[str]:
-    """Return the parts of a token and the signs between them: `5-10` has `5`, `-` and `10`."""
-    if _DECIMAL.fullmatch(body):  # 1e-3
-        return [body]
-    return _SEPARATOR.split(_HYPHEN_IN_NAME.sub("", body))
 
 
 def _readings(part: str) -> frozenset[str]:
@@ -264,10 +262,7 @@ def _readings(part: str) -> frozenset[str]:
 
 
 def _plain_decimal(whole: str, fraction: str | None, power: str | None) -> str:
-    """Return a number without exponent, and without zeros at the ends of a decimal.
-
-    A whole number keeps leading zeros, which are part of identifiers.
-    """
+    """Return a number without exponent, and without zeros at the ends of a decimal."""
     if not fraction and not power:
         return whole
     digits = whole + (fraction or "")
@@ -283,18 +278,18 @@ def _values(readings: frozenset[str]) -> frozenset[Fraction]:
     values = set()
     for reading in readings:
         number = _LEADING_NUMBER.fullmatch(reading)
-        if number and len(reading) <= _LONGEST_NUMBER:
-            plain = _readings(number[2])
-            values |= {
-                Fraction(number[1] + n) for n in plain if re.fullmatch("[0-9]+([.][0-9]+)?", n)
-            }
+        if number is None or len(reading) > _LONGEST_NUMBER:
+            continue
+        for decimal in _readings(number[2]):
+            if re.fullmatch("[0-9]+([.][0-9]+)?", decimal):
+                values.add(Fraction(number[1] + decimal))
     return frozenset(values)
 
 
 def _fraction(over: frozenset[str], under: frozenset[str]) -> frozenset[Fraction]:
     """Return the value of `1/2` or `2 1/2` by its parts; none for other parts, and for `1/0`."""
-    texts = [f"{numerator}/{denominator}" for numerator in over for denominator in under]
-    match = _FRACTION.fullmatch(texts[0]) if len(texts) == 1 else None
+    is_clear = len(over) == len(under) == 1
+    match = _FRACTION.fullmatch(f"{min(over)}/{min(under)}") if is_clear else None
     if match is None or not int(match[4]):
         return frozenset()
     value = int(match[2] or 0) + Fraction(int(match[3]), int(match[4]))

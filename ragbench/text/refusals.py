@@ -7,6 +7,7 @@ expressions stand in `refusals.txt`. A reply in another language counts as an an
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -34,19 +35,7 @@ _ABOUT = re.compile(r"(?:\w+,? ){0,4}?[SD]")  # the start of a sentence about th
 
 
 class _Language(NamedTuple):
-    """Expressions of one language, as text for `_compiled`.
-
-    Attributes:
-        cue: Expression of a part of every refusal, so that one search tells most answers.
-        nouns: Expression of nouns of documents, with a group for each letter of `_NOUNS`.
-        refuses: Expression found in a sentence that refuses.
-        about: Expression found in a sentence that refuses by its nouns of documents.
-        opening: Expression of politeness at the start of a sentence.
-        but: Expression found in what may be an answer after a refusal.
-        offer: Expression found in advice or an offer of help.
-        aside: Expression of a part that says nothing of the reply: the origin of an answer
-            (`according to the text`), a condition, or a reason.
-    """
+    """Expressions of one language, as text for `_compiled`."""
 
     cue: str
     nouns: str
@@ -99,14 +88,16 @@ def refuses(reply: str) -> bool | None:
     refusal = _find_refusal(pieces[0])
     if refusal is None:
         # the cheaper question first: it seldom compiles expressions
-        is_unsure = any(map(_find_refusal, pieces[1:])) and _is_about_sources(pieces[0])
+        is_unsure = any(map(_find_refusal, pieces[1:])) and any(
+            _ABOUT.match(_mark_nouns(pieces[0], language)) for language in _read()
+        )
         return None if is_unsure else False
     language, remainder = refusal
-    may_answer = any(
-        _compiled(language.but).search(text) and not _compiled(language.offer).search(text)
-        for text in (remainder, *pieces[1:])
-    )
-    return None if may_answer else True
+    for text in (remainder, *pieces[1:]):
+        # what follows may be an answer, unless it is an offer of help
+        if _compiled(language.but).search(text) and not _compiled(language.offer).search(text):
+            return None
+    return True
 
 
 def _plain(sentence: str) -> str:
@@ -122,11 +113,7 @@ def _fold(text: str) -> str:
 
 
 def _find_refusal(plain: str) -> tuple[_Language, str] | None:
-    """Return the language of the refusal in a plain sentence, and the text after it; None if none.
-
-    A clause before it that answers, as in `it opened in 1932, but the texts lack the day`, makes
-    the sentence an answer.
-    """
+    """Return the language of the refusal in a plain sentence, and the text after it."""
     for language, claim in _claims(plain):
         for match in _matches(claim, language):
             clauses = re.split(rf";|{language.but}", claim[: match.start()])
@@ -137,10 +124,7 @@ def _find_refusal(plain: str) -> tuple[_Language, str] | None:
 
 
 def _claims(plain: str) -> Iterator[tuple[_Language, str]]:
-    """Yield the languages whose cue is in a plain sentence, with the sentence for their search.
-
-    It has letters for nouns of documents, and neither politeness nor asides.
-    """
+    """Yield the languages whose cue is in a plain sentence, with the sentence for their search."""
     for language in _read():
         if _compiled(language.cue).search(plain):
             claim = _compiled(language.aside).sub("", _mark_nouns(plain, language))
@@ -172,13 +156,10 @@ def _matches(claim: str, language: _Language) -> Iterator[re.Match[str]]:
 
 def _is_polite(plain: str) -> bool:
     """Return True if a plain sentence has words of politeness only, and no refusal among them."""
-    is_empty = any(not _without_politeness(_mark_nouns(plain, p), p) for p in _read())
-    return is_empty and _find_refusal(plain) is None
-
-
-def _is_about_sources(plain: str) -> bool:
-    """Return True if a plain sentence starts with the passages, in any language."""
-    return any(_ABOUT.match(_mark_nouns(plain, language)) for language in _read())
+    for language in _read():
+        if not _without_politeness(_mark_nouns(plain, language), language):
+            return _find_refusal(plain) is None
+    return False
 
 
 @functools.cache
@@ -206,7 +187,7 @@ def _read() -> tuple[_Language, ...]:
     """Return the expressions of each language in their order."""
     head, *blocks = map(_fold, _blocks())
     shared = _definitions(head)
-    return tuple(_language(block, shared) for block in blocks)
+    return tuple(map(_language, blocks, itertools.repeat(shared)))
 
 
 def _definitions(block: str) -> dict[str, str]:
@@ -215,10 +196,7 @@ def _definitions(block: str) -> dict[str, str]:
 
 
 def _language(block: str, shared: dict[str, str]) -> _Language:
-    """Return the expressions of a language, with the names in them replaced.
-
-    Lines without a name are joined: those after `about:` need a noun of documents.
-    """
+    """Return the expressions of a language, with the names in them replaced."""
     names = shared | _definitions(block)
     parts = names | _LETTERS
 
@@ -229,8 +207,8 @@ def _language(block: str, shared: dict[str, str]) -> _Language:
         return text
 
     def join(lines: str) -> str:
-        unnamed = (line for line in lines.splitlines() if line and not re.match(r"\w+ = ", line))
-        return full("|".join(unnamed))
+        unnamed = re.sub(r"^\w+ = .*$", "", lines, flags=re.MULTILINE)
+        return full("|".join(filter(None, unnamed.splitlines())))
 
     general, about = block.split("about:\n")
     edge, separators = names["edge"], r"\W+(?:(?:<but>)\W+)?|<joint>|$"

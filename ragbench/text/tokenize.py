@@ -6,7 +6,8 @@ import functools
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from itertools import chain
 from typing import Literal, TypeVar
 
 from ragbench.text.languages import UNSPACED, data_lines, drop_punctuation, fold_answer, load, marks
@@ -65,14 +66,14 @@ def words(text: str, language: str = "en") -> list[str]:
         text = unicodedata.normalize("NFC", text.translate(_CLEAN))
         pieces = _unicode_word().findall(text)
         if _HAS_UNSPACED.search(text):
-            pieces = [piece for word in pieces for piece in _pairs(word)]
+            pieces = list(chain.from_iterable(map(_pairs, pieces)))
     return _split_apostrophes(pieces, language) if "'" in text else pieces
 
 
 def has_unspaced_words(text: str) -> bool:
     """Return True if a text has adjacent letters of a script without spaces between words.
 
-    False for a single such letter.
+    A single such letter is no word.
 
     Example:
         >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
@@ -82,10 +83,7 @@ def has_unspaced_words(text: str) -> bool:
 
 
 def _pairs(word: str) -> list[str]:
-    """Return overlapping pairs of characters in a script without spaces; any other word whole.
-
-    A word of such a script of one or two characters stays whole.
-    """
+    """Return overlapping pairs of characters in a script without spaces; any other word whole."""
     if len(word) < 3 or not _HAS_UNSPACED.match(word):
         return [word]
     return [word[i : i + 2] for i in range(len(word) - 1)]
@@ -93,7 +91,7 @@ def _pairs(word: str) -> list[str]:
 
 def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
     if language in _ELIDING:
-        return [part for word in pieces for part in word.split("'")]
+        return "'".join(pieces).split("'") if pieces else []
     if language == "en":
         return [word.removesuffix("'s") for word in pieces]
     return pieces
@@ -101,11 +99,7 @@ def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
 
 @functools.cache
 def _unicode_word() -> re.Pattern[str]:
-    """Return the pattern of words of any script; a mark belongs to the letter before it.
-
-    In a script without spaces, such as Chinese, a match is a whole run of letters, which `_pairs`
-    cuts. The text must be in NFC, with plain apostrophes.
-    """
+    """Return the pattern of words of any script; a mark belongs to the letter before it."""
     letters = rf"[^\W_{UNSPACED}]+(?:[{marks()}]+[^\W_{UNSPACED}]*)*"
     return re.compile(
         rf"[{UNSPACED}]+"
@@ -144,13 +138,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, start: int, end: int, cased: bool) -> bool:
-    """Return True if the punctuation before `end` ends the sentence that began at `start`.
-
-    It is False before a word in lower case (if the text is `cased`), after an abbreviation, an
-    initial or the number of a list item. `etc.`, `U.S.` and the like, and initials, end a sentence
-    at the end of the text and before an English stop word; `no.` and the like do unless a digit
-    follows.
-    """
+    """Return True if the punctuation before `end` ends the sentence that began at `start`."""
     following = _NEXT_WORD.match(text, end)
     next_word = following.group(1) if following else ""
     if cased and next_word[:1].islower():
@@ -173,14 +161,14 @@ def _ends(text: str, start: int, end: int, cased: bool) -> bool:
 
 @functools.cache
 def _abbreviations() -> frozenset[str]:
-    return frozenset(word for line in data_lines("abbreviations.txt") for word in line.split())
+    return frozenset(" ".join(data_lines("abbreviations.txt")).split())
 
 
 # Language -> the articles, which do not count when short answers are compared.
-ARTICLES: Mapping[str, frozenset[str]] = {
-    code: frozenset(articles.split())
-    for code, _, articles in (line.partition(":") for line in data_lines("articles.txt"))
-}
+ARTICLES: dict[str, frozenset[str]] = {}
+for _line in data_lines("articles.txt"):
+    _code, _, _articles = _line.partition(":")
+    ARTICLES[_code] = frozenset(_articles.split())
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 

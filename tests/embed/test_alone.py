@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from ragbench.embed.base import find_checkpoint
 from ragbench.embed.cache import CachedEmbedder
-from ragbench.embed.classifier import TextClassifier
+from ragbench.embed.classifier import TextClassifier, label_columns
 from ragbench.embed.encoders import TokenEncoder
-from ragbench.embed.entailment import label_columns
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench.embed.base import Checkpoint, find_checkpoint
-from ragbench.embed.classifier import TextClassifier
-from ragbench.embed.entailment import label_columns
+from ragbench.embed.classifier import TextClassifier, label_columns
 from ragbench.errors import OptionError
 from tests.models import NLI_LABELS, build_tiny_nli
 

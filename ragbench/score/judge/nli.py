@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ragbench.embed.base import BatchTokens, Checkpoint, ComputeDevice, find_checkpoint
-from ragbench.embed.classifier import Labels, TextClassifier
-from ragbench.embed.entailment import label_columns
+from ragbench.embed.classifier import Labels, TextClassifier, label_columns
 from ragbench.registry import Option, declared_options
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.grounding import FORMULAS
