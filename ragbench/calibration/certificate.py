@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
@@ -294,7 +295,9 @@ class _Corrector:
         joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))
         differences = {pair: joint.estimate(*pair) for pair in pairs}
         return tuple(
-            replace(of, system=pair[0], differs=bool(of.interval and (of.interval[0] or 0.0) > 0))
+            structs.replace(
+                of, system=pair[0], differs=bool(of.interval and (of.interval[0] or 0.0) > 0)
+            )
             for pair, of in differences.items()
             if of.status == "corrected"
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from ragbench import errors
 from ragbench.cli import output
@@ -97,7 +97,7 @@ def command(
     audit, code = audit_test_set(settings, collection), errors.EXIT_OK
     if judge:
         labels = _judge(settings, collection)
-        audit = replace(audit, findings=(*audit.findings, *labels.findings))
+        audit = structs.replace(audit, findings=(*audit.findings, *labels.findings))
         if target is not None:
             _write_page(target, labels, collection, config)
         # verdicts are stored, so that the same command asks only about the rest

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
+from msgspec import structs
 
 from ragbench.cli import output
 from ragbench.errors import RagbenchError
@@ -86,7 +87,7 @@ def command(
                 review = run_gate(settings, scored, choices, progress)
                 lines = list(review_lines(review))
                 decisions = () if review.is_same else review.decisions
-                summary = replace(review.summary, gates=tuple(decisions))
+                summary = structs.replace(review.summary, gates=tuple(decisions))
     for line in lines[:3] if quiet else lines:
         output.echo(line)
     if flags["comment"]:  # first, since it raises no error

@@ -24,10 +24,10 @@ from ragbench.secrets import printed
 
 if TYPE_CHECKING:
     from ragbench.llm.usage import Totals
-    from ragbench.records.codec import Record
     from ragbench.records.summary import Summary
     from ragbench.report.progress import Progress, StageProgress
     from ragbench.report.scores import ScoredFile
+    from ragbench.types.json_fields import Record
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 

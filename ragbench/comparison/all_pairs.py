@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ragbench import stats
@@ -49,7 +50,7 @@ def decide_pairs(
         if difference.n:
             p, adjusted, test = result.p[place], result.adjusted[place], result.tests[place]
             decision = decide(p, adjusted, difference.interval, alpha, _limits_of(pair, method))
-            difference = replace(
+            difference = structs.replace(
                 difference,
                 interval=decision.interval,
                 test=test,

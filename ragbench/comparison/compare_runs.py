@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.causes import flow_of
 from ragbench.comparison.differences import compare_systems
@@ -250,9 +251,9 @@ def _with_failed(
     def with_failed(difference: Difference) -> Difference:
         system, baseline = columns[difference.system], columns[difference.baseline]
         n_failed = int(PairedScores(system, baseline, query_ids).failed.sum())
-        return replace(difference, n_failed=n_failed)
+        return structs.replace(difference, n_failed=n_failed)
 
-    return replace(family, comparisons=tuple(map(with_failed, family.comparisons)))
+    return structs.replace(family, comparisons=tuple(map(with_failed, family.comparisons)))
 
 
 def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
@@ -270,7 +271,7 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     for query in dict.fromkeys(chain.from_iterable(move.queries for move in moves)):
         if text := question_of(query):
             questions[query] = text
-    return replace(compared, runs=runs, causes=flows, questions=questions)
+    return structs.replace(compared, runs=runs, causes=flows, questions=questions)
 
 
 def _runs_since_base(matching: Matching) -> Iterator[RunSince]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, product
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ragbench import stats
@@ -121,16 +122,18 @@ def _with_all_pairs(
         names = leaders(means, user_systems, family.direction)
         rivals = [name for name in names[1:] if family.between(names[0], name) is None]
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
-        family = replace(family, leads=tuple(leads))
+        family = structs.replace(family, leads=tuple(leads))
     if has_letters:
-        family = replace(family, better_than=_better_than(family, all_pairs, list(systems)))
+        family = structs.replace(family, better_than=_better_than(family, all_pairs, list(systems)))
     same = same_everywhere(list(columns.values())) if family.unlike is None else None
     scored = [name for name, mean in means.items() if mean is not None]
     if same is not None or not is_ranked or not scored:
-        return replace(family, tells_nothing=same)
+        return structs.replace(family, tells_nothing=same)
     best = leaders(means, (), family.direction)[0]
     worse = {loser for winner, loser in _wins(family, all_pairs, best) if winner == best}
-    return replace(family, best=best, tied_with_best=tuple(n for n in scored if n not in worse))
+    return structs.replace(
+        family, best=best, tied_with_best=tuple(n for n in scored if n not in worse)
+    )
 
 
 def _better_than(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard, cast
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
@@ -21,7 +22,7 @@ from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
-from ragbench.records.codec import Record, to_json
+from ragbench.records.codec import to_json
 from ragbench.records.score import Kind, RunCounts, SystemScore
 from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
@@ -35,6 +36,7 @@ from ragbench.types import Prediction, Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.display import counted
+from ragbench.types.json_fields import Record
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 from ragbench.types.scores import Cause, Verdict
@@ -759,7 +761,7 @@ def evaluate_ranked_file(
         IndexError: A measure reads subtopics, and the file was ranked without them.
     """
     scored = score_run.score_ranked(ranked.evidence, measures, rules)
-    scored = replace(scored, counts=replace(scored.counts, tag=tag))
+    scored = replace(scored, counts=structs.replace(scored.counts, tag=tag))
     return _evaluation_of(scored, from_file=True)
 
 

@@ -10,6 +10,8 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.comparison.collections import CollectionScores, compare_collections
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.runs.run_folder import COLLECTIONS, read_record, to_json, write_run_folder
@@ -61,7 +63,7 @@ class CollectionRuns:
         """
         records = {name: experiment.record for name, experiment in self.experiments.items()}
         # a `Summary`, so that the exit code follows the rules of a single run
-        return replace(
+        return structs.replace(
             next(iter(records.values())),
             name=self.record.name,
             complete=all(record.complete for record in records.values()),
@@ -69,7 +71,7 @@ class CollectionRuns:
                 dict.fromkeys(part for record in records.values() for part in record.unreachable)
             ),
             gates=tuple(
-                replace(gate, system=f"{name}: {gate.system}" if gate.system else name)
+                structs.replace(gate, system=f"{name}: {gate.system}" if gate.system else name)
                 for name, record in records.items()
                 for gate in record.gates
             ),

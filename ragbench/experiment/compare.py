@@ -9,6 +9,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any
 
+from msgspec import structs
+
 from ragbench import errors
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
 from ragbench.comparison.matching import Matching, find_measure, match_sources
@@ -250,7 +252,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     for condition in decided:
         measure = find_measure(condition.gate.measure, matching.measures)
         gates += condition.decide(measure, compared, matching, method, clusters)
-    compared = replace(
+    compared = structs.replace(
         compared,
         gates=tuple(gates),
         notes=(*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired)),

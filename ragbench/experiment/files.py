@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from ragbench import __version__
 from ragbench.config.resolved import dump_config
@@ -30,7 +31,6 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
     file_name,
-    json_lines,
     metadata_rows,
     to_json,
     write_run_folder,
@@ -52,7 +52,7 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
-from ragbench.records.codec import Record, cleaned
+from ragbench.records.codec import cleaned
 from ragbench.records.manifest import (
     SHOWN_HITS,
     AnswerRow,
@@ -73,6 +73,7 @@ from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
+from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
 # Packages whose versions may change a score.
@@ -170,7 +171,7 @@ def write_run(
     summary = cleaned(summary, clean)
     manifest = cleaned(make_manifest(plan, results, started), clean)
     if repetition is not None:
-        manifest = replace(manifest, reproduces=repetition.of)
+        manifest = structs.replace(manifest, reproduces=repetition.of)
     contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
@@ -207,7 +208,7 @@ def _query_files(
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
     }
     texts = _lines(_text_rows(plan, results), clean)
-    metadata = map(clean, json_lines(map(codec.to_json, metadata_rows(plan.queries))))
+    metadata = map(clean, (f"{codec.to_line(row)}\n" for row in metadata_rows(plan.queries)))
     for name, lines in ((QUERIES_FILE, metadata), (TEXTS_FILE, texts)):
         if (first := next(lines, None)) is not None:
             contents[name] = chain([first], lines)
@@ -240,7 +241,7 @@ def _query_files(
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
     """Yield the JSON line of each record, with its line end, in their order."""
-    return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
+    return (f"{codec.to_line(cleaned(row, clean))}\n" for row in rows)
 
 
 def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:

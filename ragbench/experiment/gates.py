@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import Source, read_scored
 from ragbench.config.gates import check_gates as check_gate_list
@@ -77,7 +79,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         *summary.warnings,
         *([warning] if any(gate.level == "warning" for gate in gates) else []),
     )
-    return replace(summary, gates=tuple(gates), warnings=warnings)
+    return structs.replace(summary, gates=tuple(gates), warnings=warnings)
 
 
 def _with_questions(
@@ -86,10 +88,12 @@ def _with_questions(
     """Return the decisions with the question of each worst query, cut at 500 characters."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
-        return replace(query, question=one_line(" ".join(question_of(query.query_id).split())))
+        return structs.replace(
+            query, question=one_line(" ".join(question_of(query.query_id).split()))
+        )
 
     return [
-        replace(decision, worst_queries=tuple(map(with_question, decision.worst_queries)))
+        structs.replace(decision, worst_queries=tuple(map(with_question, decision.worst_queries)))
         for decision in decisions
     ]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from ragbench.comparison.compare_runs import (
     add_changes,
@@ -143,7 +144,7 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     except DataError as refused:
         joined = join_summaries(summaries, names, _label_systems(sources, names))
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
-        joined = replace(joined, warnings=(*lines, *joined.warnings))
+        joined = structs.replace(joined, warnings=(*lines, *joined.warnings))
         return _compared_with(joined, no_comparisons()), no_comparisons()
     cluster = shared_cluster(sources)
     clusters = None if cluster is None else common_clusters(cluster, matching)
@@ -151,9 +152,9 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     compared = add_changes(compare_sources(matching, method, clusters), matching)
     measures = [family.measure for family in compared.firsts]
     moved = [row for name in measures for row in moved_most(compared, matching, name, _MOVED)]
-    compared = replace(compared, moved=tuple(moved))
+    compared = structs.replace(compared, moved=tuple(moved))
     joined = join_summaries(summaries, names, _label_systems(sources, names, matching))
-    joined = replace(joined, notes=(*compared.notes, *joined.notes))
+    joined = structs.replace(joined, notes=(*compared.notes, *joined.notes))
     return _compared_with(joined, compared), compared
 
 
@@ -169,12 +170,14 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
         by_score = {name: baselines.get((system.name, name)) for name in system.scores}
         first = next(filter(None, by_score.values()), None)
         scores = {
-            name: replace(score, baseline=None if by_score[name] == first else by_score[name])
+            name: structs.replace(
+                score, baseline=None if by_score[name] == first else by_score[name]
+            )
             for name, score in system.scores.items()
         }
-        return replace(system, baseline=first, scores=scores)
+        return structs.replace(system, baseline=first, scores=scores)
 
-    return replace(summary, systems=tuple(map(renew, summary.systems)))
+    return structs.replace(summary, systems=tuple(map(renew, summary.systems)))
 
 
 def _label_systems(
@@ -229,13 +232,13 @@ def join_summaries(
         judges={name: judge for summary in summaries for name, judge in summary.judges.items()},
         # systems of the same name stand in neighbouring rows
         systems=tuple(
-            replace(system, name=label(run, name))
+            structs.replace(system, name=label(run, name))
             for name in dict.fromkeys(s.name for summary in summaries for s in summary.systems)
             for run, summary in runs
             if (system := summary.system(name)) is not None
         ),
         gates=tuple(
-            gate if gate.system is None else replace(gate, system=label(run, gate.system))
+            gate if gate.system is None else structs.replace(gate, system=label(run, gate.system))
             for run, summary in runs
             for gate in summary.gates
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -250,7 +250,7 @@ class Preferences:
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with tokens and cost of the judge."""
-        names = [field.name for field in fields(PreferenceSummary) if field.name != "judging"]
+        names = [name for name in PreferenceSummary.__struct_fields__ if name != "judging"]
         return [
             PreferenceSummary(
                 **{name: getattr(entry, name) for name in names}, judging=self.use.summary()

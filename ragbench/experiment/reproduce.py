@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import KeyPath, Report, dotted
@@ -157,7 +159,7 @@ def reproduce(
             file=folder,
             allowed="a run whose components are all in its config",
         )
-    choices = replace(manifest.choices, retry_failed=False)
+    choices = structs.replace(manifest.choices, retry_failed=False)
     working_folder = Path.cwd()
     # a folder on the module path can also shadow modules that other packages import later
     is_inside = working_folder.is_relative_to(folder)

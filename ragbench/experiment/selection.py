@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from msgspec import structs
+
 from ragbench.config.schema import ExperimentConfig, Metrics, Selection, Sweep
 from ragbench.errors import DataError
 from ragbench.experiment.plan.plan import check_single
@@ -46,7 +48,7 @@ def choose_combinations(
         if sweep.select is None or not sweep.is_open or set(choices.only) & set(sweep.members):
             continue
         # no judge: the run decides by a measure of rankings, and verdicts cost money
-        only = replace(choices, only=sweep.members, judge=False, judge_replay=False)
+        only = structs.replace(choices, only=sweep.members, judge=False, judge_replay=False)
         experiment = run(_deciding(config, name, sweep.select), choices=only)
         selected.append(_selected(name, sweep, sweep.select, experiment))
         chosen[name] = selected[-1].system

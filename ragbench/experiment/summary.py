@@ -7,12 +7,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
@@ -336,19 +337,19 @@ def _summarize_score(
     confidence = plan.config.statistics.confidence
     kind, clusters = system.kinds[name], plan.clusters
     summary = summarize(column, confidence=confidence, clusters=clusters, kind=kind)
-    score = replace(summary, baseline=baseline)
+    score = structs.replace(summary, baseline=baseline)
     if results.filled is not None and column.signature.part("qrels") is not None:
         counts = results.filled.counts
         n_failed = sum(counts.failed.values())
         judged_by = JudgedBy(people=counts.people, model=counts.model, failed=n_failed)
-        score = replace(score, judged_by=judged_by)
+        score = structs.replace(score, judged_by=judged_by)
     if score.kind != "judge":
         return score
     for judge, use in results.judge_uses[system.name].items():
         for rubric in plan.judges[judge].rubrics:
             if plan.judge_score(rubric.name, judge) == name:
                 models, spread = "+".join(use.models), use.spreads.get(rubric.name)
-                return replace(score, judge=judge, model=models, spread=spread)
+                return structs.replace(score, judge=judge, model=models, spread=spread)
     return score
 
 

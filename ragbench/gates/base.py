@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import reaches
@@ -217,7 +218,9 @@ class GatedRun:
         skipped = {} if self.summary is None else self.summary.skipped_judges
         reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
         reasons = reasons or ["run all systems, without --only"]
-        return Decision("undecided", "; ".join([f"{score} was not scored in this run", *reasons]))
+        return Decision(
+            verdict="undecided", why="; ".join([f"{score} was not scored in this run", *reasons])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,9 +429,9 @@ class SystemGate(Gate):
                 decision = run.not_scored(self.about)
             else:
                 decision = Decision(
-                    "undecided", f"{name} was not run; run all systems, without --only"
+                    verdict="undecided", why=f"{name} was not run; run all systems, without --only"
                 )
-            yield replace(decision, system=name)
+            yield structs.replace(decision, system=name)
 
     def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
         """Return the run's name of the score or cost, and the systems of the run that have it.
@@ -513,7 +516,9 @@ def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Ver
     if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
         return decision
     reason = f"failures on {counted(n_failed, 'queries')} could turn {verdict}, {RETRY}"
-    return replace(decision, verdict="undecided", why=f"{reason}; without them: {decision.why}")
+    return structs.replace(
+        decision, verdict="undecided", why=f"{reason}; without them: {decision.why}"
+    )
 
 
 def within(value: float, least: float | None, most: float | None) -> Verdict:
@@ -546,7 +551,9 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
             if verdict == "undecided" and gate.undecided == "fail":
                 verdict, why = "fail", f"undecided, which counts as failed here: {why}"
             line = gate.place.line
-            decision = replace(decision, gate=gate.text, verdict=verdict, why=why, line=line)
+            decision = structs.replace(
+                decision, gate=gate.text, verdict=verdict, why=why, line=line
+            )
             decisions.append(decision)
     return decisions
 

@@ -121,7 +121,7 @@ class Certificate(Gate):
         if not scored:
             yield run.not_scored(self.rubric)
         elif why := self._explain_unlike(Signature.parse(certified.signature), scored):
-            yield Decision("undecided", why)
+            yield Decision(verdict="undecided", why=why)
         else:
             yield self.decide_kappa(certified.agreement[KAPPA])
 
@@ -154,10 +154,10 @@ class Certificate(Gate):
         if kappa.value is None or compared is None:
             reason = f": {kappa.reason}" if kappa.reason else ""
             why = f"kappa is not defined{reason}; label more answers"
-            return Decision("undecided", why, facts=facts)
+            return Decision(verdict="undecided", why=why, facts=facts)
         interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
         why = f"kappa {kappa.value:.4g}{interval} over {kappa.n} labelled answers"
-        return Decision(within(compared, self.min_kappa, None), why, facts=facts)
+        return Decision(verdict=within(compared, self.min_kappa, None), why=why, facts=facts)
 
 
 def _signatures(summary: Summary | None, rubric: str) -> list[Signature]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar, get_args
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_columns
@@ -237,24 +238,28 @@ class Cheapest(base.SystemGate):
         if system.name not in systems:
             by = score or "any measure"
             why = f"no query has a score by {by}; gate another measure, or run with --retry-failed"
-            return Decision("undecided", why)
+            return Decision(verdict="undecided", why=why)
         if (unlike := unlike_measures([*systems.values()]).get(score)) is not None:
             why = f"refused: {score} cannot be compared: {unlike}"
-            return Decision("undecided", why, refused=True)
+            return Decision(verdict="undecided", why=why, refused=True)
         ids, labels = run.scored.query_ids, run.clusters
         clusters = None if labels is None else [labels[query] for query in ids]
         comparison = CostComparison(system.name, systems, score, margin, run.method, ids, clusters)
         cost, costs = comparison.costs
         if (value := costs.get(system.name)) is None:
             why = "its cost is not known, or no two known costs differ; give prices of its model"
-            return Decision("undecided", why)
+            return Decision(verdict="undecided", why=why)
         cheaper = next(filter(comparison.is_within, comparison.cheaper), None)
         if cheaper is not None:
             amounts = cost_text(cost, costs[cheaper], value)
             why = f"{cheaper} is cheaper and surely within {margin:g} of the best: {amounts}"
-            return Decision("fail", why, facts=Facts(value=value, baseline=costs[cheaper]))
+            return Decision(
+                verdict="fail", why=why, facts=Facts(value=value, baseline=costs[cheaper])
+            )
         rivals = comparison.rivals(system.name)
         decisions = [(rival, comparison.decide(system.name, rival)) for rival in rivals]
         rival, decision = min(decisions, key=lambda pair: _VERDICTS.index(pair[1].verdict))
         why = f"{cost_text(cost, value)}; {score} against {rival}: {decision.why}"
-        return replace(decision, why=why, facts=replace(decision.facts, value=value))
+        return structs.replace(
+            decision, why=why, facts=structs.replace(decision.facts, value=value)
+        )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from msgspec import structs
 
 from ragbench import stats
 from ragbench.comparison.all_pairs import careful_interval
@@ -215,16 +216,20 @@ class Change(base.MeasureGate):
         reason = f"a sample of {n} of {total} queries was asked; run without --limit"
         sample = reason if n < total else ""
         if self.file is None and name == self.against:
-            return Decision("undecided", f"{name} is compared with itself; name another system")
+            return Decision(
+                verdict="undecided", why=f"{name} is compared with itself; name another system"
+            )
         source, baseline = self.find_baseline(candidate.system, candidate.having, run)
         # the baseline of the run itself has nothing to be compared with
         if baseline is None and source is run.scored and self.against is None:
-            return Decision("undecided", f"{name} is the baseline; set `against` to another")
+            return Decision(
+                verdict="undecided", why=f"{name} is the baseline; set `against` to another"
+            )
         baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
         if baseline is None or baseline_score is None:
             file = self.against or "the baseline"
             reason = f"{file} has no {score} of {name}; write it again from a run that has"
-            return Decision("undecided", reason)
+            return Decision(verdict="undecided", why=reason)
         try:
             pairs = pair_scores(
                 (run.scored, candidate.system, score),
@@ -233,9 +238,11 @@ class Change(base.MeasureGate):
             )
         except DataError as error:
             why = "; ".join(str(error).splitlines())
-            return Decision("undecided", sample or f"refused: {why}", refused=not sample)
+            return Decision(
+                verdict="undecided", why=sample or f"refused: {why}", refused=not sample
+            )
         if sample and not pairs.is_decidable:
-            return Decision("undecided", sample)
+            return Decision(verdict="undecided", why=sample)
         if self.reads_decisions:
             decision = run.decisions.find(score, name, source, baseline.name)
             pairs = replace(pairs, decision=decision)
@@ -252,11 +259,11 @@ class Change(base.MeasureGate):
         """
         if not pairs.is_decidable:
             why = f"only {pairs.unchanged}, under {LEAST_COMMON:.0%}: write the baseline again"
-            return Decision("undecided", why)
+            return Decision(verdict="undecided", why=why)
         decision = self.decide_changes(pairs, method)
         if not decision.facts.n:
             return decision
-        return replace(
+        return structs.replace(
             decision,
             means=both_means(pairs),
             worst_queries=worst_queries(pairs),
@@ -418,10 +425,11 @@ class Drop(Change):
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
             facts = Facts(n=0, n_failed=n_failed)
-            return Decision("undecided", base.not_compared(n_failed), facts=facts)
+            return Decision(verdict="undecided", why=base.not_compared(n_failed), facts=facts)
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         decision = rule(d, pairs, method)
-        decision = replace(decision, facts=replace(decision.facts, n_failed=n_failed))
+        facts = structs.replace(decision.facts, n_failed=n_failed)
+        decision = structs.replace(decision, facts=facts)
 
         def at_ends() -> Iterator[Verdict]:
             # the printed decision is on the scores without failed queries
@@ -453,24 +461,24 @@ class Drop(Change):
         if interval.n_changed == 0:
             return self._decide_identical(d, interval, pairs, method, facts)
         if few := few_clusters(interval.n_clusters):
-            return Decision("undecided", few, facts=facts)
+            return Decision(verdict="undecided", why=few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
             if interval.n_changed >= ENOUGH_CHANGED:
                 changed = f"fewer than {ENOUGH_CHANGED} queries changed otherwise than most"
             why = f"{changed}, and the score has no bound; use {_BY_MEAN}"
-            return Decision("undecided", why, facts=facts)
+            return Decision(verdict="undecided", why=why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
         width = pairs.range[1] - pairs.range[0]
         verdict, words = self.verdict_of(interval, width, pairs.decision)
         if verdict != "undecided":
-            return Decision(verdict, f"{why}: {words}", facts=facts)
+            return Decision(verdict=verdict, why=f"{why}: {words}", facts=facts)
         power = power_of(pairs, d, interval, self, method)
         words = _power_text(power, interval.n_units, unit)
         sure = _drop_text(interval, pairs.decision)
         why = f"{why} includes a drop of {margin:g}{sure}; {words}"
-        return Decision("undecided", why, facts=facts, power=power)
+        return Decision(verdict="undecided", why=why, facts=facts, power=power)
 
     def _decide_identical(
         self,
@@ -497,14 +505,16 @@ class Drop(Change):
             # no number of queries excludes every drop
             why += f", which leaves a drop by {margin:g} open" if margin and not excludes else ""
         if self.identical == "pass" or excludes:
-            return Decision("pass", why, facts=facts)
+            return Decision(verdict="pass", why=why, facts=facts)
         ways = [*self.identical_advice]
         if math.isfinite(pairs.range[1] - pairs.range[0]):
             unit = "queries" if pairs.clusters is None else "clusters"
             needed = _queries_needed(pairs.gain_units(d), margin, method.confidence).equal
             ways[:0] = [] if needed is None else [f"{needed} equal {unit} exclude it"]
         advice = ", or ".join(ways)
-        return Decision("undecided", "; ".join(filter(None, [why, advice])), facts=facts)
+        return Decision(
+            verdict="undecided", why="; ".join(filter(None, [why, advice])), facts=facts
+        )
 
     def verdict_of(
         self,
@@ -533,7 +543,7 @@ class Drop(Change):
         verdict = base.within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
         why = f"{facts.change} over these {pairs.counted(len(d))}: {drop} by more than"
-        return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
+        return Decision(verdict=verdict, why=f"{why} {self.max_drop:g}", facts=facts)
 
 
 class NotWorse(Drop):
@@ -665,12 +675,12 @@ class QueriesWorse(Change):
         n_failed = int(pairs.failed.sum())
         facts = Facts(n=n, n_worse=count, n_failed=n_failed)
         if not n:
-            return Decision("undecided", base.not_compared(n_failed), facts=facts)
+            return Decision(verdict="undecided", why=base.not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
             why = f"{why}; failures on {most - least} could turn it, {base.RETRY}"
-            return Decision("undecided", why, facts=facts)
-        return Decision(verdict, why, facts=facts)
+            return Decision(verdict="undecided", why=why, facts=facts)
+        return Decision(verdict=verdict, why=why, facts=facts)
 
     def is_not_worse(self, pairs: PairedScores, facts: Facts) -> bool:
         """Return True if no query became worse, by as much as counts."""

@@ -107,7 +107,7 @@ class FailIf:
 
     def undecided(self, why: str) -> ComparedGate:
         """Return an undecided decision, without systems, for a measure that was not computed."""
-        return self._entry(self.gate.measure, Decision("undecided", why))
+        return self._entry(self.gate.measure, Decision(verdict="undecided", why=why))
 
     def _entry(
         self, measure: str, decision: Decision, pair: Sequence[str | None] = (None, None)

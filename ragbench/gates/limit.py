@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.pairs import SHOWN_QUERIES
 from ragbench.comparison.systems import bounds_of, is_open, summarize, with_failed_at
@@ -92,7 +93,7 @@ class Limit(base.MeasureGate):
             # NaN comes last, and is not below the limit
             if upwards[row] < sign * self.limit:
                 worst.append(WorseQuery(query_id=ids[row], score=float(column.values[row])))
-        return replace(decision, worst_queries=tuple(worst))
+        return structs.replace(decision, worst_queries=tuple(worst))
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Return the decision on the mean of a score, or on the worse end of its interval.
@@ -124,7 +125,7 @@ class Limit(base.MeasureGate):
             if not summary.n:
                 failed = f"{n_failed} failed, {base.RETRY}" if n_failed else "gate another score"
                 nothing = f"nothing was scored; {failed}"
-            return Decision("undecided", nothing, facts=facts)
+            return Decision(verdict="undecided", why=nothing, facts=facts)
         why = f"mean {summary.mean:.4g} over {counted(summary.n, 'queries')}"
         if self.decide == "interval":
             limits = f"[{nan_if_none(low):.4g}, {nan_if_none(high):.4g}]"
@@ -136,10 +137,10 @@ class Limit(base.MeasureGate):
         for at_end in values:
             verdict = base.within(at_end, self.min, self.max)
             at_ends.append("undecided" if math.isnan(at_end) else verdict)
-        decision = Decision(base.within(value, self.min, self.max), why, facts=facts)
+        decision = Decision(verdict=base.within(value, self.min, self.max), why=why, facts=facts)
         decision = base.undecided_if_turned(decision, n_failed, at_ends)
         keeps = base.within(nan_if_none(summary.mean), self.min, self.max) == "pass"
-        return replace(decision, not_worse=decision.verdict == "undecided" and keeps)
+        return structs.replace(decision, not_worse=decision.verdict == "undecided" and keeps)
 
     def _compared(self, summary: SystemScore) -> float:
         """Return the mean, or with `decide: interval` the end of its interval that is worse."""
@@ -204,8 +205,10 @@ class Cost(base.MeasureGate):
         facts = Facts(value=value)
         if value is None:
             why = "not known; gate a run whose models have usage and prices"
-            return Decision("undecided", why, facts=facts)
-        return Decision(base.within(value, None, self.max), f"it is {value:.4g}", facts=facts)
+            return Decision(verdict="undecided", why=why, facts=facts)
+        return Decision(
+            verdict=base.within(value, None, self.max), why=f"it is {value:.4g}", facts=facts
+        )
 
 
 class Failed(base.SystemGate):
@@ -250,7 +253,7 @@ class Failed(base.SystemGate):
         facts = Facts(n=n_scored, n_failed=n_failed)
         if not n:
             why = "the score applies to no query; gate another score"
-            return Decision("undecided", why, facts=facts)
+            return Decision(verdict="undecided", why=why, facts=facts)
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-        return Decision(base.within(n_failed / n, None, self.max), why, facts=facts)
+        return Decision(verdict=base.within(n_failed / n, None, self.max), why=why, facts=facts)

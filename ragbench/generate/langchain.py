@@ -7,8 +7,10 @@ import itertools
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Annotated, Any
+
+from msgspec import structs
 
 from ragbench import llm
 from ragbench.adapters import templates
@@ -106,7 +108,7 @@ class ChainRecorder:
         self.artifacts += _as_documents(getattr(output, "artifact", None))
         if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
-            self._calls[run_id] = replace(self._calls[run_id], output=text)
+            self._calls[run_id] = structs.replace(self._calls[run_id], output=text)
 
     def on_chat_model_start(self, *details: Any, **more: Any) -> None:
         """Record that a model was called."""
@@ -135,7 +137,7 @@ class ChainRecorder:
         model = str(details.get("model_name") or details.get("model") or "")
         # Cached: the table is parsed once, not for each reply.
         usd = llm.Prices.load().cost_usd(model, tokens)
-        self._usages.append(replace(tokens, usd=usd))
+        self._usages.append(structs.replace(tokens, usd=usd))
 
     def prediction(self, answer: str) -> Prediction:
         """Return the answer with all records.

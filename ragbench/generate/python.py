@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.adapters.libraries import HitReader, PlainCall, checked_id
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, Generator
@@ -217,7 +219,7 @@ def read_answer(answer: Any) -> Prediction:
     ):
         if not is_right:
             raise AdapterError(f"found {shown(value)} as {part}, allowed: {allowed}")
-    usage = replace(
+    usage = structs.replace(
         usage,
         input_tokens=read_count(usage.input_tokens),
         output_tokens=read_count(usage.output_tokens),

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from msgspec import structs
+
 from ragbench.errors import EXIT_UNREACHABLE, ModelError
 from ragbench.types import Cause, Usage
-from ragbench.types.json_fields import optional
+from ragbench.types.json_fields import Record, optional
 from ragbench.types.reasoning import split_reasoning
+from ragbench.types.records import UNKNOWN_USAGE
 
 # Finish reasons of Anthropic, Bedrock and Gemini; those of OpenAI and Azure have `content_filter`.
 _REFUSAL_ENDS = frozenset(
@@ -81,8 +84,7 @@ class ChatRequest:
         return replace(self, messages=self.messages + messages)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
+class TokenLogprob(Record, kw_only=False):
     """Token of a reply with its log-probability and its alternatives.
 
     Attributes:
@@ -96,8 +98,7 @@ class TokenLogprob:
     top: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Record, kw_only=False):
     """Failed try of a call, stored with the reply or the final failure.
 
     Attributes:
@@ -123,8 +124,7 @@ def is_refusal_end(finish_reason: str) -> bool:
     return word.startswith("content_filter") or word in _REFUSAL_ENDS
 
 
-@dataclass(frozen=True, slots=True)
-class ChatReply:
+class ChatReply(Record, kw_only=False):
     """Reply of a chat model to one request.
 
     Attributes:
@@ -149,7 +149,7 @@ class ChatReply:
     refusal: str | None = None
     reasoning: str = ""
     left_out: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = UNKNOWN_USAGE
     logprobs: tuple[TokenLogprob, ...] | None = None
     model: str = ""
     system_fingerprint: str | None = None
@@ -193,10 +193,12 @@ class ChatReply:
         def rewrite(text: str) -> str:
             return clean(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
-        attempts = tuple(replace(tried, detail=rewrite(tried.detail)) for tried in self.attempts)
+        attempts = tuple(
+            structs.replace(tried, detail=rewrite(tried.detail)) for tried in self.attempts
+        )
         tokens = "".join(entry.token for entry in self.logprobs or ())
         logprobs = self.logprobs if rewrite(tokens) == tokens else None
-        return replace(
+        return structs.replace(
             self,
             text=rewrite(self.text),
             finish_reason=rewrite(self.finish_reason),

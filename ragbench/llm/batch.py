@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from msgspec import structs
+
 from ragbench.errors import DataError
 from ragbench.files import create_untracked, refuse_links, write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
@@ -280,7 +282,7 @@ class BatchChat(ChatModel):
                     self._refused[call.request.model] |= refused | more
                     self._wait(call)
             else:
-                call.answer.set_result(replace(reply, price_share=PRICE_SHARE))
+                call.answer.set_result(structs.replace(reply, price_share=PRICE_SHARE))
 
     def _fail(self, calls: Iterable[_BatchCall], failure: CallFailure) -> None:
         """Answer calls that have no answer yet with a failure."""

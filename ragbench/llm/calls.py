@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from ragbench.errors import OptionError
 from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest, Message
 from ragbench.llm.failures import Access
@@ -79,9 +81,11 @@ class Sender:
                 took_s = self._clock() - start
                 if isinstance(outcome, ChatReply):
                     self._access.replied()
-                    reply = replace(outcome, latency_ms=took_s * 1000, attempts=tuple(attempts))
+                    reply = structs.replace(
+                        outcome, latency_ms=took_s * 1000, attempts=tuple(attempts)
+                    )
                     if usages:
-                        reply = replace(reply, usage=add_usage([reply.usage, *usages]))
+                        reply = structs.replace(reply, usage=add_usage([reply.usage, *usages]))
                     return await keep(reply)
             finally:
                 failure = outcome if isinstance(outcome, CallFailure) else None

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, is_refusal_end
 from ragbench.llm.error_words import error_words, find_field, is_web_page
@@ -358,7 +360,9 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
     start = reply.text.rfind(reply.answer())
     stops = request.stop if "stop" in wording.left_out else ()
     places = [place for stop in stops if (place := reply.text.find(stop, start)) >= 0]
-    return replace(reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out)
+    return structs.replace(
+        reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out
+    )
 
 
 def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:

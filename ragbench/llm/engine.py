@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
@@ -158,7 +160,7 @@ class ChatEngine:
         key = request_key(self.model.identity, request)
         call = self._shared_calls.get(key)
         if call is not None:
-            reply = replace(await call.wait(), stored=True)  # the first caller paid for it
+            reply = structs.replace(await call.wait(), stored=True)  # the first caller paid for it
             self.totals.add(reply)
             return reply
         call = self._shared_calls[key] = _SharedCall(self._fetch(key, request))
@@ -188,12 +190,12 @@ class ChatEngine:
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         """Return a reply with its cost at the price of now times its `price_share`."""
-        return replace(reply, usage=self._cost_of(request, reply.usage, reply.price_share))
+        return structs.replace(reply, usage=self._cost_of(request, reply.usage, reply.price_share))
 
     def _cost_of(self, request: ChatRequest, usage: Usage, share: float = 1.0) -> Usage:
         """Return a usage with its cost at a share of the price of now; None if it is unknown."""
         usual = self.prices.cost_usd(request.model, usage)
-        return replace(usage, usd=None if usual is None else usual * share)
+        return structs.replace(usage, usd=None if usual is None else usual * share)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, sent after a first call has tested its parameters."""

@@ -15,10 +15,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.forks import renew_after_fork
@@ -271,4 +272,4 @@ def _unpack(blob: bytes) -> ChatReply:
     text = inflate.decompress(blob, max(_FREE_BYTES, _RATIO * len(blob)))
     if not inflate.eof:
         raise zlib.error("cut off, or far larger than any reply")
-    return replace(from_json(ChatReply, load_json(text)), stored=True)
+    return structs.replace(from_json(ChatReply, load_json(text)), stored=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.records.codec import Record
-from ragbench.types.json_fields import Prose
+from ragbench.types.json_fields import Prose, Record
 
 AUDIT_SCHEMA = "ragbench.audit/1"
 REPAIR_SCHEMA = "ragbench.repair/1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from ragbench.records.codec import Record
+from ragbench.types.json_fields import Record
 
 AnswerCause = Literal[
     "right",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ragbench.records.codec import ABSENT, Record
 from ragbench.records.score import Ends
-from ragbench.types.json_fields import optional
+from ragbench.types.json_fields import ABSENT, Record, optional
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
@@ -288,7 +286,7 @@ class RequiredRubric(Record):
 
     # with defaults, so that gates read certificates of other versions
     signature: str = ""
-    agreement: Mapping[str, AgreementFound] = field(default_factory=dict)
+    agreement: Mapping[str, AgreementFound] = {}
 
 
 class RequiredCertificate(Record):
@@ -299,4 +297,4 @@ class RequiredCertificate(Record):
     """
 
     schema: str = CERTIFICATE_SCHEMA
-    rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)
+    rubrics: Mapping[str, RequiredRubric] = {}

@@ -1,104 +1,32 @@
-"""Records as JSON and back: one writer and one reader, both made from a record's annotations.
+"""Records as JSON and back, by msgspec: here are errors with their place, and flat records.
 
-A record is a frozen dataclass whose fields have the names and the order of the keys of the file: a
-`Record`, or a class of `ragbench.types` inside one.
-
-A field without a default must be in the file. A field with a default may be missing in a file;
-`optional` fields are left out of a written file if they have their default. The keys of a record in
-a `flat` field stand among those of the record around it. Unknown keys are ignored.
+`to_json` and `from_json` convert a record to a JSON object and back; `to_line` and `from_line` do
+so for a line of JSON, far faster. `types/json_fields.py` declares records and their fields.
 """
 
 from __future__ import annotations
 
-import sys
+import json
+import math
 import types
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from functools import cache, partial
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import structs
 
 from ragbench.errors import DataError
-from ragbench.registry import dataclass_transform, nearest
-from ragbench.types.json_fields import OMITTED, MayHoldSecrets
+from ragbench.json_yaml import load_json
+from ragbench.registry import nearest
+from ragbench.types.json_fields import MayHoldSecrets, Record
 
-T = TypeVar("T", bound="Record")
-Value = TypeVar("Value")
-Read = Callable[[Any], Any]
-Write = Callable[[Any], Any]
+T = TypeVar("T", bound=Record)
 Clean = Callable[[Any, Callable[[str], str]], Any]
 
-
 _SCHEMA = "schema"  # key with the kind and version of a file
-_FLAT = "flat"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-class _RecordType(type):
-    """Metaclass that makes every record a frozen dataclass with slots and keyword-only fields.
-
-    A subclass of `Record` needs no decorator, and must not have `@dataclass`.
-    """
-
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
-        """Return the class; `dataclass` creates it anew, then with `__slots__`."""
-        cls = super().__new__(mcs, name, bases, namespace)
-        if "__slots__" in namespace:
-            return cls
-        return dataclass(frozen=True, slots=True, kw_only=True)(cls)
-
-
-class Record(metaclass=_RecordType):
-    """Base of the objects of JSON files; `to_json` writes and `from_json` reads them.
-
-    A subclass only lists its fields: it is a frozen dataclass with keyword-only fields. Its
-    constructor checks no types; `from_json` does. TypeError for a missing or unknown field.
-    """
-
-
-class Unfit(Exception):
-    """Value that does not fit its record; readers raise it, and `from_json` makes a DataError.
-
-    Attributes:
-        problem: The mistake: what was found.
-        allowed: What is allowed instead.
-        near: The allowed name nearest to a wrong one.
-        path: Keys that lead to the value, the outermost first; `inside` adds one in front.
-    """
-
-    def __init__(self, problem: str, allowed: str | None = None, near: str | None = None) -> None:
-        """Keep the problem; for the parameters see the attributes."""
-        super().__init__(problem)
-        self.problem, self.allowed, self.near = problem, allowed, near
-        self.path: list[str] = []
-
-    def inside(self, key: str) -> Unfit:
-        """Return this same error with the key of the value added before `path`."""
-        self.path.insert(0, key)
-        return self
-
-
-# Default of an optional field for which null and an absent key differ: null means "not known", an
-# absent key "does not apply"
-ABSENT: Any = ()
-
-
-def flat(default: Record | None = None) -> Any:
-    """Declare a field with a record whose keys stand in the object itself.
-
-    It stands as the default of an annotation in a class of records.
-
-    Args:
-        default: Value if the object has none of its keys; None is written without keys.
-
-    Example:
-        >>> from ragbench.records.gate import Facts, Decision
-        >>> gate = Decision(gate="g", system="s", verdict="pass", why="?", facts=Facts(n=3))
-        >>> to_json(gate)
-        {'gate': 'g', 'system': 's', 'verdict': 'pass', 'why': '?', 'line': None, 'n': 3}
-    """
-    return field(default=default, metadata={_FLAT: True})
+_LEAVES = {str: "text", bool: "true or false", int: "an integer", float: "a number"}
 
 
 def kind(value: Any) -> str:
@@ -115,17 +43,16 @@ def kind(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-class _Field(NamedTuple):
+class RecordField(NamedTuple):
     """A field of a record with its key in files; `record_fields` returns those of a class.
 
     Attributes:
         name: Its name.
-        key: Its key; a name that is a word of Python ends with a `_`, which the key lacks.
+        key: Its key.
         hint: Its annotation.
         is_required: Whether a file must have the key.
-        omitted: The value with which it is left out; MISSING if it never is.
+        omitted: Value with which it is left out of a file; NODEFAULT if it never is.
         is_flat: Whether the keys of its record stand in the object itself.
-        write: Returns its value as JSON.
     """
 
     name: str
@@ -134,77 +61,72 @@ class _Field(NamedTuple):
     is_required: bool
     omitted: Any
     is_flat: bool
-    write: Write
-
-    @property
-    def read(self) -> Read:
-        """Return the reader of the field.
-
-        Made on use, as records that are only written may lack one. Raises KeyError for an
-        annotation that cannot be read.
-        """
-        return _reader(self.hint)
 
 
 @cache
-def record_fields(record: Any) -> tuple[_Field, ...]:
-    """Return the fields of a class of records, or of another dataclass, in the order of its keys.
-
-    TypeError for any other class, ValueError for a field whose type is a union of several types
-    beside None.
-    """
-    # cached with the fields, as evaluating annotations takes longer than reading a record
-    hints = typing.get_type_hints(record, include_extras=True)
-    record_fields = []
-    for declared in fields(record):
-        # an optional mapping has a factory, whose empty value is the omitted one
-        factory = declared.default_factory
-        default = declared.default if factory is MISSING else factory()
-        record_fields.append(
-            _Field(
-                declared.name,
-                declared.name.rstrip("_"),
-                hints[declared.name],
-                default is MISSING,
-                default if OMITTED in declared.metadata else MISSING,
-                _FLAT in declared.metadata,
-                _writer(hints[declared.name]),
-            )
+def record_fields(record: type[Record]) -> tuple[RecordField, ...]:
+    """Return the fields of a class of records, in the order of its keys."""
+    return tuple(
+        RecordField(
+            declared.name,
+            declared.encode_name,
+            declared.type,
+            declared.required,
+            {} if declared.default_factory is dict else declared.default,
+            declared.name in record.flat_fields,
         )
-    return tuple(record_fields)
+        for declared in structs.fields(record)
+    )
 
 
-def to_json(record: object) -> dict[str, Any]:
+def to_json(record: Record) -> dict[str, Any]:
     """Return a record as a JSON object, without optional fields that have their default.
 
     Keys are in the order of the fields; tuples become lists, and None and NaN stay. A flat record
-    of None adds no keys. Values are not checked. `record` may be any dataclass.
+    of None adds no keys. Values are not checked.
     """
-    cls: Any = type(record)
     json_object: dict[str, Any] = {}
-    for declared in record_fields(cls):
+    for declared in record_fields(type(record)):
         value = getattr(record, declared.name)
         if declared.is_flat:
-            json_object.update(declared.write(value) or {})
-        elif declared.omitted is MISSING or value != declared.omitted:
-            json_object[declared.key] = declared.write(value)
+            json_object.update({} if value is None else to_json(value))
+        elif declared.omitted is msgspec.NODEFAULT or value != declared.omitted:
+            json_object[declared.key] = _to_value(value)
     return json_object
 
 
+def _to_value(value: Any) -> Any:
+    """Return the value of a field as JSON."""
+    if isinstance(value, Record):
+        return to_json(value)
+    if isinstance(value, (tuple, list)):
+        return [_to_value(part) for part in value]
+    if isinstance(value, Mapping):
+        return {key: _to_value(part) for key, part in value.items()}
+    return value
+
+
 def from_json(
-    record: type[Value], value: Any, *, file: object = None, line: int | None = None, path: str = ""
-) -> Value:
+    record: type[T],
+    value: Any,
+    *,
+    file: object = None,
+    line: int | None = None,
+    path: str = "",
+    by_hand: bool = False,
+) -> T:
     """Return the record in a JSON value, whose types and words are checked.
 
     Unknown keys are ignored; a missing key of a field with a default gets the default. An integer
-    fits a number and stays an integer; 1.0 is no integer, and NaN and infinities do not fit.
+    fits a number; 1.0 is no integer.
 
     Args:
-        record: Class of the record; any dataclass.
+        record: Class of the record.
         value: The JSON value.
         file: Name of the file, for the error.
         line: Line in the file, for the error.
         path: Dotted path of the value in the file, for the error.
+        by_hand: Whether a person edits the file: the error then suggests the nearest word.
 
     Raises:
         DataError: A value does not fit, or a key of a field without a default is missing; the error
@@ -218,17 +140,18 @@ def from_json(
         ragbench.errors.DataError: summary.json: gates.0.system: found an integer; allowed: text
     """
     try:
-        return cast("Value", _read_record(record, value))
-    except Unfit as error:
-        # the outer path first, then the keys inside the record
-        place = ".".join(filter(None, [path, *error.path]))
+        read: T = _convert(record, value)
+        return read
+    except (msgspec.ValidationError, OverflowError):
+        mistake = _find_mistake(record, value)
+        near = nearest(*mistake.words) if by_hand and mistake.words else None
         raise DataError(
-            error.problem,
+            mistake.problem,
             file=file,
             line=line,
-            record=place,
-            allowed=error.allowed,
-            nearest=error.near,
+            record=".".join(filter(None, [path, *mistake.place])),
+            allowed=mistake.allowed,
+            nearest=near,
         ) from None
 
 
@@ -239,12 +162,184 @@ def from_file(record: type[T], value: object, *, file: object) -> T:
         DataError: The `schema` is missing or not that of the record, or `from_json` raises it.
         ValueError: The class has no field `schema`.
     """
-    [schema] = (str(declared.default) for declared in fields(record) if declared.name == _SCHEMA)
+    [schema] = (f.default_factory() for f in structs.fields(record) if f.name == _SCHEMA)
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
     # before the fields, which a file of another version may lack
     if problem != f"schema {schema!r}":
         raise DataError(f"found {problem}", file=file, allowed=f"{schema} as its schema")
     return from_json(record, value, file=file)
+
+
+def to_line(record: Record) -> str:
+    """Return a record as one line of JSON without a line end; NaN becomes null.
+
+    The class has no flat record.
+    """
+    try:
+        return msgspec.json.encode(record, enc_hook=_encode_other).decode()
+    except UnicodeEncodeError:
+        # UTF-8 cannot encode half of a surrogate pair: all text is escaped
+        return json.dumps(to_json(record), allow_nan=False, separators=(",", ":"))
+
+
+def _encode_other(value: Any) -> Any:
+    """Return a value of a type that msgspec does not know, such as a mapping of its own class."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"no JSON value: {type(value).__name__}")
+
+
+def from_line(
+    record: type[T], text: str | bytes, *, file: object = None, line: int | None = None
+) -> T:
+    """Return the record in a line of JSON; see `from_json`. The class has no flat record.
+
+    Raises:
+        DataError: A value does not fit.
+        ValueError: The line is no JSON.
+    """
+    try:
+        read: T = _decoder(record).decode(text)
+        return read
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        # msgspec refuses half of a surrogate pair, and does not name the place in a list
+        value = load_json(text, parse_float=_finite, parse_constant=_finite)
+        return from_json(record, value, file=file, line=line)
+
+
+def _finite(text: str) -> float:
+    """Return the number in a text; raise a ValueError for NaN and infinities, which JSON lacks."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+@cache
+def _decoder(record: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of lines of a record."""
+    return msgspec.json.Decoder(record)
+
+
+def _convert(hint: Any, value: Any) -> Any:
+    """Return a JSON value as an object of a type; raise a msgspec.ValidationError if it is none."""
+    return msgspec.convert(_with_flat_records(hint, value), hint)
+
+
+@cache
+def _holds_flat_records(hint: Any) -> bool:
+    """Return True if values of a type hold records with flat fields."""
+    if is_record(hint):
+        fields = record_fields(hint)
+        return bool(hint.flat_fields) or any(_holds_flat_records(f.hint) for f in fields)
+    return any(_holds_flat_records(part) for part in get_args(hint))
+
+
+def _with_flat_records(hint: Any, value: Any) -> Any:
+    """Return a JSON value with the keys of each flat record in an object of their own."""
+    if value is None or not _holds_flat_records(hint):
+        return value
+    hint = plain_type(hint)
+    if not is_record(hint):
+        inner = get_args(hint)[-2 if get_origin(hint) is tuple else -1]
+        if isinstance(value, dict):
+            return {key: _with_flat_records(inner, part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [_with_flat_records(inner, part) for part in value]
+    if not is_record(hint) or not isinstance(value, dict):
+        return value
+    nested = dict(value)
+    for declared in record_fields(hint):
+        if declared.is_flat:
+            nested.pop(declared.key, None)
+            if part := _flat_part(declared, value):
+                nested[declared.key] = part
+        elif declared.key in value:
+            nested[declared.key] = _with_flat_records(declared.hint, value[declared.key])
+    return nested
+
+
+def _flat_part(declared: RecordField, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a flat record that stand in the object of the record around it."""
+    keys = (inner.key for inner in record_fields(plain_type(declared.hint)))
+    return {key: value[key] for key in keys if key in value}
+
+
+class _Mistake(NamedTuple):
+    """A part of a JSON value that does not fit.
+
+    Attributes:
+        place: Keys that lead to the part.
+        problem: What was found.
+        allowed: What is allowed instead.
+        words: A wrong word, and the words that it may stand for.
+    """
+
+    place: list[str]
+    problem: str
+    allowed: str | None = None
+    words: tuple[str, Iterable[str]] | None = None
+
+
+def _find_mistake(hint: Any, value: Any) -> _Mistake:
+    """Return the first part of a JSON value that does not fit a type."""
+    hint, described = plain_type(hint), _described(hint)
+    for place, inner, part in _parts(hint, value):
+        if part is msgspec.UNSET:
+            problem = f"no '{place}' (keys: {', '.join(value) or 'none'})"
+            return _Mistake([], problem, words=(place, value))
+        try:
+            _convert(inner, part)
+        except (msgspec.ValidationError, OverflowError):
+            mistake = _find_mistake(inner, part)
+            return mistake._replace(place=[*filter(None, [place]), *mistake.place])
+    is_number = hint is float and isinstance(value, (int, float)) and type(value) is not bool
+    if is_number or (hint is int and type(value) is int):
+        return _Mistake([], "out of range", described)
+    if get_origin(hint) is Literal and type(value) is str:
+        return _Mistake([], f"found '{value}'", described, (value, get_args(hint)))
+    if get_origin(hint) is tuple and get_args(hint)[-1] is not ...:
+        return _Mistake([], f"found {value!r}", described)
+    return _Mistake([], f"found {kind(value)}", described)
+
+
+def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (key, type, value) of the parts of a value.
+
+    The key of a flat record is empty, and the value of a required key that is missing is UNSET.
+    """
+    inner = get_args(hint)
+    if is_record(hint) and type(value) is dict:
+        for declared in record_fields(hint):
+            if declared.is_flat:
+                if flat_part := _flat_part(declared, value):
+                    yield "", declared.hint, flat_part
+            elif declared.is_required or declared.key in value:
+                yield declared.key, declared.hint, value.get(declared.key, msgspec.UNSET)
+    elif get_origin(hint) is tuple and inner[-1] is ... and type(value) is list:
+        for position, part in enumerate(value):
+            yield str(position), inner[0], part
+    elif _is_mapping(hint) and type(value) is dict:
+        for key, part in value.items():
+            yield key, inner[0], key
+            yield key, inner[1], part
+
+
+def _described(hint: Any) -> str | None:
+    """Return the allowed values of a type in words; None if they have none."""
+    if get_origin(hint) is Annotated:
+        words = [words for words in hint.__metadata__ if isinstance(words, str)]
+        return words[0] if words else _described(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return _described(next(part for part in get_args(hint) if part is not type(None)))
+    if get_origin(hint) is Literal:
+        return ", ".join(get_args(hint))
+    if get_origin(hint) is tuple:
+        if get_args(hint)[-1] is not ...:
+            return "[low, high]"
+        return "a list of objects" if is_record(get_args(hint)[0]) else "a list"
+    if hint is type(None):
+        return "null"
+    return "an object" if is_record(hint) or _is_mapping(hint) else _LEAVES.get(hint)
 
 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:
@@ -253,13 +348,13 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
     Numbers and names that are no `Prose` stay. A record whose class declares no such text is
     returned itself.
     """
-    cls: Any = type(record)
-    changed = {name: change(getattr(record, name), clean) for name, change in _cleaners(cls)}
-    return replace(record, **changed) if changed else record
+    cleaners = _cleaners(type(record))
+    changed = {name: change(getattr(record, name), clean) for name, change in cleaners}
+    return structs.replace(record, **changed) if changed else record
 
 
 @cache
-def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
+def _cleaners(record: type[Record]) -> tuple[tuple[str, Clean], ...]:
     """Return (name, cleaner) of each field of a record that may hold a secret; () without any."""
     changes = ((declared.name, _cleaner(declared.hint)) for declared in record_fields(record))
     return tuple((name, change) for name, change in changes if change is not None)
@@ -301,206 +396,20 @@ def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def is_record(hint: Any) -> bool:
-    """Return True if a type is a dataclass; False for an instance of one."""
-    return isinstance(hint, type) and is_dataclass(hint)
+    """Return True if a type is a class of records."""
+    return isinstance(hint, type) and issubclass(hint, Record)
 
 
-def not_none(hint: Any) -> Any:
-    """Return the member of a union with None that is not None; any other type as it is.
-
-    Raises ValueError for a union of several other types.
-    """
-    if get_origin(hint) not in (Union, types.UnionType):
-        return hint
-    (some,) = (member for member in get_args(hint) if member is not type(None))
-    return some
+def _is_mapping(hint: Any) -> bool:
+    """Return True if a type is a mapping with types of its keys and values."""
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def _unchanged(value: Any) -> Any:
-    """Return the value."""
-    return value
-
-
-@cache
-def _writer(hint: Any) -> Write:
-    """Return the function that writes values of a type as JSON.
-
-    Values of a type that it does not know, such as numbers and texts, are returned as they are.
-    """
-    origin, part_types = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _writer(part_types[0])
-    if origin in (Union, types.UnionType):
-        write = _writer(not_none(hint))
-        if write is _unchanged:
-            return write
-        return lambda value: None if value is None else write(value)
-    if is_record(hint):
-        return to_json
-    if origin is tuple:
-        write = _writer(part_types[0])
-        # a copy in C, without a call for each element
-        return list if write is _unchanged else lambda value: [write(part) for part in value]
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        write = _writer(part_types[1])
-        if write is _unchanged:
-            # a copy in C, without a call for each value
-            return dict
-        return lambda value: {key: write(part) for key, part in value.items()}
-    return _unchanged
-
-
-# Larger numbers raise an OverflowError in NumPy and floats
-_LARGEST = {int: 2**63 - 1, float: sys.float_info.max}
-_LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "text"),
-    bool: ((bool,), "true or false"),
-    int: ((int,), "an integer"),
-    float: ((float, int), "a number"),  # finite: NaN compares with nothing
-    type(None): ((type(None),), "null"),
-}
-
-
-@cache
-def _reader(hint: Any) -> Read:
-    """Return the function that reads values of a type from JSON; it raises `Unfit`.
-
-    Lists become tuples, and objects of a dataclass its instances. Raises KeyError for a type that
-    no file has.
-    """
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        read = _reader(inner[0])
-        return partial(_read_worded, read, inner[1]) if isinstance(inner[1], str) else read
-    if origin in (Union, types.UnionType):
-        read = _reader(not_none(hint))
-        return lambda value: None if value is None else read(value)
-    if origin is Literal:
-        return partial(_read_word, inner)
-    if origin is tuple and inner[-1] is ...:
-        # a wrong object is named by its own key; for numbers the message names the list
-        allowed = "a list of objects" if is_record(inner[0]) else "a list"
-        return partial(_read_items, _reader(inner[0]), allowed)
-    if origin is tuple:
-        return partial(_read_pair, [_reader(part) for part in inner])
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return partial(_read_mapping, _reader(inner[1]))
-    if is_record(hint):
-        return partial(_read_record, hint)
-    if hint in (Any, object):
-        return _unchanged
-    return partial(_read_leaf, *_LEAVES[hint], _LARGEST.get(hint))
-
-
-def _read_leaf(kinds: tuple[type, ...], allowed: str, limit: float | None, value: Any) -> Any:
-    """Return a text, number or truth value.
-
-    Args:
-        kinds: Allowed types, exactly.
-        allowed: These types in words.
-        limit: Largest allowed absolute value; None without a limit.
-        value: The JSON value.
-
-    Raises:
-        Unfit: The value has another type, or is out of range.
-    """
-    # the exact type, as True is an int in Python
-    if type(value) not in kinds:
-        raise Unfit(f"found {kind(value)}", allowed)
-    if limit is not None and not -limit <= value <= limit:
-        raise Unfit("out of range", allowed)
-    return value
-
-
-def _read_word(words: tuple[str, ...], value: Any) -> Any:
-    """Return a text that is one of some words; raise `Unfit` for anything else."""
-    if type(value) is not str:
-        raise Unfit(f"found {kind(value)}", ", ".join(words))
-    # exact types above: words are texts in every file
-    if value not in words:
-        raise Unfit(f"found '{value}'", ", ".join(words), nearest(value, words))
-    return value
-
-
-def _read_worded(read: Read, allowed: str, value: Any) -> Any:
-    """Return the value of a reader; its `Unfit` passes with the description of the type."""
-    try:
-        return read(value)
-    except Unfit as error:
-        error.allowed = allowed
-        raise
-
-
-def _read_items(read: Read, allowed: str, value: Any) -> Any:
-    """Return a list as a tuple; raise `Unfit` for anything else, or for a wrong element."""
-    if type(value) is not list:
-        raise Unfit(f"found {kind(value)}", allowed)
-    # a tuple, as records are frozen
-    return tuple(_read_inside(read, str(place), part) for place, part in enumerate(value))
-
-
-def _read_pair(readers: list[Read], value: Any) -> Any:
-    """Return a list of fixed length as a tuple; raise `Unfit` for anything else.
-
-    Also for a wrong element: the error names the list as a whole.
-    """
-    try:
-        if type(value) is list and len(value) == len(readers):
-            return tuple(read(part) for read, part in zip(readers, value, strict=True))
-    except Unfit:
-        pass  # the message names the pair as a whole
-    raise Unfit(f"found {value!r}", "[low, high]")
-
-
-def _read_mapping(read: Read, value: Any) -> Any:
-    """Return an object with its values read.
-
-    Raise `Unfit` for anything else, or for a wrong value.
-    """
-    if type(value) is not dict:
-        raise Unfit(f"found {kind(value)}", "an object")
-    return {key: _read_inside(read, key, part) for key, part in value.items()}
-
-
-def _read_inside(read: Read, key: str, value: Any) -> Any:
-    """Return the value of a reader; its `Unfit` passes with the key in front of its path."""
-    try:
-        return read(value)
-    except Unfit as error:
-        raise error.inside(key) from None
-
-
-@cache
-def _keys(record: Any) -> tuple[str, ...]:
-    """Return the keys of a record, those of its flat records included."""
-    keys: list[str] = []
-    for declared in record_fields(record):
-        keys += _keys(not_none(declared.hint)) if declared.is_flat else [declared.key]
-    return tuple(keys)
-
-
-def _read_record(record: Any, value: Any) -> Any:
-    """Return the record in an object; `record` is its class.
-
-    Unknown keys are ignored, and missing ones get the default. Raise `Unfit` for anything but an
-    object, a missing required key, or a wrong value.
-    """
-    if type(value) is not dict:
-        raise Unfit(f"found {kind(value)}", "an object")
-    arguments: dict[str, Any] = {}
-    for declared in record_fields(record):
-        if declared.is_flat:
-            flat_part = {key: value[key] for key in _keys(not_none(declared.hint)) if key in value}
-            if flat_part:
-                arguments[declared.name] = declared.read(flat_part)
-        elif declared.key in value:
-            # not `_read_inside`, which costs a call for each key of each line of a large file
-            try:
-                arguments[declared.name] = declared.read(value[declared.key])
-            except Unfit as error:
-                raise error.inside(declared.key) from None
-        # unknown keys are no problem: a later version may have written them
-        elif declared.is_required:
-            keys = ", ".join(value) or "none"
-            raise Unfit(f"no '{declared.key}' (keys: {keys})", near=nearest(declared.key, value))
-    return record(**arguments)
+def plain_type(hint: Any) -> Any:
+    """Return the member of a union with None that is not None, without annotations."""
+    if get_origin(hint) is Annotated:
+        return plain_type(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return plain_type(next(part for part in get_args(hint) if part is not type(None)))
+    return hint

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragbench.records.codec import Record
 from ragbench.records.comparison import Difference
 from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, Kind
 from ragbench.types import Direction
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 
 COLLECTIONS_SCHEMA = "ragbench.collections/1"
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec import structs
 
 from ragbench.records.causes import AnswerCause, CauseFlow
-from ragbench.records.codec import Record
 from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
 
@@ -85,7 +85,7 @@ class Difference(Record):
         The number of queries of each side moves with it.
         """
         n, n_baseline = self.n, self.n_baseline
-        return replace(
+        return structs.replace(
             self,
             system=self.baseline,
             baseline=self.system,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
-from ragbench.records.codec import Record
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 
 FIX_SCHEMA = "ragbench.fix/2"
 
@@ -244,5 +242,5 @@ class FixList(Record):
     best: Promise | None = None
     remaining: tuple[RemainingLoss, ...] = ()
     groups: LostGroups | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     notes: tuple[Prose, ...] = ()

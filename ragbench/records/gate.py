@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Literal
 
 from ragbench import errors
-from ragbench.records.codec import ABSENT, Record, flat
 from ragbench.records.score import Ends
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import ABSENT, Prose, Record, flat, optional
 
 # `undecided`: these questions do not suffice for either of the others; comparisons have other words
 Verdict = Literal["pass", "fail", "undecided"]
@@ -137,9 +135,9 @@ class DropFacts(Record):
 class Decision(Record):
     """Decision on a gate for one system, with the numbers behind it.
 
-    The kind of gate decides, as `Decision("fail", "0.2 < 0.3", ...)`; `decide_gates` adds the gate
-    and its line. `level` is `error` for a failed or refused gate, `warning` or `notice` for an
-    undecided one, None for a passed one.
+    The kind of gate decides, as `Decision(verdict="fail", why="0.2 < 0.3")`; `decide_gates` adds
+    the gate and its line. `level` is `error` for a failed or refused gate, `warning` or `notice`
+    for an undecided one, None for a passed one.
 
     Attributes:
         gate: The condition.
@@ -161,9 +159,8 @@ class Decision(Record):
     # set by `decide_gates`, not by the kind of gate
     gate: Prose = ""
     system: str | None = None
-    # positional, as every decision has these two
-    verdict: Verdict = field(kw_only=False)
-    why: Prose = field(kw_only=False)
+    verdict: Verdict
+    why: Prose
     line: int | None = None
     refused: bool = optional(False)
     power: Power | None = flat()

@@ -58,7 +58,7 @@ def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
     texts, properties, required = field_texts(record), dict[str, Schema](), list[str]()
     for declared in codec.record_fields(record):
         if declared.is_flat:
-            inner = _object(codec.not_none(declared.hint), definitions)
+            inner = _object(codec.plain_type(declared.hint), definitions)
             properties |= inner["properties"]
             continue
         text = texts.get(declared.name)
@@ -84,7 +84,7 @@ def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
     if origin is Annotated:
         return _value(inner[0], definitions)
     if origin in (Union, types.UnionType):
-        some = _value(codec.not_none(hint), definitions)
+        some = _value(codec.plain_type(hint), definitions)
         return {"anyOf": [some, {"type": "null"}]}
     if origin is Literal:
         return {"enum": list(inner)}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
 from typing import Any
 
-from ragbench.records.codec import ABSENT, Record
 from ragbench.records.summary import TokenCounts
 from ragbench.signature import fingerprint
 from ragbench.types.conversation import ToolCall
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import ABSENT, Prose, Record, optional
 from ragbench.types.records import Usage
 from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 from ragbench.types.spans import Span
@@ -127,24 +125,24 @@ class Manifest(Record):
     ragbench: str = ""
     python: str = ""
     platform: str = ""
-    packages: Mapping[str, str | None] = field(default_factory=dict)
+    packages: Mapping[str, str | None] = {}
     seed: int | None = None
-    choices: Choices = field(default_factory=Choices)
+    choices: Choices = Choices()
     live: tuple[str, ...] = ()
-    versions: Mapping[str, Prose] = field(default_factory=dict)
+    versions: Mapping[str, Prose] = {}
     environment: Mapping[str, EnvironmentVariable] = optional({})
     commit: str | None = optional()
     reproduces: str | None = optional()
     data: Mapping[str, str]
     queries: int | None = None
-    signatures: Mapping[str, str] = field(default_factory=dict)
-    judging: Mapping[str, Mapping[str, JudgePayment]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = {}
+    judging: Mapping[str, Mapping[str, JudgePayment]] = {}
     judging_passages: JudgePayment | None = optional()
     judging_pairs: Mapping[str, JudgePayment] = optional({})
     started: str = ""
     seconds: float = 0.0
-    stages: Mapping[str, float] = field(default_factory=dict)
-    work: Mapping[str, StageWork] = field(default_factory=dict)
+    stages: Mapping[str, float] = {}
+    work: Mapping[str, StageWork] = {}
     kept_failures: Mapping[str, int] = optional({})
 
 
@@ -329,7 +327,7 @@ class VerdictRow(Record):
     samples: tuple[float | None, ...] = ()
     spread: float | None = None
     orders: tuple[float, ...] = optional(())
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     judge: str
     prompts: tuple[PromptRow, ...] = optional(())
 
@@ -359,7 +357,7 @@ class VerdictRow(Record):
 
 
 # Fields that a verdict and its row share
-_OF_VERDICT = {f.name for f in fields(Verdict)} & {f.name for f in fields(VerdictRow)}
+_OF_VERDICT = {*Verdict.__struct_fields__} & {*VerdictRow.__struct_fields__}
 
 
 class QuestionRow(Record):

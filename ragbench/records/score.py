@@ -6,12 +6,11 @@ They are apart from the other records of a summary, which `ragbench score` does 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from ragbench.records.codec import Record
 from ragbench.types import Aggregate, Direction
-from ragbench.types.json_fields import optional
+from ragbench.types.display import short_repr
+from ragbench.types.json_fields import Record, optional
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
 
@@ -177,5 +176,6 @@ class BaselineFile(Record):
     queries: int
     query_parts: tuple[str, ...] = optional(())
     query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
-    # a repr with the values of all queries could not be read
-    systems: Mapping[str, BaselineSystem] = field(repr=False)
+    systems: Mapping[str, BaselineSystem]
+
+    __repr__ = short_repr

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.audit import Audit
 from ragbench.records.causes import AnswerCause, CauseShare
-from ragbench.records.codec import Record
 from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 from ragbench.types.scores import Cause
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
@@ -182,7 +180,7 @@ class Timing(Record):
     """
 
     run_id: str = ""
-    systems: Mapping[str, SystemTiming] = field(default_factory=dict)
+    systems: Mapping[str, SystemTiming] = {}
     cheapest: tuple[CheapestSystem, ...] = optional(())
 
     def of(self, system: str) -> SystemTiming:
@@ -449,7 +447,7 @@ class Summary(Record):
     user_systems: tuple[str, ...] = optional(())
     hits_read: int | None = optional()
     cluster: str | None = optional()
-    judges: Mapping[str, DeclaredJudge] = field(default_factory=dict)
+    judges: Mapping[str, DeclaredJudge] = {}
     skipped_judges: Mapping[str, str] = optional({})
     unreachable: tuple[str, ...] = optional(())
     fill: FillCounts | None = optional()
@@ -461,7 +459,7 @@ class Summary(Record):
     warnings: tuple[Prose, ...] = ()
     notes: tuple[Prose, ...] = ()
     # last and apart, so that two equal runs differ in this key alone
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = Timing()
 
     __repr__ = short_repr
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.matching import QueryChanges, list_ids
 from ragbench.data.runs.hit_list import Hit
@@ -106,7 +107,8 @@ def verdict_line(decision: Decision, measure: str) -> str:
 
     Example:
         >>> facts = Facts(mean=0.5, interval=(0.477, 0.523))
-        >>> gate = Decision("fail", "mean 0.5 over 60 queries", system="ours", facts=facts)
+        >>> why = "mean 0.5 over 60 queries"
+        >>> gate = Decision(verdict="fail", why=why, system="ours", facts=facts)
         >>> verdict_line(gate, "mrr")
         'ours FAILS: mrr: mean 0.5 over 60 queries, between 0.477 and 0.523'
     """
@@ -155,7 +157,7 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
     pages = [(view[query.query_id], name) for view, name in views]
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
     head = pages[-1][0]
-    line = worst_line(replace(query, query_id=head.label, question=head.question))
+    line = worst_line(structs.replace(query, query_id=head.label, question=head.question))
     return "  ".join(filter(None, (line, printable(_answers(sides) or _ranks(head, sides)))))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import product
 
+from msgspec import structs
+
 from ragbench.records import summary as records
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
@@ -55,7 +57,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     """
     # files of other programs may have no confidence: then that of the run applies
     if comparisons.confidence is None:
-        comparisons = replace(comparisons, confidence=summary.confidence)
+        comparisons = structs.replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
@@ -202,7 +204,7 @@ def _gate(gate: Decision) -> Decision:
     """
     text, system, why = map(printable, (gate.gate, gate.system or "", why_of(gate)))
     worst = () if gate.verdict == "pass" else gate.worst_queries
-    return replace(gate, gate=text, system=system, why=why, worst_queries=worst)
+    return structs.replace(gate, gate=text, system=system, why=why, worst_queries=worst)
 
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from ragbench.data.runs.hit_list import Hit, mark_read
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
@@ -237,7 +238,7 @@ class _QueryText:
             # one rubric rules on a claim by the passages, another by the gold answer
             ruled = first if first.ruling is not None else row
             # a claim and a gold claim may have the same words
-            claims[row.whose, row.text] = replace(ruled, other=first.other or row.other)
+            claims[row.whose, row.text] = structs.replace(ruled, other=first.other or row.other)
         if claims:
             yield f"{_INDENT}claims"
         for claim in claims.values():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
@@ -76,7 +78,7 @@ RENDERERS: Mapping[str, Callable[[Summary, Comparisons], str]] = {
 
 def _lay_out(summary: Summary, comparisons: Comparisons) -> Layout:
     """Return the report with the means alone, without differences, gates and slices."""
-    page = lay_out(replace(summary, gates=()), replace(comparisons, slices=()))
+    page = lay_out(structs.replace(summary, gates=()), structs.replace(comparisons, slices=()))
     sections = tuple(replace(section, against="") for section in page.sections)
     signs = ("[low, high]", *SIGNS.values(), "-")
     legend = tuple(entry for entry in page.legend if entry[0] in signs)

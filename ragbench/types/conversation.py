@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from ragbench.json_yaml import load_json
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
+from ragbench.types.json_fields import MayHoldSecrets, Prose, Record, optional
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.tables import PARTS
 
@@ -52,8 +52,7 @@ TURNS_ALLOWED = (
 CALLS_ALLOWED = "a list of {name, arguments, output}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ToolCall:
+class ToolCall(Record, kw_only=False):
     """Call of a tool with its arguments and, if known, its output.
 
     `read_tool_calls` reads it from other forms; the constructor checks nothing.
@@ -65,7 +64,7 @@ class ToolCall:
     """
 
     name: Prose
-    arguments: Annotated[Entries, MayHoldSecrets] = field(default_factory=dict)
+    arguments: Annotated[Mapping[str, Json], MayHoldSecrets] = {}
     output: Prose | None = optional()
 
     __repr__ = short_repr

@@ -7,6 +7,9 @@ from dataclasses import MISSING, fields
 from reprlib import Repr
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 _SHORTENER = Repr()
 # characters of a text, and of a record within a record
 _SHORTENER.maxstring = _SHORTENER.maxother = 80
@@ -18,7 +21,7 @@ _STYLE = re.compile("\x1b\\[[0-9;]*m")
 
 
 def short_repr(record: Any) -> str:
-    """Return the repr of a dataclass instance without the fields that have their default value.
+    """Return the repr of a record or dataclass without the fields that have their default value.
 
     Long texts are cut in the middle, lists after three items and mappings after four.
 
@@ -28,9 +31,10 @@ def short_repr(record: Any) -> str:
         104
     """
     parts = []
-    for field in fields(record):
+    is_struct = isinstance(record, msgspec.Struct)
+    for field in structs.fields(record) if is_struct else fields(record):
         value, make = getattr(record, field.name), field.default_factory
-        if value != (field.default if make is MISSING else make()):
+        if value != (field.default if make in (MISSING, msgspec.NODEFAULT) else make()):
             parts.append(f"{field.name}={_SHORTENER.repr(value)}")
     return f"{type(record).__name__}({', '.join(parts)})"
 

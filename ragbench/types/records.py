@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import optional
+from ragbench.types.json_fields import Record, optional
 from ragbench.types.reasoning import split_reasoning
 from ragbench.types.spans import Span
 
@@ -121,8 +121,7 @@ class Retrieved:
     __repr__ = short_repr
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record, kw_only=False):
     """Tokens and cost of one or several model calls; None where unknown, which is not 0.
 
     Attributes:
@@ -138,6 +137,10 @@ class Usage:
     usd: float | None = None
     reasoning_tokens: int = optional(0)
     cached_tokens: int = optional(0)
+
+
+# Usage of an answer whose tokens and cost are not known
+UNKNOWN_USAGE = Usage()
 
 
 def read_count(value: object) -> int | None:
@@ -234,7 +237,7 @@ class Prediction:
 
     answer: str
     contexts: list[Document] | None = None
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN_USAGE
     queries: list[str] = field(default_factory=list)
     latency_ms: float | None = None
     left_out: tuple[str, ...] = ()
@@ -267,7 +270,7 @@ class Answered:
     queries: list[str] = field(default_factory=list)
     tool_calls: tuple[ToolCall, ...] | None = None
     error: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN_USAGE
     latency_ms: float | None = None
     reasoning: str = ""
     further: list[Document] = field(default_factory=list)
@@ -391,8 +394,7 @@ Assignment = Literal["support", "partial_support", "not_support"]
 ASSIGNMENTS: tuple[Assignment, ...] = get_args(Assignment)
 
 
-@dataclass(frozen=True, slots=True)
-class Nugget:
+class Nugget(Record, kw_only=False):
     """Fact that a good answer to a question contains.
 
     Attributes:

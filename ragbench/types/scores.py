@@ -5,12 +5,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from numbers import Real
 from typing import Any, Literal, cast
 
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 from ragbench.types.records import Usage
 from ragbench.types.tables import html_table, number
 
@@ -160,8 +159,7 @@ class Value(float):
         return {"score": float(self) if self == self else None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedClaim:
+class JudgedClaim(Record):
     """Claim of an answer or of a reference, with its support in other texts.
 
     Attributes:
@@ -186,8 +184,7 @@ class JudgedClaim:
     probability: float | None = optional()
 
 
-@dataclass(frozen=True, slots=True)
-class SentPrompt:
+class SentPrompt(Record, kw_only=False):
     """Prompt sent for a verdict, with names in place of the texts of the judged item.
 
     Attributes:
@@ -251,8 +248,7 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
     return _GAP.sub(fill, user)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Verdict:
+class Verdict(Record, kw_only=False, eq=False):
     """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
 
     A verdict is compared with a number by its score. Without a score, because the judgement failed
@@ -299,7 +295,7 @@ class Verdict:
     claims: tuple[JudgedClaim, ...] = optional(())
     left_out: tuple[str, ...] = optional(())
     usage: Usage = optional(NOTHING)
-    prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
+    prompts: tuple[SentPrompt, ...] = optional(())
     plain_level: float | None = optional()
     plain_samples: tuple[float | None, ...] = optional(())
 
@@ -370,9 +366,9 @@ class Verdict:
 
 
 # Fields of `to_dict`, and of the equality of verdicts.
-_VERDICT = tuple(part.name for part in fields(Verdict) if part.name != "prompts")
-_CLAIM = tuple(part.name for part in fields(JudgedClaim))
-_USAGE = tuple(part.name for part in fields(Usage))
+_VERDICT = tuple(name for name in Verdict.__struct_fields__ if name != "prompts")
+_CLAIM = JudgedClaim.__struct_fields__
+_USAGE = Usage.__struct_fields__
 _LISTS = ("samples", "plain_samples", "orders", "left_out")
 
 

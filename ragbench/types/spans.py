@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 
 from ragbench.errors import DataError
 from ragbench.signature import fingerprint
-from ragbench.types.json_fields import Prose, optional
+from ragbench.types.json_fields import Prose, Record, optional
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record, kw_only=False):
     """Part of the text of a document: gold evidence, or a retrieved passage.
 
     Creating one raises DataError unless 0 <= start <= end.

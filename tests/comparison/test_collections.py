@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ragbench.comparison.collections import CollectionScores, compare_collections
 from ragbench.comparison.differences import compare_systems
@@ -63,10 +64,12 @@ def test_a_collection_without_an_interval_leaves_the_macro_mean_without_one():
     parts = [collection("a", [0.5] * 4, [0.6] * 4), collection("b", [0.5] * 4, [0.6] * 4)]
     summary = parts[1].scored.summary
     systems = tuple(
-        replace(each, scores={"mrr": replace(each.scores["mrr"], interval=(None, 0.9))})
+        structs.replace(
+            each, scores={"mrr": structs.replace(each.scores["mrr"], interval=(None, 0.9))}
+        )
         for each in summary.systems
     )
-    without = replace(parts[1].scored, summary=replace(summary, systems=systems))
+    without = replace(parts[1].scored, summary=structs.replace(summary, systems=systems))
 
     (measure,) = compare_collections([parts[0], replace(parts[1], scored=without)], METHOD)
 

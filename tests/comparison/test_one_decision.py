@@ -1,12 +1,12 @@
 """One decision per pair: letter, verdict, `=`, star, first line, JSON, LaTeX and gate agree."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.comparison.all_pairs import AllPairs
@@ -192,7 +192,7 @@ def summary_of(systems, compared):
                 ranking_of=None,
                 baseline=baseline_of[s.name],
                 scores={
-                    name: replace(summarize(c), baseline=baseline_of[s.name])
+                    name: structs.replace(summarize(c), baseline=baseline_of[s.name])
                     for name, c in s.columns.items()
                 },
             )

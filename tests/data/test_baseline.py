@@ -192,10 +192,10 @@ def test_systems_without_scores_are_left_out(tmp_path):
             "<<<<<<< HEAD",
             r"b\.json:15: merge conflict; allowed: the file written again",
         ),
-        ('"higher"', '"highest"', r"direction: found 'highest'; did you mean 'higher'"),
+        ('"higher"', '"highest"', r"direction: found 'highest'; allowed: higher, lower"),
         ('"queries": 2', '"queries": 3', r"3 queries, but the first system has 2"),
         ('"range": [0.0, 1.0]', '"range": [0.0]', r"range: found \[0\.0\]; allowed: \[low, high\]"),
-        ('"signature"', '"signatur"', r"no 'signature' .*did you mean 'signatur'"),
+        ('"signature"', '"signatur"', r"no 'signature' .keys: mean, n,"),
         ('{"qrels": "1a2b"}', "[]", r"data: found a list; allowed: an object"),
     ],
 )

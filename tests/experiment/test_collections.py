@@ -5,12 +5,12 @@ import io
 import itertools
 import json
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.cli.report import command as report
@@ -243,7 +243,7 @@ def test_a_table_in_latex_has_at_most_three_columns_of_scores():
         summary = CollectionsSummary(
             name="sets", run_id="r", confidence=0.9, resamples=9, seed=1, correction="holm",
             runs=tuple(CollectionRun(name=n, run=n, queries=9, complete=True) for n in names),
-            measures=(replace(measure, comparisons=comparisons),),
+            measures=(structs.replace(measure, comparisons=comparisons),),
         )  # fmt: skip
         lines = RENDERERS["latex"](summary).splitlines()
         tables[len(comparisons)] = [line for line in lines if " & " in line]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ragbench import evaluate_run, evaluate_texts
 from ragbench.comparison.matching import match_sources
@@ -101,7 +102,7 @@ def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
         ComparedRuns(
             sources=(), queries=0, left_out={}, systems=(), notes=(),
             confidence=0.95, resamples=1000, seed=0,
-            gates=tuple(replace(gate, verdict=verdict) for verdict in verdicts),
+            gates=tuple(structs.replace(gate, verdict=verdict) for verdict in verdicts),
         )
     )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """Groups of lost questions in the fix list of a real run, whose rankings are known."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.data.runs.run_folder import resolve_run_folder
@@ -101,8 +101,8 @@ def test_the_terminal_and_the_page_have_the_groups(fixes):
 
 
 def test_without_lost_questions_there_are_no_groups(fixes):
-    none_lost = replace(fixes.groups, lost=0, groups=())
+    none_lost = structs.replace(fixes.groups, lost=0, groups=())
 
-    grids = fix_chapter(replace(fixes, groups=none_lost)).grids
+    grids = fix_chapter(structs.replace(fixes, groups=none_lost)).grids
 
     assert not any("lost questions" in grid.caption for grid in grids)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.types.scores import Verdict
@@ -30,7 +31,7 @@ def test_an_evaluation_shows_its_scores():
 
 @pytest.mark.costly
 def test_an_experiment_is_short_and_has_scores(moons_run):
-    of_others = replace(moons_run, record=replace(moons_run.record, name=HOSTILE))
+    of_others = replace(moons_run, record=structs.replace(moons_run.record, name=HOSTILE))
     assert repr(of_others).isprintable(), "a summary.json may hold any name"
 
     assert len(repr(moons_run)) < 500

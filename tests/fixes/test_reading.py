@@ -1,9 +1,8 @@
 """Changes of what is read or answered, worked by hand on three questions."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ragbench.fixes.changes import PricedRun
 from ragbench.fixes.rankings import NEVER, StoredRankings
@@ -82,7 +81,7 @@ def test_repeated_passages_stay_where_the_gold_of_the_next_hits_is_not_stored(as
 def test_chunks_with_stored_gold_have_no_neighbours(assert_message):
     run = passages([[]])
     [row] = run.rankings.hits["r"].values()
-    chunk = replace(row, hits=(replace(row.hits[0], id="guide.md#3"),))
+    chunk = structs.replace(row, hits=(structs.replace(row.hits[0], id="guide.md#3"),))
     run.rankings.hits["r"]["q"] = chunk
 
     assert join_neighbours(passages([[]])) is None

@@ -6,10 +6,10 @@ import gc
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from msgspec import structs
 
 from ragbench.llm import CallFailure, ChatEngine, ChatReply, Limits, Replies, ask_structured
 from ragbench.types import Cause
@@ -233,7 +233,7 @@ def test_a_second_run_sends_nothing(serve, tmp_path):
         second = ask_many(engine, requests)
 
     assert server.counters.requests == sent
-    assert second == [replace(reply, stored=True) for reply in first]
+    assert second == [structs.replace(reply, stored=True) for reply in first]
     assert engine.totals.stored == engine.totals.calls == 30
 
 

@@ -5,22 +5,31 @@ import importlib
 import json
 import pkgutil
 import types
-from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import NODEFAULT, structs
 
 import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.causes import gated_score
-from ragbench.records.codec import Record, cleaned, from_json, kind, to_json
+from ragbench.records.codec import (
+    cleaned,
+    from_json,
+    from_line,
+    is_record,
+    kind,
+    record_fields,
+    to_json,
+)
 from ragbench.records.fixes import LostGroup
 from ragbench.records.gate import Decision, DropFacts, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
 from ragbench.types import JudgedClaim, Span
+from ragbench.types.json_fields import Record
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -70,35 +79,33 @@ def values(hint):
     if hint is Span:
         ends = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(sorted)
         return st.builds(lambda document, pair: Span(document, *pair), st.text(max_size=4), ends)
-    if is_dataclass(hint):
+    if is_record(hint):
         return records(hint)
     keys = st.text(max_size=3) if inner[0] is str else values(inner[0])
     return st.dictionaries(keys, values(inner[1]), max_size=2)
 
 
-def key_of(field):
-    return field.name.rstrip("_")
-
-
 def keys_of(kind, field):
     """The keys of a field: those of a flat record stand in the object itself."""
-    if "flat" not in field.metadata:
-        return [key_of(field)]
+    if not field.is_flat:
+        return [field.key]
     hint = get_type_hints(kind)[field.name]
     [flat] = [part for part in (get_args(hint) or [hint]) if part is not type(None)]
-    return [key_of(part) for part in fields(flat)]
+    return [part.key for part in record_fields(flat)]
 
 
-def is_optional(field):
-    return field.default is not MISSING or field.default_factory is not MISSING
+def default_of(kind, field):
+    """Return the value of a field that a file lacks."""
+    [declared] = [f for f in structs.fields(kind) if f.name == field.name]
+    return declared.default if declared.default_factory is NODEFAULT else declared.default_factory()
 
 
 @functools.cache  # to make strategies takes longer than to draw from them
 def records(kind):
     """Records of a class, with any of their optional fields."""
     hints = get_type_hints(kind, include_extras=True)
-    by_name = {f.name: values(hints[f.name]) for f in fields(kind)}
-    optional = {name for name in by_name if is_optional(kind.__dataclass_fields__[name])}
+    by_name = {f.name: values(hints[f.name]) for f in record_fields(kind)}
+    optional = {field.name for field in optional_fields(kind)}
     return st.fixed_dictionaries(
         {name: strategy for name, strategy in by_name.items() if name not in optional},
         optional={name: by_name[name] for name in optional},
@@ -106,7 +113,7 @@ def records(kind):
 
 
 def optional_fields(kind):
-    return [field for field in fields(kind) if is_optional(field)]
+    return [field for field in record_fields(kind) if not field.is_required]
 
 
 class Odd:
@@ -137,23 +144,23 @@ def is_read_back(kind, record, json_value, text):
 
 def each_optional_field_may_be_absent(kind, json_value):
     for field in optional_fields(kind):
-        default = field.default if field.default is not MISSING else field.default_factory()
+        default = default_of(kind, field)
         keys = keys_of(kind, field)
         without = {key: value for key, value in json_value.items() if key not in keys}
         record = from_json(kind, json.loads(json.dumps(without)))
 
         assert getattr(record, field.name) == default
-        left_out = bool(field.metadata)
+        left_out = field.is_flat or field.omitted is not NODEFAULT
         assert to_json(record).keys().isdisjoint(keys) == left_out
 
 
 def each_required_field_must_be_there(kind, json_value):
-    for field in fields(kind):
-        if is_optional(field):
+    for field in record_fields(kind):
+        if not field.is_required:
             continue
-        without = {key: value for key, value in json_value.items() if key != key_of(field)}
+        without = {key: value for key, value in json_value.items() if key != field.key}
 
-        with pytest.raises(DataError, match=f"^here: no '{key_of(field)}' "):
+        with pytest.raises(DataError, match=f"^here: no '{field.key}' "):
             from_json(kind, json.loads(json.dumps(without)), path="here")
 
 
@@ -170,7 +177,7 @@ def a_wrong_type_is_named_with_its_place(kind, text):
     hints = get_type_hints(kind, include_extras=True)
     keys = [
         key
-        for field in fields(kind)
+        for field in record_fields(kind)
         if hints[field.name] is not Any
         for key in keys_of(kind, field)
     ]
@@ -244,13 +251,12 @@ def test_kinds_are_named(value, name):
     assert kind(value) == name
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), float("inf")])
-def test_a_number_that_nothing_can_be_calculated_with_is_refused(value, assert_message):
-    row = {"query_id": "q", "rubric": "r", "model": "m", "score": value}
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "-1e400", "NaN", "Infinity"])
+def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
+    row = f'{{"query_id": "q", "rubric": "r", "model": "m", "judge": "j", "score": {value}}}'
 
-    with pytest.raises(DataError) as error:
-        from_json(VerdictRow, row)
-    assert_message(error.value)
+    with pytest.raises((DataError, ValueError), match=r"out of range|is no number of JSON"):
+        from_line(VerdictRow, row)
 
 
 def test_claims_are_cleaned_as_the_reasons_are():

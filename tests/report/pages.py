@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from msgspec import structs
 
 from ragbench.records.codec import Record, from_json
 from ragbench.records.comparison import Comparisons
@@ -76,7 +77,7 @@ def with_facts(summary: Summary, comparisons: Comparisons) -> Summary:
         first = next(filter(None, by_score.values()), None if usual == system.name else usual)
         guess = "retrieval" if system.type == "retriever" else "generation"
         scores = {
-            name: replace(
+            name: structs.replace(
                 score,
                 kind=score.kind
                 or ("judge" if score.judge is not None else None)
@@ -87,19 +88,15 @@ def with_facts(summary: Summary, comparisons: Comparisons) -> Summary:
             for name, score in system.scores.items()
         }
         names = {each.name for each in summary.systems}
-        return replace(system, baseline=first if first in names else None, scores=scores)
+        return structs.replace(system, baseline=first if first in names else None, scores=scores)
 
-    return replace(summary, systems=tuple(map(filled, summary.systems)))
+    return structs.replace(summary, systems=tuple(map(filled, summary.systems)))
 
 
 @functools.cache  # asked for each record that a test makes
 def declared(made: type[Record]) -> tuple[dict[str, Any], list[str]]:
     """The types of a record's fields, and the names of those that have to be there."""
-    needed = [
-        each.name
-        for each in fields(made)
-        if each.default is MISSING and each.default_factory is MISSING
-    ]
+    needed = [each.name for each in structs.fields(made) if each.required]
     return get_type_hints(made, include_extras=True), needed
 
 

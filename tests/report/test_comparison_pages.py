@@ -3,12 +3,12 @@
 import csv
 import io
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ragbench.comparison.compare_runs import compare_sources, moved_most
 from ragbench.comparison.matching import match_sources
@@ -79,7 +79,7 @@ def example(folder, names=("bm25", "rm3"), resamples=1000):
     found = compare_sources(met, method)
     conditions = [FailIf.parse(f"ndcg@10 drop > {x}") for x in (0.01, 0.25)]
     gates = [gate for c in conditions for gate in c.decide("ndcg@10", found, met, method)]
-    return replace(
+    return structs.replace(
         found,
         gates=tuple(gates),
         moved=moved_most(found, met, "ndcg@10", 2),

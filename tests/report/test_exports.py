@@ -8,10 +8,10 @@ import runpy
 import shutil
 import sys
 from collections import Counter
-from dataclasses import replace
 from math import isnan
 
 import pytest
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
@@ -136,9 +136,9 @@ def test_a_latex_table_has_at_most_three_measures(summary, run):
     given = summary.systems[0]
     score = given.scores["mrr"]
     scores = {f"mrr@{k}": score for k in range(1, 6)}
-    wide = replace(summary, systems=(replace(given, scores=scores),))
+    wide = structs.replace(summary, systems=(structs.replace(given, scores=scores),))
 
-    latex = render_latex(wide, replace(read_comparisons(run), measures=()))
+    latex = render_latex(wide, structs.replace(read_comparisons(run), measures=()))
 
     columns = re.findall(r"\\begin{tabular}{(l+)}", latex)
     assert columns == ["llll", "lll"]
@@ -155,10 +155,9 @@ def test_only_a_sure_best_is_bold(run, summary):
 
 @pytest.mark.parametrize("render", [render_csv, render_latex, render_markdown])
 def test_a_run_without_scores(render, run, summary):
-    from dataclasses import replace
 
-    systems = tuple(replace(system, scores={}) for system in summary.systems)
-    text = render(replace(summary, systems=systems), read_comparisons(run))
+    systems = tuple(structs.replace(system, scores={}) for system in summary.systems)
+    text = render(structs.replace(summary, systems=systems), read_comparisons(run))
 
     assert len(text.splitlines()) == 1
 

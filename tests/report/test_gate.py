@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ragbench.comparison.matching import QueryChanges
 from ragbench.data.runs.hit_list import Hit
@@ -23,8 +24,8 @@ from ragbench.report.gate import (
 )
 
 DECISION = Decision(
-    "fail",
-    "surely worse",
+    verdict="fail",
+    why="surely worse",
     gate="ndcg@10 not worse",
     system="ours",
     means=(0.557, 0.526),
@@ -133,7 +134,7 @@ def test_the_comment_shows_foreign_text_as_it_is():
 
 
 def test_an_incomplete_run_is_named_before_its_gates():
-    cut_off = replace(REVIEW, summary=replace(REVIEW.summary, complete=False))
+    cut_off = replace(REVIEW, summary=structs.replace(REVIEW.summary, complete=False))
 
     lines = list(review_lines(cut_off))
 
@@ -141,7 +142,7 @@ def test_an_incomplete_run_is_named_before_its_gates():
 
 
 def test_equal_answers_of_an_incomplete_run_are_no_success():
-    summary = replace(REVIEW.summary, complete=False)
+    summary = structs.replace(REVIEW.summary, complete=False)
     same = replace(REVIEW, is_same=True, summary=summary)
 
     assert list(review_lines(same))[-1] == "incomplete: too many items failed"
@@ -177,7 +178,7 @@ def test_a_review_without_any_change_has_no_verdict():
 )
 def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
     facts = Facts(difference=difference, interval=interval)
-    decision = replace(DECISION, verdict=verdict, means=(0.5, 0.52), facts=facts)
+    decision = structs.replace(DECISION, verdict=verdict, means=(0.5, 0.52), facts=facts)
 
     text = ChangedScore("ter", "a", decision, np.array([gain])).line
 
@@ -194,7 +195,9 @@ def test_right_answers_are_counted_as_such():
 def test_failed_then_sure_changes_then_right_answers_come_first():
     def passed(name, interval, gain):
         facts = Facts(difference=gain, interval=interval, n=60)
-        return ChangedScore(name, "ours", replace(DECISION, verdict="pass", facts=facts), GAINS + 1)
+        return ChangedScore(
+            name, "ours", structs.replace(DECISION, verdict="pass", facts=facts), GAINS + 1
+        )
 
     sure, unsure = passed("map", (0.1, 0.3), 0.2), passed("map", (-0.1, 0.1), -0.01)
     right = passed("right", (-0.1, 0.2), 0.05)
@@ -204,7 +207,7 @@ def test_failed_then_sure_changes_then_right_answers_come_first():
 
 
 def test_a_score_that_was_not_compared_says_why():
-    decision = Decision("undecided", "only 3 of 9 unchanged (6 edited)")
+    decision = Decision(verdict="undecided", why="only 3 of 9 unchanged (6 edited)")
 
     text = ChangedScore("ter", "a", decision, np.array([math.nan])).line
 
@@ -236,8 +239,8 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
     [
         (
             Decision(
-                "fail",
-                "-0.03902 [-0.1036, +0.02056] over 70 queries: a drop by more than 0.01",
+                verdict="fail",
+                why="-0.03902 [-0.1036, +0.02056] over 70 queries: a drop by more than 0.01",
                 means=(0.6, 0.561),
                 facts=CHANGE,
             ),
@@ -246,8 +249,8 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
         ),
         (
             Decision(
-                "fail",
-                "-0.039 over these 70 queries: a drop by more than 0.01",
+                verdict="fail",
+                why="-0.039 over these 70 queries: a drop by more than 0.01",
                 means=(0.6, 0.561),
                 facts=Facts(difference=-0.039, n=70),
             ),
@@ -257,8 +260,8 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
         # `undecided: fail`: nothing shows that it got worse
         (
             Decision(
-                "fail",
-                "undecided, which counts as failed here: +0.1 over 9 queries",
+                verdict="fail",
+                why="undecided, which counts as failed here: +0.1 over 9 queries",
                 means=(0.5, 0.6),
                 facts=Facts(difference=0.1),
             ),
@@ -266,26 +269,31 @@ MEAN = Facts(mean=0.6073, interval=(0.5101, 0.6988), n=70)
             " +0.1 over 9 queries",
         ),
         (
-            Decision("fail", "mean 0.6073 over 70 queries", facts=MEAN),
+            Decision(verdict="fail", why="mean 0.6073 over 70 queries", facts=MEAN),
             "ours FAILS: ndcg: mean 0.6073 over 70 queries, between 0.510 and 0.699",
         ),
         (
-            Decision("fail", "mean 0.6073 [0.5101, 0.6988] over 70 queries", facts=MEAN),
+            Decision(
+                verdict="fail", why="mean 0.6073 [0.5101, 0.6988] over 70 queries", facts=MEAN
+            ),
             "ours FAILS: ndcg: mean 0.6073 [0.5101, 0.6988] over 70 queries",
         ),
         (
-            Decision("undecided", "refused: other data", refused=True),
+            Decision(verdict="undecided", why="refused: other data", refused=True),
             "ours FAILS: ndcg: refused: other data",
         ),
         (
-            Decision("undecided", "only 3 of 9 unchanged"),
+            Decision(verdict="undecided", why="only 3 of 9 unchanged"),
             "ours is undecided: ndcg: only 3 of 9 unchanged",
         ),
     ],
 )
 def test_the_verdict_of_a_gate_has_each_number_once(decision, line):
-    assert verdict_line(replace(decision, system="ours"), "ndcg") == line
+    assert verdict_line(structs.replace(decision, system="ours"), "ndcg") == line
 
 
 def test_a_verdict_without_a_system_is_on_the_judge():
-    assert verdict_line(Decision("fail", "kappa 0.4"), "tone") == "the judge FAILS: tone: kappa 0.4"
+    assert (
+        verdict_line(Decision(verdict="fail", why="kappa 0.4"), "tone")
+        == "the judge FAILS: tone: kappa 0.4"
+    )

@@ -1,12 +1,12 @@
 """The result in words, in each of the situations that a reader can be in."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
@@ -403,7 +403,7 @@ def test_a_pair_that_is_not_planned_is_tested_over_all_pairs():
 
 def test_reversing_a_difference_twice_gives_it_back():
     pair = read(Difference, comparison("a", "b", (0.2, -0.1, 0.5), 0.1, False))
-    pair = replace(pair, effect_size=0.3, effect_interval=(0.1, None), n_baseline=12)
+    pair = structs.replace(pair, effect_size=0.3, effect_interval=(0.1, None), n_baseline=12)
 
     assert pair.reverse().interval == (-0.5, 0.1)
     assert pair.reverse().effect_interval == (None, -0.1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.codec import to_json
@@ -183,8 +183,14 @@ def test_previous_next_and_the_address_say_the_same(made, visit):
 def test_a_part_of_a_bar_of_causes_leads_to_its_queries(tmp_path, visit):
     folder, (summary, comparisons) = run_folder(tmp_path), results()
     lost = {"ranked_too_low": 4, "not_retrieved": 8}
-    systems = (*summary.systems[:2], replace(summary.systems[2], causes=lost), summary.systems[3])
-    html.write_page(tmp_path / "r.html", replace(summary, systems=systems), comparisons, folder)
+    systems = (
+        *summary.systems[:2],
+        structs.replace(summary.systems[2], causes=lost),
+        summary.systems[3],
+    )
+    html.write_page(
+        tmp_path / "r.html", structs.replace(summary, systems=systems), comparisons, folder
+    )
     page = visit(tmp_path / "r.html")
 
     page.locator("#results [data-cause=ranked_too_low]").click()

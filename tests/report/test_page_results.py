@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ragbench.records.causes import CAUSES
 from ragbench.report.page import html
@@ -97,10 +97,11 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
 def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
     lost = {"right": 3, "failed": 1}
     systems = [
-        replace(results()[0].systems[0], name=f"retriever-{n}", causes=lost) for n in range(40)
+        structs.replace(results()[0].systems[0], name=f"retriever-{n}", causes=lost)
+        for n in range(40)
     ]
     html.write_page(
-        tmp_path / "r.html", replace(results()[0], systems=tuple(systems)), results()[1]
+        tmp_path / "r.html", structs.replace(results()[0], systems=tuple(systems)), results()[1]
     )
     page = visit(tmp_path / "r.html")
 
@@ -113,7 +114,9 @@ def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
 def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
     summary, comparisons = results()
     told = [f"{n} of 78 verdicts failed" for n in range(40)]
-    html.write_page(tmp_path / "r.html", replace(summary, warnings=tuple(told)), comparisons)
+    html.write_page(
+        tmp_path / "r.html", structs.replace(summary, warnings=tuple(told)), comparisons
+    )
     page = visit(tmp_path / "r.html")
 
     box = page.get_by_label("doubtful numbers")
@@ -199,14 +202,14 @@ def crowd(n):
     causes = dict.fromkeys(CAUSES, 6)
     scores = {**retriever.scores, **pair.scores}
     apps = [
-        replace(pair, name=f"{k:03}-an-app-with-a-long-name", causes=causes, scores=scores)
+        structs.replace(pair, name=f"{k:03}-an-app-with-a-long-name", causes=causes, scores=scores)
         for k in range(n)
     ]
     lines = tuple(f"doubt {k}: {'some words about a number, ' * 20}" for k in range(12))
-    summary = replace(
+    summary = structs.replace(
         summary, systems=(*summary.systems, *apps), warnings=lines, gates=summary.gates * 9
     )
-    return replace(summary, user_systems=tuple(app.name for app in apps)), comparisons
+    return structs.replace(summary, user_systems=tuple(app.name for app in apps)), comparisons
 
 
 @pytest.mark.parametrize("n", [0, 200])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from unicodedata import east_asian_width
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ragbench.pictures.svg import Drawing, Scale
 from ragbench.records.comparison import SliceDifference, no_comparisons
@@ -89,10 +89,14 @@ def test_an_interval_and_a_difference_are_where_they_should_be():
 def test_causes_are_counted():
     summary, _ = results()
     systems = (
-        replace(summary.systems[0], causes={"right": 61, "not_retrieved": 17, "not_used": 22}),
-        replace(summary.systems[1], causes={"right": 70, "not_retrieved": 8, "not_used": 22}),
+        structs.replace(
+            summary.systems[0], causes={"right": 61, "not_retrieved": 17, "not_used": 22}
+        ),
+        structs.replace(
+            summary.systems[1], causes={"right": 70, "not_retrieved": 8, "not_used": 22}
+        ),
     )
-    bars = causes_picture(replace(summary, systems=systems))
+    bars = causes_picture(structs.replace(summary, systems=systems))
 
     assert bars.words.startswith(
         "of 100 questions bm25 has 61 right, 17 not retrieved, 22 not used"
@@ -107,7 +111,7 @@ def test_slices_are_drawn():
         field="topic", slice="law", measure="map", system="dense", baseline="bm25",
         direction="higher", difference=-0.2, interval=(-0.3, -0.1), n=30, worse=True,
     )  # fmt: skip
-    [slices] = slice_pictures(replace(no_comparisons(), slices=(row,)))
+    [slices] = slice_pictures(structs.replace(no_comparisons(), slices=(row,)))
     assert slices.words == "law: dense -0.2 over 30 queries"
     parsed(slices)
 
@@ -129,8 +133,8 @@ def test_wide_names_have_room(name):
     summary, comparisons = example.summary(), example.comparisons()
     summary["systems"][0]["name"] = name
     summary, comparisons = records(summary, comparisons)
-    systems = tuple(replace(s, causes={"right": 2, "failed": 1}) for s in summary.systems)
-    caused = replace(summary, systems=systems)
+    systems = tuple(structs.replace(s, causes={"right": 2, "failed": 1}) for s in summary.systems)
+    caused = structs.replace(summary, systems=systems)
     drawn = [*score_pictures(summary, comparisons), causes_picture(caused)]
     for picture in drawn:
         for text in parsed(picture).iter(f"{SVG}text"):

@@ -109,6 +109,6 @@ def test_results_with_an_outcome_have_no_truth():
     first = rb.evaluate_run({query: {"d": 1.0} for query in qrels}, qrels, ["mrr"])
     comparison = rb.compare(first, first, fail_if="mrr drop > 0.1")
 
-    for result in (comparison, *comparison.record.gates, Decision("fail", "0.2 < 0.3")):
+    for result in (comparison, *comparison.record.gates, Decision(verdict="fail", why="0.2 < 0.3")):
         with pytest.raises(TypeError, match="neither true nor false"):
             bool(result)

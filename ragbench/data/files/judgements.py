@@ -22,11 +22,11 @@ from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
 from ragbench.data.files.run_forms import is_json, read_nested
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
-from ragbench.records.codec import Record
 from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels, tables
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
+from ragbench.types.json_fields import Record
 from ragbench.types.records import Nugget
 from ragbench.types.rows import repeated_rows
 

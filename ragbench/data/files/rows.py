@@ -21,9 +21,10 @@ from ragbench.data.files.formulas import is_own_table, original
 from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
 from ragbench.json_yaml import first_repeated, load_json
-from ragbench.records.codec import Record, from_json, kind
+from ragbench.records.codec import from_json, kind
 from ragbench.registry import nearest
 from ragbench.types.ids import id_text
+from ragbench.types.json_fields import Record
 
 R = TypeVar("R", bound=Record)
 
@@ -128,7 +129,14 @@ class Entry:
             DataError: A field without a default is missing, or a field has the wrong kind; names
                 the place. Unknown keys are ignored.
         """
-        return from_json(record_type, self.values, file=self.file, line=self.line, path=self.record)
+        return from_json(
+            record_type,
+            self.values,
+            file=self.file,
+            line=self.line,
+            path=self.record,
+            by_hand=True,
+        )
 
     def field(self, key: str) -> Any:
         """Return the value of a key.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
+
+from msgspec import structs
 
 from ragbench.data.runs.run_lines import Texts
 from ragbench.records.manifest import ANSWER, HitsRow, Passage, StoredHit, TextRow
@@ -221,7 +222,7 @@ def _own_text(
     if whole is None or passage.start > len(text):
         return None
     part, is_cut = text[passage.start : passage.end], whole.cut and passage.end > len(text)
-    return replace(whole, title=whole.title if row else None, text=part, cut=is_cut)
+    return structs.replace(whole, title=whole.title if row else None, text=part, cut=is_cut)
 
 
 def text_fields(passage: Passage | None) -> tuple[str, str | None, bool]:

@@ -20,13 +20,14 @@ from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.errors import DataError, storage_error
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import Record, from_file, from_json
+from ragbench.records.codec import from_file, from_line
 from ragbench.records.comparison import Comparisons, no_comparisons
 from ragbench.records.manifest import Manifest, MetadataRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray, Query
 from ragbench.types.byte_ids import distinct
+from ragbench.types.json_fields import Record
 
 QUERIES_FILE = "queries.jsonl"
 R = TypeVar("R", bound=Record)
@@ -78,7 +79,7 @@ def read_records(path: Path, record_type: type[R], allowed: str) -> Iterator[tup
         with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 try:
-                    yield number, from_json(record_type, load_json(line))
+                    yield number, from_line(record_type, line)
                 except (ValueError, DataError) as error:
                     problem = f"not a line that a run writes: {shown(line.rstrip())}"
                     raise DataError(problem, file=path, line=number, allowed=allowed) from error

@@ -5,11 +5,13 @@ The fingerprints of a whole data set tell that two differ; those of the queries 
 
 from __future__ import annotations
 
+import functools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 
 from ragbench.data.files.fields import is_marked_unanswerable
@@ -17,14 +19,14 @@ from ragbench.data.runs import run_folder
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
-from ragbench.records.codec import Record, from_json
+from ragbench.records.codec import from_line
 from ragbench.records.manifest import AnswerRow, FailedPrediction, PredictionRow, TextRow
 from ragbench.records.summary import Summary
 from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
-from ragbench.types.conversation import Json
+from ragbench.types.json_fields import Record
 from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
@@ -92,8 +94,8 @@ class Lines:
     def __del__(self) -> None:
         self.close()
 
-    def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
-        """Yield the JSON value and the number of each line of an id, in the order of the file.
+    def texts(self, key: str) -> Iterator[tuple[bytes, int]]:
+        """Yield the text and the number of each line of an id, in the order of the file.
 
         An unknown id yields nothing.
         """
@@ -105,19 +107,23 @@ class Lines:
             if self._stream is None:
                 self._stream = self.path.open("rb")
             self._stream.seek(self._offsets[number - 1])
-            yield load_json(self._stream.readline()), number
+            yield self._stream.readline(), number
 
     def read(self, record_type: type[R], key: str) -> list[R]:
         """Return the lines of an id as records, in the order of the file.
 
         [] for an unknown id, a `DataError` for a wrong line.
         """
-        file, lines = self.path, self.values(key)
-        return [from_json(record_type, value, file=file, line=number) for value, number in lines]
+        file, lines = self.path, self.texts(key)
+        return [from_line(record_type, text, file=file, line=number) for text, number in lines]
 
 
 def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
     """Return the id in a line; raise a `DataError` if the line is no JSON with that key."""
+    try:
+        return str(getattr(_decoder(key).decode(line), key))
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # a number as the id, or a mistake that `load_json` names
     try:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
@@ -126,6 +132,12 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         problem = f"not a line that a run writes, {reason}: {text}"
         allowed = "the file as it was written: copy the run folder again, or run again"
         raise DataError(problem, file=path, line=number, allowed=allowed) from error
+
+
+@functools.cache
+def _decoder(key: str) -> msgspec.json.Decoder[Any]:
+    """Return a decoder that reads one text of an object, and skips the other keys."""
+    return msgspec.json.Decoder(msgspec.defstruct("IdOfLine", [(key, str)]))
 
 
 class Texts:
@@ -161,10 +173,15 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerRow]:
 
     They are in the order of the file. Raises a `DataError` for a line of another form.
     """
-    for value, line in lines.values(query):
-        is_failed = "cause" in value
+    for text, line in lines.texts(query):
+        is_failed = _CAUSE in text and "cause" in load_json(text)
         record_type: type[AnswerRow] = FailedPrediction if is_failed else PredictionRow
-        yield from_json(record_type, value, file=lines.path, line=line)
+        yield from_line(record_type, text, file=lines.path, line=line)
+
+
+# Key of a failed prediction; an answer may hold the same characters, since JSON escapes quotes
+# only inside of texts.
+_CAUSE = b'"cause"'
 
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from ragbench.data.runs.run_folder import LATEST, check_links, read_manifest, read_summary
 from ragbench.errors import DataError
@@ -19,6 +21,7 @@ from ragbench.records.manifest import Manifest
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import check_allowed, nearest
+from ragbench.types.json_fields import Record
 
 CONFIG_FILE = "config.yaml"
 # a folder with any of these is a run: one that was damaged is listed with its problem
@@ -27,8 +30,7 @@ _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _UNSCORED_KEYS = ("output", "name", "cache")
 
 
-@dataclass(frozen=True, slots=True)
-class RunEntry:
+class RunEntry(Record):
     """Run folder in a list of runs, as `list_runs` returns them.
 
     Attributes:
@@ -56,7 +58,7 @@ class RunEntry:
     complete: bool = True
     system: str | None = None
     score: str | None = None
-    scores: Mapping[str, SystemScore] = field(default_factory=dict)
+    scores: Mapping[str, SystemScore] = {}
     value: SystemScore | None = None
     commit: str | None = None
     changed: tuple[str, ...] = ()
@@ -102,7 +104,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
             summary, facts = read_summary(path), read_facts(path)
         except DataError as error:
             # the list names the folder already
-            unreadable.append(RunEntry(path, problem=str(error).replace(f"{path}/", "")))
+            unreadable.append(RunEntry(path=path, problem=str(error).replace(f"{path}/", "")))
             continue
         names.update((name, None) for system in summary.systems for name in system.scores)
         readable.append((_entry(path, summary, facts, score), facts))
@@ -118,7 +120,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     for entry, facts in readable:
         previous = last_facts.get(entry.name)
         changed = () if previous is None else changes(previous, facts)
-        entries.append(replace(entry, changed=changed, is_first=previous is None))
+        entries.append(structs.replace(entry, changed=changed, is_first=previous is None))
         last_facts[entry.name] = facts
     return entries + unreadable
 

@@ -7,9 +7,11 @@ import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.collection import read_corpus
@@ -205,7 +207,9 @@ class _StaleTable:
             if anchor.span is not None and anchor.status == "moved" and label.number is not None:
                 span = spans[label.number]
                 # not strict: the last field of a span is its quote, which the file has already
-                place = zip(("document", "start", "end"), astuple(anchor.span), strict=False)
+                place = zip(
+                    ("document", "start", "end"), structs.astuple(anchor.span), strict=False
+                )
                 # a label without positions stays without: they would go stale at the next change
                 span |= {key: value for key, value in place if span.get(key) is not None}
                 cells[self._spans] = spans

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import structs
 
 from ragbench.comparison.differences import Slicing
 from ragbench.config import schema
@@ -73,7 +75,9 @@ class PlannedJudge:
         if self.nuggets is None:
             return None
         # assignments in the file are those of other answers
-        return tuple(replace(nugget, assignment=None) for nugget in self.nuggets.get(query_id, ()))
+        return tuple(
+            structs.replace(nugget, assignment=None) for nugget in self.nuggets.get(query_id, ())
+        )
 
     @property
     def samples(self) -> int:

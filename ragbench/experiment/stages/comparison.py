@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.all_pairs import describe
 from ragbench.comparison.causes import cause_flows
@@ -83,10 +84,10 @@ def with_reasons(
             doubts.append(f"{name}: {reason}")
             reason = None
         if reason is not None:
-            family = replace(family, tells_nothing=reason, best=None, tied_with_best=())
+            family = structs.replace(family, tells_nothing=reason, best=None, tied_with_best=())
         families.append(family)
     results.warnings += [*nothing_told(families), *doubts[:1]]
-    return replace(comparisons, measures=tuple(families))
+    return structs.replace(comparisons, measures=tuple(families))
 
 
 def _reason_of(
@@ -297,7 +298,7 @@ class Compare(Stage[comparison.Comparisons | None]):
             systems, plan.baseline, method, plan.clusters, user_systems=user_systems(plan)
         )
         slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
-        keep(0, to_json(replace(comparisons, slices=slices)))
+        keep(0, to_json(structs.replace(comparisons, slices=slices)))
         advance(1)
 
     def read(self, stored: Any) -> comparison.Comparisons:
@@ -333,7 +334,7 @@ class Compare(Stage[comparison.Comparisons | None]):
             for judge_preferences in results.preferences
             for entry in judge_preferences.entries
         ]
-        results.comparisons = replace(
+        results.comparisons = structs.replace(
             with_reasons(plan, results, stored),
             preferences=tuple(preferences),
             over_sources=tuple(over_sources),

@@ -16,11 +16,12 @@ from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.base import Finished, Outputs, Slot, Stage
 from ragbench.experiment.stages.resources import Resources
 from ragbench.llm import Totals
-from ragbench.records.codec import Record, from_json, to_json
+from ragbench.records.codec import from_json, to_json
 from ragbench.report.progress import Progress, StageProgress
 from ragbench.secrets import redactor
 from ragbench.store.items import StageItems, StageStore
 from ragbench.types import Cause
+from ragbench.types.json_fields import Record
 
 # Keys of the group and of the item in it, which slots of several stages may share.
 ItemPlace = tuple[str, str | None]

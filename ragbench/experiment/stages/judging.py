@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain, takewhile
 from typing import Any
 
+from msgspec import structs
+
 from ragbench import __version__
 from ragbench.executors.base import blocks_of
 from ragbench.experiment.calls import Outcome
@@ -188,7 +190,7 @@ class Verdicts(Stage[Output_co]):
             words = self._resources.prompts.find(prompt_id)
             if words is not None:
                 prompts.append(SentPrompt(*words, fence, tuple(texts), to))
-        return replace(stored_items.read_verdict(fields), prompts=tuple(prompts))
+        return structs.replace(stored_items.read_verdict(fields), prompts=tuple(prompts))
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Return a verdict as JSON, after the words of its prompts are stored."""
@@ -395,7 +397,7 @@ class JudgeAnswers(Verdicts[JudgedAnswers]):
             name = self.plan.judge_score(rubric, self.name)
             column = replace(with_failures_of(answers, column), name=name)
             results.add_samples(self.system, name, split_samples(column, answers.samples), "judge")
-        rows = Mapped(partial(replace, judge=self.name), judged.rows)
+        rows = Mapped(partial(structs.replace, judge=self.name), judged.rows)
         results.judgements.setdefault(self.system.name, {})[self.name] = rows
 
     def step(self, outputs: Outputs, work: Work | None) -> Step | None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import Plan, PlannedFill
 from ragbench.experiment.records import Filled, Results, RetrieverRun, Work, judge_use
@@ -74,7 +76,7 @@ def _grade(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
         grade = fill.grade_of(level)
-    return replace(row, document_id=document, grade=grade, by="model", judge=fill.name)
+    return structs.replace(row, document_id=document, grade=grade, by="model", judge=fill.name)
 
 
 def _qrels_source(

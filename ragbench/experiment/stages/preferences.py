@@ -8,6 +8,7 @@ from itertools import accumulate, chain, combinations
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
@@ -158,7 +159,7 @@ class JudgePairs(Stage[JudgeResults | None]):
                 _compared_pair(first, other, part, column.take(rows))
                 for (first, other), part, rows in zip(pairs, items, places, strict=True)
             ]
-            entry = replace(
+            entry = structs.replace(
                 compare_preferences(compared, method),
                 name=plan.judge_score(rubric, self.name),
                 rubric=rubric,
@@ -217,7 +218,9 @@ def _rows(judge: str, systems: Sequence[tuple[str, str]], judged: JudgeResults) 
     """
     wins = np.concatenate([column.values for column in judged.columns.values()]).tolist()
     return [
-        replace(row, judge=judge, system=one, other=other, winner={1.0: one, 0.0: other}.get(won))
+        structs.replace(
+            row, judge=judge, system=one, other=other, winner={1.0: one, 0.0: other}.get(won)
+        )
         for row, (one, other), won in zip(judged.rows, systems, wins, strict=True)
     ]
 

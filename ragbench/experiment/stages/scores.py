@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.gold import GoldPiece, answerable_questions
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
@@ -22,7 +23,7 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_passages
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import Rank
-from ragbench.records.codec import Record, from_json, to_json
+from ragbench.records.codec import from_json, to_json
 from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -36,6 +37,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
+from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
 # Packages whose version may change the value of a metric: their versions are part of the keys.
@@ -507,7 +509,7 @@ def _joined_counts(counts: Sequence[RunCounts]) -> RunCounts | None:
     if not counts:
         return None
     without_grade = {grade: n for of_one in counts for grade, n in of_one.without_grade.items()}
-    return replace(counts[0], without_grade=without_grade)
+    return structs.replace(counts[0], without_grade=without_grade)
 
 
 def _texts_of(answers: records.Answers) -> Sequence[str | None]:

@@ -17,12 +17,13 @@ import math
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
@@ -156,7 +157,7 @@ def item_key(item: JudgedItem, sample: int) -> str:
         *(turn.to_dict() for turn in item.turns),
         *(call.to_dict() for call in item.tool_calls or ()),
     ]
-    nuggets = [] if item.nuggets is None else [{"nuggets": [*map(astuple, item.nuggets)]}]
+    nuggets = [] if item.nuggets is None else [{"nuggets": [*map(structs.astuple, item.nuggets)]}]
     optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
     return fingerprint_json([*parts, *extra, *optional], KEY_DIGITS)
 
@@ -316,7 +317,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     contexts, calls = answer.contexts, answer.tool_calls
     value = {
         "answer": answer.answer,
-        "usage": astuple(answer.usage),
+        "usage": structs.astuple(answer.usage),
         "left_out": list(answer.left_out),
         "queries": list(answer.queries),
         # an empty list of passages or calls differs from None, which means unknown

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.base import Layout
@@ -25,14 +27,14 @@ def lay_out_brief(summary: Summary, comparisons: Comparisons) -> tuple[Layout, S
     and their baselines before the others. Lists that are cut say how much is left out.
     """
     page, systems = lay_out(summary, comparisons), _choose_systems(summary, comparisons)
-    short_run = replace(summary, systems=tuple(systems))
+    short_run = structs.replace(summary, systems=tuple(systems))
     tables = lay_out(short_run, comparisons)
     n_more = len(summary.systems) - len(systems)
     text = f"{counted(n_more, 'systems')}; see the whole page"
     short_page = replace(
         page,
         headlines=_cut(page.headlines),
-        gates=tuple(replace(gate, worst_queries=()) for gate in page.gates[:_GATES]),
+        gates=tuple(structs.replace(gate, worst_queries=()) for gate in page.gates[:_GATES]),
         sections=tuple(
             replace(section, counts=(), labels=(), measures=section.measures[:_MEASURES])
             for section in tables.sections[:_TABLES]

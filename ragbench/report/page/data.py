@@ -13,11 +13,11 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.hit_list import (
@@ -419,7 +419,7 @@ class _Packer:
         read = [self.number(passage) for passage in contexts]
         places = join_contexts(hits, contexts)
         ranks = [0 if place is None else hits[place].rank for place in places]
-        short = replace(row, query_id="", answer=None, contexts=None, tool_calls=None)
+        short = structs.replace(row, query_id="", answer=None, contexts=None, tool_calls=None)
         text = None if row.answer is None else _shortened(row.answer, "answer")
         return {"text": text} | _filled(read=read, ranks=ranks, **_cut(to_json(short)))
 
@@ -436,8 +436,8 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
     the number of claims that are left out.
     """
     is_scored = row.status == "scored"
-    short = replace(row, query_id="", document_id=None, claims=row.claims[:_MOST_CLAIMS])
-    short = replace(short, status="", cause="") if is_scored else short
+    short = structs.replace(row, query_id="", document_id=None, claims=row.claims[:_MOST_CLAIMS])
+    short = structs.replace(short, status="", cause="") if is_scored else short
     return _filled(**_cut(to_json(short)), more=len(row.claims[_MOST_CLAIMS:]) or None)
 
 

@@ -8,9 +8,11 @@ and on citations, whose markers number the passages of this answer, count neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol, TypedDict
+
+from msgspec import structs
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
@@ -106,7 +108,7 @@ def _failing(place: str) -> Fail:
 
 def _nugget(place: str, value: object) -> Nugget:
     """Return the nugget of a mapping or `Nugget` in the form of TREC RAG."""
-    fields = asdict(value) if isinstance(value, Nugget) else value
+    fields = structs.asdict(value) if isinstance(value, Nugget) else value
     if isinstance(fields, Mapping) and isinstance(fields.get("text"), str):
         importance, assignment = fields.get("importance"), fields.get("assignment")
         if importance in IMPORTANCES and assignment in (None, *ASSIGNMENTS):
@@ -294,7 +296,7 @@ def explain_evidence(verdict: Verdict, item: JudgedItem, completed: JudgedItem) 
         lines.append(f"passage {number}: {text.partition(chr(10))[0].rstrip(':')}")
     if not lines or verdict.status != "scored":
         return verdict
-    return replace(verdict, reasoning="\n".join([verdict.reasoning, *lines]))
+    return structs.replace(verdict, reasoning="\n".join([verdict.reasoning, *lines]))
 
 
 def judge_with_evidence(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Literal
 
+from msgspec import structs
+
 from ragbench import llm
 from ragbench.errors import RagbenchError
 from ragbench.llm.limits import Limits
@@ -283,7 +285,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         # rubrics share replies: tokens and cost count for the first rubric that has one
         new = [reply for reply in replies if id(reply) not in counted]
         counted.update(map(id, new))
-        return replace(
+        return structs.replace(
             verdict,
             raw="\n\n".join(reply.refusal or reply.answer() for reply in replies),
             model="+".join(sorted({reply.model for reply in replies} - {""})),
@@ -317,7 +319,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         verdict = self._combine_votes(verdicts, rubric)
         if not verdict.weighted:
             return verdict
-        return replace(
+        return structs.replace(
             verdict,
             # reasons quote the levels that the replies name
             reasoning=plain_verdict.reasoning,
@@ -402,7 +404,7 @@ def combine_verdicts(
         if failed:
             note = f"the mean of {len(scores)} samples; {len(failed)} of {len(verdicts)} failed"
             reasons.insert(0, note)
-    return replace(
+    return structs.replace(
         whole,
         reasoning="\n".join(reasons),
         samples=tuple(samples),

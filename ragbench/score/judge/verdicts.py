@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.records.manifest import VerdictRow, form_id
@@ -153,7 +154,7 @@ def without_probabilities(verdict: Verdict, rubric: Rubric) -> Verdict:
     if verdict.plain_level is None:
         return verdict
     scores = [score for score in verdict.plain_samples if score is not None]
-    return replace(
+    return structs.replace(
         verdict,
         score=rubric.score_of(verdict.plain_level),
         level=verdict.plain_level,
@@ -329,7 +330,9 @@ def _merge_orders(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
         return one if one.score is None else two
     scores = one.score, 1 - two.score
     both = both_orders(rubric, scores, (one.reasoning, two.reasoning))
-    return replace(one, score=both.score, level=both.level, reasoning=both.reasoning, orders=scores)
+    return structs.replace(
+        one, score=both.score, level=both.level, reasoning=both.reasoning, orders=scores
+    )
 
 
 def _win_column(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.records.score import RunCounts
@@ -334,7 +335,7 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
             without_grade[str(options.get("rel", 1))] = n_zeros
         parts = {**options, **rules.signature_parts(measure), **prints}
         columns.append(column_of(measure, values, causes, **parts))
-    counts = replace(_counts(evidence, rules), without_grade=without_grade)
+    counts = structs.replace(_counts(evidence, rules), without_grade=without_grade)
     return ScoredRun(columns, ranked.query_ids, counts, steps=evidence.steps)
 
 

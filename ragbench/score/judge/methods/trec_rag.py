@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import cast
+
+from msgspec import structs
 
 from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.markers import marker_note
@@ -41,7 +42,7 @@ async def count_nuggets(vote: Vote) -> Verdict:
         [values] = await vote.ask_each([(vote.prompts.assignment, texts)])
         assigned = []
         for nugget, value in zip(nuggets, values, strict=True):
-            assigned.append(replace(nugget, assignment=value["verdict"]))
+            assigned.append(structs.replace(nugget, assignment=value["verdict"]))
         nuggets = tuple(assigned)
         reasons = [f" ({value['reason']})" for value in values]
     lines = []

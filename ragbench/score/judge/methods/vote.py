@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Annotated, Any, TypeVar
 
+from msgspec import structs
+
 from ragbench import llm
 from ragbench.errors import OptionError
 from ragbench.llm.calls import Ask
@@ -311,7 +313,7 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     all_once = Counter(vote.voter for vote in votes)
     prompts = []
     for sent, times in receivers.items():
-        prompts.append(sent if times == all_once else replace(sent, to=_times(times)))
+        prompts.append(sent if times == all_once else structs.replace(sent, to=_times(times)))
     return tuple(prompts)
 
 

@@ -28,6 +28,6 @@ class Zeros(MeasureGate):
         values = candidate.column.values
         n, zeros = int((~np.isnan(values)).sum()), int((values == 0).sum())
         if not n:
-            return Decision("undecided", "nothing was scored", facts=Facts(n=0))
+            return Decision(verdict="undecided", why="nothing was scored", facts=Facts(n=0))
         verdict = within(zeros / n, None, self.max_zeros)
-        return Decision(verdict, f"{zeros} of {n}", facts=Facts(n=n))
+        return Decision(verdict=verdict, why=f"{zeros} of {n}", facts=Facts(n=n))
