@@ -37,7 +37,7 @@ from ragbench.text.chunk import Chunking, splitter_options
 
 
 class Common(OptionSet):
-    """Keys of every retriever, reranker, generator and app: time limit, concurrency and version.
+    """Keys of every retriever, reranker, generator and app: limits of calls, version and repeats.
 
     They stand in the entry of the component.
     """
@@ -47,6 +47,9 @@ class Common(OptionSet):
     ] = None
     concurrency: Annotated[int, Option("Number of concurrent calls.", ge=1)] = 1
     version: Annotated[str | None, Option("A word that you change when its answers change.")] = None
+    repeat: Annotated[
+        int, Option("How often each query is asked; its score is the mean.", ge=1)
+    ] = 1
 
 
 class CodeCommon(OptionSet):
@@ -77,7 +80,7 @@ class AnswerCommon(OptionSet):
 
 
 class GeneratorCommon(OptionSet):
-    """Further keys of every generator: retrievers, number of passages and samples.
+    """Further keys of every generator: retrievers and number of passages.
 
     They stand in an entry of `generators:`, beside the options of its type.
     """
@@ -91,9 +94,6 @@ class GeneratorCommon(OptionSet):
     passages: Annotated[int, Option("Number of passages that the generator gets.", ge=1)] = (
         DEFAULT_PASSAGES
     )
-    samples: Annotated[
-        int, Option("How often each query is answered; its score is the mean.", ge=1)
-    ] = 1
 
 
 # Common keys that the caller applies even if a component declares them itself

@@ -15,7 +15,15 @@ from ragbench.config.first_guesses import lines_for_key, lines_for_missing
 from ragbench.config.tree import UNREADABLE, KeyEntry, KeyPath, Node, Report, some_of
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
-from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest
+from ragbench.registry import (
+    PYTHON,
+    REQUIRED,
+    DeclaredOption,
+    check_repeat,
+    is_factory,
+    load_object,
+    nearest,
+)
 
 Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
 # Returned by `check_value` for a wrong value, since None is an allowed value
@@ -183,9 +191,8 @@ class Context:
         # `object` options import code of the user
         if not is_built_in or self.code is None or "object" in targets:
             return
-        # a key of all generators, which the component may refuse: equal answers need no samples
-        samples = None if "samples" in declared else values.get("samples")
-        check = partial(_try_component, entry, cls, options, samples, self.report)
+        repeat = 1 if "repeat" in declared else values.get("repeat", 1)
+        check = partial(_try_component, entry, cls, options, repeat, self.report)
         if late or any(target.startswith(("path", "folder")) for target in targets):
             self.late_checks.append(check)
         else:
@@ -204,13 +211,15 @@ class Context:
 
 
 def _try_component(
-    entry: KeyEntry, cls: Any, options: Mapping[str, object], samples: object, report: Report
+    entry: KeyEntry, cls: Any, options: Mapping[str, object], repeat: object, report: Report
 ) -> None:
-    """Create a component and report its `OptionError`; the run meets other errors of ragbench."""
+    """Create a component and report its `OptionError`; the run meets other errors of ragbench.
+
+    A component with equal results is reported too where its entry has a `repeat` above 1.
+    """
     try:
         component = cls(**options)
-        if samples is not None:
-            component.check_samples(samples)
+        check_repeat(component, repeat)
     except OptionError as error:
         report_refusal(entry, error, report)
     except RagbenchError:

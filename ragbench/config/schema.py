@@ -258,7 +258,6 @@ class Component:
         options: Options for its constructor, with defaults; paths are absolute.
         retrievers: Of a generator: the retrievers that it is paired with; None means all.
         passages: Of a generator: number of passages that it gets.
-        samples: Of a generator: number of answers to each query.
         reasoning: Of a generator or app: whether reasoning is cut from its answers.
         retriever: Of a reranker: the retriever whose hits it orders; None for every other
             component.
@@ -269,6 +268,7 @@ class Component:
         concurrency: Number of concurrent calls.
         retries: Of a component in the user's code: further tries after temporary errors.
         version: Word that joins the cache keys; None without one.
+        repeat: Number of results of each query.
         place: Where it stands, for later errors.
     """
 
@@ -278,7 +278,6 @@ class Component:
     options: Mapping[str, Any]
     retrievers: tuple[str, ...] | None = None
     passages: int = DEFAULT_PASSAGES
-    samples: int = 1
     reasoning: Reasoning = "cut"
     retriever: str | None = None
     depth: int | None = None
@@ -288,6 +287,7 @@ class Component:
     concurrency: int = 1
     retries: int = 0
     version: str | None = None
+    repeat: int = 1
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 

@@ -17,6 +17,8 @@ from ragbench.secrets import is_secret_option, looks_secret
 KeyPath = tuple[str, ...]
 
 _SHOWN_NAMES = 20
+# Earlier name of a key -> its name.
+_RENAMED = {"samples": "repeat"}
 _PLAIN_KEY = re.compile(r"[^\s.\"'=]+")
 
 
@@ -94,9 +96,12 @@ class Report:
     def unknown_key(self, place: Place, path: KeyPath, key: str, allowed: Iterable[str]) -> None:
         """Add the problem of a key that is not allowed there, with the allowed keys.
 
-        `path` is that of the mapping; the nearest allowed key is suggested.
+        `path` is that of the mapping; the nearest allowed key, or its new name, is suggested.
         """
         names = list(allowed)
+        if (renamed := _RENAMED.get(key)) in names:
+            self.add(place, path, f"unknown key '{key}'", f"'{renamed}', which has its meaning")
+            return
         allowed_names = ", ".join(names) or "no keys"
         self.add(place, path, f"unknown key '{key}'", allowed_names, nearest_name(key, names))
 

@@ -124,11 +124,14 @@ class Answers:
             are the passages that it is judged by. With several samples, all queries of the first
             sample stand before those of the second.
         samples: Number of answers to each query.
+        rankings: Number of rankings that these are generated from; answer i reads ranking i modulo
+            this number.
     """
 
     name: str
     outcomes: Sequence[Outcome[Prediction]]
     samples: int = 1
+    rankings: int = 1
 
     def values(self) -> Iterator[Prediction | None]:
         """Yield the answer of each outcome; None where it failed."""
@@ -268,8 +271,7 @@ class Results:
     Attributes:
         rankings: Retriever, app or recorded system -> its rankings; without passages it is absent.
         answers: System that answers -> its answers.
-        samples: System -> score -> a column for each sample; only systems that answer each query
-            several times.
+        samples: System -> score -> a column for each repetition; only systems that are repeated.
         judgements: System -> judge -> its verdicts.
         prompts: Id -> system and user text of the prompts that judges were sent.
         judge_uses: System -> judge -> models, tokens and cost.
@@ -355,12 +357,14 @@ class Results:
 
         Raises:
             ValueError: There are no columns.
-            KeyError: Several columns, and `samples` has no entry of the system.
         """
-        self.add_scores(system, {name: mean_over_samples(columns)}, kind)
+        mean = mean_over_samples(columns)
+        if kind == "retrieval":
+            mean = replace(mean, answer_causes=None)
+        self.add_scores(system, {name: mean}, kind)
         # the column of a single sample is the score itself: not stored twice
         if len(columns) > 1:
-            self.samples[system.name][name] = list(columns)
+            self.samples.setdefault(system.name, {})[name] = list(columns)
 
 
 # Causes that lie in the data or in the plan, whatever a system returns.

@@ -27,6 +27,7 @@ class Generator(Configured):
             the arguments and options.
         is_elsewhere: True if workers answer, so that no model is loaded here; set before `check`.
         is_stored: True if the answers come from a file and do not depend on the passages.
+        n_stored: Number of answers to a query in that file; None without one.
         asks: True if it calls chat models, whose replies are stored and paid from a budget.
         query_ids: Ids or texts of the only queries with an answer; None means all queries.
     """
@@ -37,6 +38,7 @@ class Generator(Configured):
     computes: bool = False
     is_elsewhere: bool = False
     is_stored: bool = False
+    n_stored: int | None = None
     asks: bool = False
     query_ids: Collection[str] | None = None
 
@@ -68,12 +70,6 @@ class Generator(Configured):
         """Load models or connect; raise the error of a missing key or package.
 
         The errors are OptionError and MissingExtra.
-        """
-
-    def check_samples(self, samples: int) -> None:
-        """Raise an OptionError if the generator cannot give this number of answers to a query.
-
-        A subclass refuses several if its answers are all equal.
         """
 
     def signature_parts(self) -> Mapping[str, Any]:
@@ -112,7 +108,7 @@ class Generator(Configured):
         Args:
             query: Query to answer.
             contexts: Passages, best first.
-            sample: Number of the answer, from 0 to `samples` - 1.
+            sample: Number of the answer, from 0.
         """
         return self.generate(query.text, contexts)
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option
 from ragbench.text.analyzer import Analyzer
@@ -42,6 +41,8 @@ class Extractive(Generator):
     input gives the same answer. An unknown language is no error.
     """
 
+    same_results = "the same passages give the same answer"
+
     def __init__(
         self,
         *,
@@ -52,12 +53,6 @@ class Extractive(Generator):
     ) -> None:
         self.sentences, self.language = sentences, language
         self._analyze = Analyzer.for_language(language)
-
-    def check_samples(self, samples: int) -> None:
-        """Raise an OptionError for several samples, since all answers would be equal."""
-        if samples > 1:
-            allowed = "1: the same passages give the same answer"
-            raise OptionError("extractive", "samples", samples, allowed)
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Return the best sentences of the passages in their order; empty without passages.

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ragbench.embed.base import Device, choose_device, find_checkpoint, need_packages
-from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.generate.chat import AnswerOptions, PromptOptions, fit, load_prompt
 from ragbench.llm import CallFailure
@@ -53,6 +52,8 @@ class HuggingfaceGenerator(Generator):
         self._chosen = chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
+        if not chosen.temperature:
+            self.same_results = "at temperature 0 all answers are the same; set one above 0"
         self._lock = threading.Lock()  # one answer at a time: model and random state are shared
         self._tokenizer: Any = None
         self._model: Any = None
@@ -93,12 +94,6 @@ class HuggingfaceGenerator(Generator):
             "stop": fingerprint_json(tuple(chosen.stop)) if chosen.stop else None,
             "context_tokens": chosen.context_tokens,
         }
-
-    def check_samples(self, samples: int) -> None:
-        """Raise an OptionError for several samples at temperature 0: all would be equal."""
-        if samples > 1 and not self._chosen.temperature:
-            allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
-            raise OptionError("huggingface", "samples", samples, allowed)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int

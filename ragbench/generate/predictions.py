@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from ragbench.data.files.predictions import read_samples
-from ragbench.errors import OptionError
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.registry import Option
 from ragbench.types import Document, Prediction, Query
@@ -19,26 +18,22 @@ class Predictions(Generator):
     The answers are judged against the `contexts` of the file, or without them against the passages
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
     failures. A file with several answers to a query numbers them from 0 in the column `sample`;
-    `samples` must equal their number. Integer ids become text; null is no answer, an empty cell of
-    CSV an empty one. The constructor raises DataError for a file that cannot be read, and
-    MissingExtra for Parquet without the extra `parquet`. `generate_for` returns the first answer to
-    a query, and raises MissingPrediction if the file has none.
+    all of them are read. Integer ids become text; null is no answer, an empty cell of CSV an empty
+    one. DataError if the file cannot be read or a row is wrong; MissingExtra for a
+    Parquet file without the extra `parquet`. `generate_for` returns the first answer to a query,
+    and raises MissingPrediction if the file has none.
     """
 
     is_stored = True
+    same_results = "the answers stand in a file; several to a query are numbered in `sample`"
 
     def __init__(
         self, *, path: Annotated[Path, Option("The file with the answers.", refers_to="path")]
     ) -> None:
         self._samples = read_samples(path)
+        self.n_stored = len(self._samples)
         # Queries of the file, by id or by the text of the question.
         self.query_ids = frozenset(key for sample in self._samples for key in sample)
-
-    def check_samples(self, samples: int) -> None:
-        """Raise an OptionError unless the file has exactly this number of answers to a query."""
-        if samples != (n_samples := len(self._samples)):
-            allowed = f"{n_samples}, the answers to a query in the file"
-            raise OptionError("predictions", "samples", samples, allowed)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
@@ -49,9 +44,8 @@ class Predictions(Generator):
 
         Raises:
             MissingPrediction: The file has no answer to the query.
-            IndexError: The file has fewer samples.
         """
-        stored = self._samples[sample]
+        stored = self._samples[sample % len(self._samples)]
         # By id first: two queries may have the same text.
         row = stored.get(query.id) or stored.get(query.text)
         if row is None or row.answer is None:

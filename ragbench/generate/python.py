@@ -60,7 +60,7 @@ class OwnGenerator(OwnComponent, Generator):
     `generate_for` returns the unchecked answer of the object and passes its errors on.
     """
 
-    takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))
+    takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "same_results"))
 
     def __init__(self, component: Any) -> None:
         super().__init__(component)

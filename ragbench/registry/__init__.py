@@ -39,6 +39,7 @@ from ragbench.registry.options import (
     Option as Option,
     OptionSet as OptionSet,
     check_values as check_values,
+    check_repeat as check_repeat,
     checked as checked,
     dataclass_transform as dataclass_transform,
     declared_options as declared_options,

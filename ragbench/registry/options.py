@@ -211,8 +211,13 @@ class Configured:
     Workers copy a component by these options, and keys of stored items contain them. Only keyword
     arguments are remembered, as they are. Of a component of this package, their values are checked
     as in a config: OptionError for a wrong one.
+
+    Attributes:
+        same_results: Reason why equal calls have equal results, so that a `repeat` tells nothing;
+            empty for a component that may answer differently.
     """
 
+    same_results: str = ""
     _given_options: Mapping[str, Any]
 
     def __new__(cls: type[C], *args: Any, **options: Any) -> C:
@@ -242,6 +247,14 @@ def options_of(component: Configured) -> dict[str, Any]:
     declared = declared_options(type(component))
     defaults = {n: option.default for n, option in declared.items() if not option.required}
     return {**defaults, **component._given_options}
+
+
+def check_repeat(component: object, repeat: object) -> None:
+    """Raise an OptionError for a `repeat` above 1 of a component that gives the same each time."""
+    reason = getattr(component, "same_results", "")
+    if reason and repeat != 1:
+        owner = type(component).__name__.lower()
+        raise OptionError(owner, "repeat", repeat, f"1: {reason}")
 
 
 def _read_options(component: Any) -> dict[str, DeclaredOption]:

@@ -129,7 +129,9 @@ class OwnReranker(OwnComponent, Reranker):
     of `Reranker`. `to_reranker` makes it, and does not check the object. Its errors are passed on.
     """
 
-    takes = frozenset(("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank"))
+    takes = frozenset(
+        ("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank", "same_results")
+    )
 
 
 def to_reranker(target: Any) -> Reranker:

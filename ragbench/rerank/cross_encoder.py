@@ -214,6 +214,7 @@ class CrossEncoder(Reranker):
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
     """
 
+    same_results = "its model scores a pair the same each time"
     packages = ("transformers", "torch")
     definition = 3  # 2 computed each pair alone, which gives other last digits
 

@@ -46,6 +46,7 @@ class MMR(Reranker):
         Documents and Producing Summaries.
     """
 
+    same_results = "equal texts have equal vectors"
     packages = ("sentence-transformers", "transformers", "torch")
     definition = 3  # 2 encoded each text alone, which gives other last digits
 

@@ -50,6 +50,7 @@ class BM25(Retriever):
         Kamphuis et al. (2020), Which BM25 Do You Mean? (the variants).
     """
 
+    same_results = "it counts words, and ranks the same each time"
     ranks_by_score = True
     asks_one_by_one = True
 
@@ -357,6 +358,7 @@ class RM3(Retriever):
         Research (BM25's scores in place of query likelihoods; the defaults).
     """
 
+    same_results = "it counts words, and ranks the same each time"
     ranks_by_score = True
     asks_one_by_one = True
 

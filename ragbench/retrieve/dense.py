@@ -78,6 +78,7 @@ class Dense(Retriever):
         BERT-Networks.
     """
 
+    same_results = "equal texts have equal vectors"
     ranks_by_score = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
     definition = 3  # 2 encoded each text alone, which gives other last digits

@@ -46,6 +46,7 @@ class Fusion(Retriever):
         unsupervised rank fusion (inverse square rank, ISR).
     """
 
+    same_results = "it computes its ranking from those of its sources: repeat these"
     ranks_by_score = True
     asks_one_by_one = True
     depth_option = "depth: {top_k}"

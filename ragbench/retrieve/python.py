@@ -53,7 +53,7 @@ class OwnRetriever(OwnComponent, Retriever):
 
     takes = frozenset(
         {"asks_one_by_one", "ranks_by_score", "query_ids", "sources", "depth", "load"}
-        | {"cache_folder", "cache_also", "advance", "unit", "combine"}
+        | {"cache_folder", "cache_also", "advance", "unit", "combine", "same_results"}
     )
 
     def __init__(self, target: Any) -> None:

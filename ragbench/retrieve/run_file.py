@@ -29,6 +29,7 @@ class RunFile(Retriever):
     and a search for one that has changed since. `notes` tells of scores that never fall.
     """
 
+    same_results = "its rankings stand in a file"
     ranks_by_score = True
     asks_one_by_one = True
 

@@ -62,7 +62,7 @@ def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path,
     records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
     (tmp_path / "used.yaml").write_text(USED, encoding="utf-8")
     with ChatServer(script) as server:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "samples": 2}
+        block = {"type": "openai", "model": "m", "base_url": server.url, "repeat": 2}
         judge = {**block, "rubrics": [str(tmp_path / "used.yaml")]}
         run = judged(tmp_path, "asked", records, judge=judge)
         before = server.counters.requests

@@ -84,7 +84,7 @@ def test_a_judge_that_runs_only_where_it_can(ragbench):
         ("models: [a]", "metrics.judge.models: found ['a']\n"),
         ("combine: sum", "metrics.judge.combine: unknown value 'sum'"),
         ("prices: absent.yaml", "metrics.judge.prices: no such file: absent.yaml"),
-        ("samples: 0", "metrics.judge.samples: 0 is out of range"),
+        ("repeat: 0", "metrics.judge.repeat: 0 is out of range"),
         ("extra: 3", "metrics.judge.extra: 3 is not a mapping"),
         ("modell: x", "did you mean 'model'"),
         ("base_url: 'ftp://x'", "metrics.judge.base_url: found 'ftp://x'\n"),

@@ -326,7 +326,7 @@ retrievers:
   bm25: {type: bm25, b: §2}
   few: {type: fusion, retrievers: §[bm25]}
   where: {type: http, url: §"ftp://example.org"}
-generators: {same: {type: extractive, samples: §3}}
+generators: {same: {type: extractive, repeat: §3}}
 metrics:
   judge:
     type: openai
@@ -345,7 +345,7 @@ def test_what_a_component_refuses_is_said_beside_all_else(problems):
         "retrievers.bm25.b",
         "retrievers.few.retrievers",
         "retrievers.where.url",
-        "generators.same.samples",
+        "generators.same.repeat",
         "metrics.judge.base_url",
         "metrics.judge.rubrics.0",
         "seed",
@@ -358,7 +358,7 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
     made = []
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"query_id": "q1", "answer": "a"}\n')
-    text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, samples: 2}}}}\n"
+    text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, repeat: 2}}}}\n"
     init = Predictions.__init__
 
     @functools.wraps(init)  # its options are read off its signature
@@ -376,7 +376,7 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
         load_config(tmp_path / "c.yaml")
 
     assert [problem.path for problem in caught.value.problems] == [
-        "generators.told.samples",
+        "generators.told.repeat",
         "seed",
     ]
 

@@ -205,7 +205,7 @@ def test_a_weighted_run_is_not_compared_with_one_by_levels():
 def test_samples_are_counted_by_levels_too():
     """Two replies an answer, weighted and not: 0.75 each by levels, with a deviation of 0."""
     with some_weighted(lambda text: "OLD" in text) as server:
-        experiment = run_experiment(config(server, "old", "new", samples=2))
+        experiment = run_experiment(config(server, "old", "new", repeat=2))
 
     for name in ("old", "new"):
         assert {tuple(row["samples"]) for row in verdict_rows(experiment, name)} == {(0.75, 0.75)}

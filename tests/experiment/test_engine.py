@@ -75,7 +75,7 @@ def with_all_stages(config, url):
             "both": {"type": "fusion", "retrievers": ["bm25", "exact"]},
             "own": {"type": f"{place}:search", "version": "1"},
         },
-        "generators": {**config["generators"], "gpt": {**model, "samples": 2, "temperature": 1}},
+        "generators": {**config["generators"], "gpt": {**model, "repeat": 2, "temperature": 1}},
         "apps": {"app": {"type": f"{place}:answer", "version": "1"}},
         "controls": ["gold_context", "no_context", "shuffled_context", "injection"],
         "metrics": {

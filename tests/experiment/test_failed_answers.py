@@ -69,7 +69,7 @@ def ask(config, samples, lost, *gates, name="failing"):
     with ChatServer(script, model="m") as server, pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAGBENCH_CACHE", raising=False)  # the config has its own
         model = {"type": "openai", "model": "m", "base_url": server.url, "api_key_env": "NO_KEY"}
-        model |= {"temperature": 1.0, "samples": samples}
+        model |= {"temperature": 1.0, "repeat": samples}
         model["concurrency"] = 1 if lost else 8  # which answers are refused depends on the order
         entries = {**config, "name": name, "generators": {"gpt": model}, "gates": list(gates)}
         return run_experiment(entries, choices=Choices(judge=False))
@@ -139,7 +139,7 @@ def test_baseline_files_carry_what_failed(found, tmp_path):
 
     assert len(lines) == LOST, "a line for each query that lost answers"
     assert stored["answers"] == SAMPLES
-    assert stored["unscored_answers"]["q3"] == {"exact_match": {"refused": 2}}
+    assert stored["unscored_answers"]["q3"]["exact_match"] == {"refused": 2}
     ours = read_scored(found.path).systems["bm25/gpt"].columns["exact_match"].answer_causes
     ids = list(read_scored(found.path).query_ids)
     theirs = read_baseline(file).systems["bm25/gpt"]

@@ -133,7 +133,7 @@ def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(confi
     with ChatServer(lambda body, n: answer_in_turn(body, 0), model="m") as server:
         run_experiment(judged(config, server))
         once = server.counters.requests
-        run_experiment(judged(config, server, samples=2))
+        run_experiment(judged(config, server, repeat=2))
         twice = server.counters.requests - once
 
     n = len(QUERIES)

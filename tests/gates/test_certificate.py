@@ -134,7 +134,7 @@ JUDGE_CHANGES = {
     "the model (gpt-a, now gpt-b)": {"model": "gpt-b"},
     "the examples": {"few_shot": False},
     "the temperature (0.0, now 0.5)": {"temperature": 0.5},
-    "the samples (1, now 3)": {"samples": 3},
+    "the repeat (1, now 3)": {"repeat": 3},
     "the language (none, now German)": {"language": "German"},
     "the request parameters": {"extra": {"top_p": 0.5}},
 }

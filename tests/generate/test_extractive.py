@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.generate.extractive import Extractive
+from ragbench.registry import check_repeat
 from ragbench.text.tokenize import normalize_answer, sentences
 from ragbench.types import Document
 
@@ -93,6 +94,6 @@ def test_it_finds_answers_that_the_head_of_the_passage_lacks(lent_data):
 
 
 def test_it_has_one_answer_only():
-    Extractive().check_samples(1)
-    with pytest.raises(OptionError, match="extractive: samples: found 2, allowed: 1: the same"):
-        Extractive().check_samples(2)
+    check_repeat(Extractive(), 1)
+    with pytest.raises(OptionError, match="extractive: repeat: found 2, allowed: 1: the same"):
+        check_repeat(Extractive(), 2)

@@ -5,6 +5,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.generate.huggingface import HuggingfaceGenerator
 from ragbench.llm import CallFailure
+from ragbench.registry import check_repeat
 from ragbench.types import Cause, Document, Query, Usage
 from ragbench.types.records import without_reasoning
 
@@ -126,7 +127,6 @@ def test_a_further_answer_takes_the_next_seed(tiny_gpt):
 
     alone = [generator(tiny_gpt, seed=20 + n, **options) for n in range(3)]
     assert found == [each.generate(query.text, PASSAGES).answer for each in alone]
-    made.check_samples(3)
-    generator(tiny_gpt).check_samples(1)
-    with pytest.raises(OptionError, match="huggingface: samples: found 2, allowed: 1 at temper"):
-        generator(tiny_gpt).check_samples(2)
+    check_repeat(made, 3)
+    with pytest.raises(OptionError, match="huggingfacegenerator: repeat: found 2, allowed: 1: at"):
+        check_repeat(generator(tiny_gpt), 2)

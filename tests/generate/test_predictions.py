@@ -5,6 +5,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.generate.base import MissingPrediction
 from ragbench.generate.predictions import Predictions
+from ragbench.registry import check_repeat
 from ragbench.types import Query
 
 
@@ -38,11 +39,9 @@ def test_several_answers_to_a_query_are_numbered(tmp_path):
     assert made.generate_sample(Query("q1", "x"), [], 1).answer == "second"
     with pytest.raises(MissingPrediction):
         made.generate_sample(Query("q2", "x"), [], 1)
-    made.check_samples(2)
-    for samples in (1, 3):
-        message = f"predictions: samples: found {samples}, allowed: 2, the answers"
-        with pytest.raises(OptionError, match=message):
-            made.check_samples(samples)
+    assert made.n_stored == 2
+    with pytest.raises(OptionError, match="predictions: repeat: found 2, allowed: 1: the answers"):
+        check_repeat(made, 2)
 
 
 def test_a_column_sample_of_other_meaning_is_left_alone(tmp_path):

@@ -51,7 +51,7 @@ def judged(tmp_path_factory):
 
     with ChatServer(script, model="m-1") as server:
         one = {"type": "openai", "base_url": server.url, "model": "m"}
-        panel = {**one, "model": None, "models": ["a", "b"], "samples": 2, "passages": "each"}
+        panel = {**one, "model": None, "models": ["a", "b"], "repeat": 2, "passages": "each"}
         del panel["model"]
         config = {
             "name": "judged",

@@ -21,7 +21,7 @@ from ragbench.generate.base import Generator
 from ragbench.generate.python import APP_METHODS, GENERATOR_METHODS, as_app, as_generator
 from ragbench.generate.python import declared as declared_generator
 from ragbench.llm import Budget, Replies
-from ragbench.registry import PYTHON, has_method
+from ragbench.registry import PYTHON, check_repeat, has_method
 from ragbench.rerank.base import RERANKER_METHODS, Reranker, as_reranker, to_reranker
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunks import with_chunks
@@ -234,8 +234,11 @@ def build_retriever(
         return UncalledRetriever(component)
     if component is not None and component.retriever is not None:
         reranker = _build(name, component, live, "reranker", as_reranker)
+        _check_repeat(reranker, component, "retrievers")
         return Reranked(to_reranker(reranker), component.retriever, component.depth, component.tail)
     retriever = _build(name, component, live, "retriever", as_retriever)
+    if component is not None:
+        _check_repeat(retriever, component, "retrievers")
     if component is None or component.chunk is None:
         return to_retriever(retriever)
     with _errors_at(component.place, f"retrievers.{name}"):
@@ -257,7 +260,7 @@ def build_generator(
             checking its methods.
 
     Raises:
-        ConfigError: A built-in generator refuses an option, or that many samples.
+        ConfigError: A built-in generator refuses an option, or to be repeated.
         DataError: A file that the generator reads is missing or wrong.
         OptionError: The user's class or function lacks an option.
         AdapterError: Code of the user fails, or returns no generator.
@@ -266,10 +269,15 @@ def build_generator(
         require_method(component, "generator")
         return Generator()
     generator = declared_generator(_build(name, component, live, "generator", as_generator))
-    if component is not None and not component.type.startswith(PYTHON):
-        with _errors_at(component.place, f"generators.{name}"):
-            generator.check_samples(component.samples)
+    if component is not None:
+        _check_repeat(generator, component, "generators")
     return generator
+
+
+def _check_repeat(target: object, component: schema.Component, kind: str) -> None:
+    """Raise a ConfigError for a `repeat` of a component whose results are always the same."""
+    with _errors_at(component.place, f"{kind}.{component.name}"):
+        check_repeat(target, component.repeat)
 
 
 def build_app(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
-from ragbench.errors import DataError
+from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.components import (
     build_app,
     build_generator,
@@ -155,10 +155,27 @@ def make_plan(
         warnings=warnings,
         gate_baselines=gate_baselines,
     )
+    _check_repeats(plan)
     if choices.judge and not choices.only:
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
+
+
+def _check_repeats(plan: Plan) -> None:
+    """Raise a ConfigError for a repeated retriever whose sources are repeated less or more often.
+
+    Its rankings would share those of the sources, and not vary as runs of the whole retrieval do.
+    """
+    for name, retriever in plan.retrievers.items():
+        component, repeat = plan.component("retriever", name), plan.repeat("retriever", name)
+        for source in retriever.sources:
+            n = plan.n_rankings(source)
+            if component is not None and repeat > 1 and n not in (1, repeat):
+                allowed = f"{n}, as of its source '{source}'"
+                path = f"retrievers.{name}.repeat"
+                problem = component.place.problem(f"found {repeat}", path, allowed)
+                raise ConfigError([problem], component.place.file or "the config")
 
 
 def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
@@ -238,7 +255,7 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 def _generator_warnings(
     config: ExperimentConfig, generators: Mapping[str, Generator], systems: Sequence[System]
 ) -> Iterator[str]:
-    """Yield a warning for each generator whose controls or samples tell nothing."""
+    """Yield a warning for each generator whose controls or repeats tell nothing."""
     for name in dict.fromkeys(str(s.generator) for s in systems if s.control is not None):
         if generators[name].is_stored:
             yield (
@@ -246,9 +263,9 @@ def _generator_warnings(
                 "it gets"
             )
     for name, component in config.generators.items():
-        if component.samples > 1 and name in generators and generators[name].temperature == 0:
+        if component.repeat > 1 and name in generators and generators[name].temperature == 0:
             yield (
-                f"generator '{name}': samples is {component.samples} at temperature 0, where most "
+                f"generator '{name}': repeat is {component.repeat} at temperature 0, where most "
                 "servers give the same answer each time; set the temperature that is used, such as "
                 "0.7"
             )

@@ -80,9 +80,9 @@ class PlannedJudge:
         )
 
     @property
-    def samples(self) -> int:
+    def repeat(self) -> int:
         """Number of times that the judge judges each answer; 1 by default."""
-        return int(self.block.options.get("samples") or 1)
+        return int(self.block.options.get("repeat") or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +279,25 @@ class Plan:
         component = self.component("generator", generator)
         return schema.DEFAULT_PASSAGES if component is None else component.passages
 
-    def samples(self, generator: str | None) -> int:
-        """Return the number of answers of a generator to each query.
+    def repeat(self, noun: Noun, name: str) -> int:
+        """Return the number of results of a component for each query; 1 for a live object.
 
-        1 for None, a live object and an unknown name.
+        A predictions file has as many as it has answers to a query.
         """
-        component = None if generator is None else self.component("generator", generator)
-        return 1 if component is None else component.samples
+        if noun == "generator":
+            stored = self.generators[name].n_stored
+            if stored is not None:
+                return stored
+        component = self.component(noun, name)
+        return 1 if component is None else component.repeat
+
+    def n_rankings(self, retriever: str) -> int:
+        """Return the number of rankings of a retriever for each query.
+
+        A retriever over others ranks each of their rankings, so that it has as many as they have.
+        """
+        sources = self.retrievers[retriever].sources
+        return max([self.repeat("retriever", retriever), *map(self.n_rankings, sources)])
 
     def reasoning(self, noun: Literal["generator", "app"], name: str) -> Reasoning:
         """Return the option `reasoning` of a component; `cut` for a live object."""

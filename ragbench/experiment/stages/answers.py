@@ -270,6 +270,8 @@ class AnswerQueries(Stage[Answers]):
     Attributes:
         system: System that answers.
         samples: Number of answers to each query.
+        rankings: Number of rankings that these are generated from; answer i reads ranking i modulo
+            this number.
         reasoning: Whether reasoning is cut from the answers; of records, the data set decides.
         passages: Number of passages that an answer is generated from, as a plan assumes it.
         is_recorded: True if the answers stand in records, and none is asked for.
@@ -278,23 +280,22 @@ class AnswerQueries(Stage[Answers]):
 
     kind, version = "generate", 1
     by_query = True
-    samples = 1
+    samples = rankings = 1
     reasoning: Reasoning = "cut"
     passages = DEFAULT_PASSAGES
     is_recorded = False
     only_retrieves = False
 
     def __init__(
-        self, plan: Plan, system: System, verb: str, source: Stage[HitOutcomes] | None = None
+        self, plan: Plan, system: System, verb: str, sources: Sequence[Stage[HitOutcomes]] = ()
     ) -> None:
-        """Titles start with `verb`; a plan shows the answers to a `source` of hits below it."""
-        inputs = () if source is None else (source,)
-        under = source if system.control is None else None
-        super().__init__(plan, f"{verb} {system.name}", inputs, under)
+        """Titles start with `verb`; a plan shows the answers below the first source of hits."""
+        under = sources[0] if sources and system.control is None else None
+        super().__init__(plan, f"{verb} {system.name}", sources, under)
         self.system = system
 
     def hits(self, answers: Answers) -> HitOutcomes | None:
-        """Return the passages of each answer as hits, one outcome per query; None if none has any.
+        """Return the passages of the answers as hits, an outcome for each; None if none has any.
 
         An answer without passages beside others with some has the cause `NO_CONTEXTS`.
         """
@@ -318,7 +319,7 @@ class AnswerQueries(Stage[Answers]):
     def output(self, inputs: Outputs, values: Sequence[Outcome[Prediction] | None]) -> Answers:
         """Return the answers; those that are not made are pending."""
         outcomes = [Outcome(None) if value is None else value for value in values]
-        return Answers(self.system.name, outcomes, self.samples)
+        return Answers(self.system.name, outcomes, self.samples, self.rankings)
 
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers and the system to the results; warn of failed answers among several."""
@@ -327,7 +328,7 @@ class AnswerQueries(Stage[Answers]):
         results.add_scores(self.system)
         if self.samples == 1:
             return
-        results.samples[self.system.name] = {}
+        results.samples.setdefault(self.system.name, {})
         # where one answer of several is there, the query has a score, and the table no gap
         failed = without_value(answers.outcomes)
         causes = Counter(o.cause.word for _, o in failed if o.cause.failed)
@@ -349,24 +350,31 @@ class Generate(AnswerQueries):
         generator: Name of the generator.
     """
 
-    def __init__(self, resources: Resources, system: System, source: Retrieve) -> None:
-        """`source` retrieves the passages; of a control, those that it replaces."""
-        super().__init__(resources.plan, system, "generate", source)
-        self._resources, self._source = resources, source
+    def __init__(self, resources: Resources, system: System, sources: Sequence[Retrieve]) -> None:
+        """`sources` retrieve the passages; of a control, those that it replaces."""
         self.generator = system.generator or ""
-        self.samples = self.plan.samples(self.generator)
+        # controls and stored answers do not depend on a repeated ranking
+        is_fixed = resources.plan.generators[self.generator].is_stored
+        sources = sources[:1] if is_fixed or system.control is not None else sources
+        super().__init__(resources.plan, system, "generate", sources)
+        self._resources, self._sources, self.rankings = resources, sources, len(sources)
+        self.samples = self.plan.repeat("generator", self.generator) * self.rankings
         self.reasoning = self.plan.reasoning("generator", self.generator)
         self._n_distractors = n_distractors(system.control)
         self.passages = self.plan.passages(self.generator) + self._n_distractors
         self.unit = "queries" if self.samples == 1 else "answers"
 
-    def _contexts(self, inputs: Outputs) -> Sequence[Outcome[list[Document]]]:
+    def _contexts(self, inputs: Outputs) -> list[Sequence[Outcome[list[Document]]]]:
+        """Return the passages of each query by each ranking, as `_contexts_of` does."""
+        return [self._contexts_of(inputs[source]) for source in self._sources]
+
+    def _contexts_of(self, hits: HitOutcomes) -> Sequence[Outcome[list[Document]]]:
         """Return the passages of each query, or the cause why it has none, or a pending outcome.
 
         A pair gets the first hits of its retriever, a control other passages or none. Texts are
         read on access from the hits and the corpus, so that not all are in memory.
         """
-        plan, control, hits = self.plan, self.system.control, inputs[self._source]
+        plan, control = self.plan, self.system.control
         first, rows = Mapped(self._first_passages, hits), range(len(plan.queries))
         if control is None:
             return first
@@ -441,14 +449,19 @@ class Generate(AnswerQueries):
         """
         key = self._resources.component_key("generator", self.generator, stage=self.version)
         group, n = ItemGroup(self.generator, key), len(self.plan.queries)
-        first: list[Slot | None] = []
-        for row, contexts in enumerate(self._contexts(inputs)):
-            if contexts.value is not None:
-                first.append(Slot(group, passages_key(self.plan.queries[row], contexts.value), row))
-            else:
-                first.append(Slot(group, None, row) if contexts.is_pending else None)
-        slots = list(first)
+        by_ranking = list[list[Slot | None]]()
+        for of_ranking in self._contexts(inputs):
+            first: list[Slot | None] = []
+            for row, contexts in enumerate(of_ranking):
+                if contexts.value is not None:
+                    key = passages_key(self.plan.queries[row], contexts.value)
+                    first.append(Slot(group, key, row))
+                else:
+                    first.append(Slot(group, None, row) if contexts.is_pending else None)
+            by_ranking.append(first)
+        slots = list(by_ranking[0])
         for sample in range(1, self.samples):
+            first = by_ranking[sample % self.rankings]
             slots += [None if s is None else _slot_of_sample(s, sample, n) for s in first]
         return slots
 
@@ -467,7 +480,7 @@ class Generate(AnswerQueries):
         workers = (executor, component) if executor and component and generator.computes else None
 
         def request(row: int) -> GeneratorRequest:
-            passages = contexts[row % n].value or []
+            passages = self._passages_at(contexts, row).value or []
             return GeneratorRequest(self.plan.queries[row % n], passages, row // n)
 
         keep_all(generate(generator, Mapped(request, order), calls, workers), order, keep, advance)
@@ -477,10 +490,17 @@ class Generate(AnswerQueries):
         contexts, outcomes = self._contexts(inputs), list[Outcome[Prediction]]()
         for position, outcome in enumerate(values):
             if outcome is None:
-                passages = contexts[position % len(contexts)]
+                passages = self._passages_at(contexts, position)
                 outcome = Outcome(None, passages.cause, passages.detail)
             outcomes.append(outcome)
-        return Answers(self.system.name, outcomes, self.samples)
+        return Answers(self.system.name, outcomes, self.samples, self.rankings)
+
+    def _passages_at(
+        self, contexts: Sequence[Sequence[Outcome[list[Document]]]], position: int
+    ) -> Outcome[list[Document]]:
+        """Return the passages that the answer at a position reads."""
+        sample, row = divmod(position, len(self.plan.queries))
+        return contexts[sample % self.rankings][row]
 
     def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers, and the cost of the others.
@@ -490,7 +510,7 @@ class Generate(AnswerQueries):
         """
         node, contexts = self.node(work, 0), self._contexts(outputs)
         is_control = self.system.control is not None
-        node.at_most = is_control and any(passages.is_pending for passages in contexts)
+        node.at_most = is_control and any(passages.is_pending for passages in contexts[0])
         generator, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(generator, ChatGenerator):
             return node
@@ -498,7 +518,7 @@ class Generate(AnswerQueries):
         for position, outcome in enumerate(outputs[self].outcomes):
             if outcome.is_pending:
                 row = position % n
-                passages = contexts[row].value
+                passages = self._passages_at(contexts, position).value
                 expected = self._example_passages(row) if passages is None else passages
                 requests.append((self.plan.queries[row], expected))
         node.cost = generator.estimate(requests)
@@ -544,15 +564,21 @@ class AskApp(AnswerQueries):
         super().__init__(resources.plan, system, "answer")
         self._resources = resources
         self.reasoning = self.plan.reasoning("app", system.name)
+        self.samples = self.plan.repeat("app", system.name)
+        self.unit = "queries" if self.samples == 1 else "answers"
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
-        """Return a slot for each query, in order.
+        """Return the slots of all first answers, then of all second ones.
 
-        Its key depends on the query and the app, and without a `version` of the app on the run.
+        A key depends on the query and the app, and without a `version` of the app on the run.
         """
-        name = self.system.name
+        name, n = self.system.name, len(self.plan.queries)
         group = ItemGroup(name, self._resources.component_key("app", name, stage=self.version))
-        return [Slot(group, query_key(query), row) for row, query in enumerate(self.plan.queries)]
+        slots = [Slot(group, query_key(query), row) for row, query in enumerate(self.plan.queries)]
+        first = tuple(slots)
+        for sample in range(1, self.samples):
+            slots += [_slot_of_sample(slot, sample, n) for slot in first]
+        return [*slots]
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the app the queries of some slots in random order.
@@ -560,7 +586,7 @@ class AskApp(AnswerQueries):
         A passage without a text gets that of the corpus, if its id is there.
         """
         order, name = in_random_order(self.plan, todo), self.system.name
-        queries = [self.plan.queries[row] for row in order]
+        queries = [self.plan.queries[row % len(self.plan.queries)] for row in order]
         app, corpus = self.plan.apps[name], self.plan.corpus
         calls = self._resources.calls("app", name)
 
@@ -577,7 +603,7 @@ class AskApp(AnswerQueries):
 
     def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers; the cost of an app is unknown."""
-        return self.node(work, len(self.plan.queries))
+        return self.node(work, len(self.plan.queries) * self.samples)
 
 
 class Recorded(AnswerQueries):
@@ -612,10 +638,11 @@ class Recorded(AnswerQueries):
 class AnswerHits(Stage[HitOutcomes | None]):
     """Stage that takes the passages of answers as hits; its output is None if none has any."""
 
-    def __init__(self, answer: AnswerQueries) -> None:
+    def __init__(self, answer: AnswerQueries, number: int = 0) -> None:
+        """`number` is that of the answers among several to each query."""
         super().__init__(answer.plan, inputs=(answer,))
-        self._answer = answer
+        self._answer, self._number = answer, number
 
     def output(self, inputs: Outputs, values: Sequence[Any]) -> HitOutcomes | None:
         """Return the passages of each answer as hits, one outcome per query."""
-        return self._answer.hits(inputs[self._answer])
+        return self._answer.hits(inputs[self._answer].by_sample()[self._number])

@@ -21,7 +21,7 @@ from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Results, RetrieverRun
+from ragbench.experiment.records import Answers, Results, RetrieverRun, mean_over_samples
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
@@ -49,8 +49,12 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
             losses = [verdict.loss for verdict in verdicts]
             # without gold answers and judges, nothing tells of any question
             if plan.collection.answers or any(v.is_judged for v in verdicts):
-                column = rules.column(verdicts, gold.references)
-                results.add_first(system.name, column, "generation")
+                columns = _right_by_sample(answers, results) or [
+                    rules.column(verdicts, gold.references)
+                ]
+                results.add_first(system.name, mean_over_samples(columns), "generation")
+                if len(columns) > 1:
+                    results.samples[system.name][columns[0].name] = columns
         causes[system.name] = SystemCauses(losses)
     results.causes = causes
     for name, ranking in results.rankings.items():
@@ -207,6 +211,25 @@ def _answer_verdicts(system: _SystemAnswers, rules: AnswerRules) -> Iterator[Ans
         if system.ranking is None and reads_ranking and answer.read is None:
             facts = RankingFacts()  # an app without passages: nothing tells what it retrieved
         yield rules.verdict(row, replies, facts, answer, answerable=answerable)
+
+
+def _right_by_sample(system: _SystemAnswers, results: Results) -> list[ScoreColumn]:
+    """Return the column `right` of each of several answers to a query; [] for a single one."""
+    by_sample = system.answers.by_sample()
+    if len(by_sample) == 1:
+        return []
+    scores, columns = results.samples[system.source.name], list[ScoreColumn]()
+    for number, answers in enumerate(by_sample):
+        of_sample = {
+            name: samples[number]
+            for name, samples in scores.items()
+            if len(samples) == len(by_sample)
+        }
+        scored = replace(system.system, columns={**system.system.columns, **of_sample})
+        one = replace(system, answers=answers, system=scored)
+        rules = AnswerRules(system.gold.rules, one.scores)
+        columns.append(rules.column([*_answer_verdicts(one, rules)], system.gold.references))
+    return columns
 
 
 def _replies(system: _SystemAnswers, row: int) -> QuestionReplies:

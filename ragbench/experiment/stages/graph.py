@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,23 +60,32 @@ class Graph:
 def stages_of(resources: Resources) -> Graph:
     """Return the graph of all stages of a plan."""
     plan, top_k = resources.plan, resources.plan.config.metrics.retrieval.top_k
-    by_depth = dict[tuple[str, int], Retrieve]()
+    by_depth = dict[tuple[str, int, int], Retrieve]()
     # cached: a scorer keeps its models loaded for the next system
     scorer_of = cache(partial(TextScorer, executor=resources.executor))
-    retrieve = {n: _retrieve(resources, n, top_k, by_depth) for n in plan.scored_retrievers}
+    retrieve = {
+        name: [
+            _retrieve(resources, name, top_k, by_depth, number)
+            for number in range(plan.n_rankings(name))
+        ]
+        for name in plan.scored_retrievers
+    }
     answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
-    ranks = {name: Rank(plan, name, stage) for name, stage in retrieve.items()}
+    ranks = dict[str, list[Rank]]()
+    stages: list[Stage[Any]] = []
+    for name, repeats in retrieve.items():
+        ranks[name] = [Rank(plan, name, stage, number) for number, stage in enumerate(repeats)]
+        for stage, rank in zip(repeats, ranks[name], strict=True):
+            # a source that is not scored itself has place 0, and may serve several retrievers
+            unscored = [source for source in stage.sources if source.place == 0]
+            stages += [source for source in unscored if source not in stages]
+            stages += [stage, rank]
     for name, answer in answers.items():
         if answer.system.ranking_of == name:
-            ranks[name] = Rank(plan, name, AnswerHits(answer))
-    stages: list[Stage[Any]] = []
-    for stage in retrieve.values():
-        # a source that is not scored itself has place 0, and may serve several retrievers
-        unscored = [source for source in stage.sources if source.place == 0]
-        stages += [source for source in unscored if source not in stages]
-        stages += [stage, ranks[stage.name]]
-    stages += [rank for name, rank in ranks.items() if name not in retrieve]
-    judgements = _judgements(resources, list(ranks.values()))
+            hits = [AnswerHits(answer, number) for number in range(answer.samples)]
+            ranks[name] = [Rank(plan, name, stage, number) for number, stage in enumerate(hits)]
+            stages += ranks[name]
+    judgements = _judgements(resources, [*chain.from_iterable(ranks.values())])
     stages.append(judgements)
     for system in plan.systems:
         if system.name in ranks:
@@ -94,22 +104,31 @@ def stages_of(resources: Resources) -> Graph:
 
 
 def _retrieve(
-    resources: Resources, name: str, top_k: int, stages: dict[tuple[str, int], Retrieve]
+    resources: Resources,
+    name: str,
+    top_k: int,
+    stages: dict[tuple[str, int, int], Retrieve],
+    number: int,
 ) -> Retrieve:
-    """Return the stage of a retriever, and add it and those of its sources to `stages`.
+    """Return the stage of a repetition of a retriever; add it and its sources to `stages`.
 
-    Each retriever is asked once for each depth, whoever reads its hits.
+    Each repetition is asked once for each depth, whoever reads its hits. A repetition reads the
+    hits of the same repetition of its sources, where these are repeated.
     """
-    if (name, top_k) not in stages:
-        retriever = resources.plan.retrievers[name]
+    plan = resources.plan
+    number %= plan.n_rankings(name)
+    if (name, top_k, number) not in stages:
+        retriever = plan.retrievers[name]
         depth = max(retriever.depth or top_k, top_k)
-        sources = [_retrieve(resources, source, depth, stages) for source in retriever.sources]
-        stages[name, top_k] = Retrieve(resources, name, top_k, sources)
-    return stages[name, top_k]
+        sources = [_retrieve(resources, s, depth, stages, number) for s in retriever.sources]
+        stages[name, top_k, number] = Retrieve(resources, name, top_k, sources, number)
+    return stages[name, top_k, number]
 
 
-def _answer(resources: Resources, system: System, retrieve: dict[str, Retrieve]) -> AnswerQueries:
-    """Return the stage that answers by a system; `retrieve` has its retriever's stage by name.
+def _answer(
+    resources: Resources, system: System, retrieve: Mapping[str, Sequence[Retrieve]]
+) -> AnswerQueries:
+    """Return the stage that answers by a system; `retrieve` has its retriever's stages by name.
 
     A control reads the baseline, or the first scored retriever if that is no retriever.
     """

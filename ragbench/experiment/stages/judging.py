@@ -169,8 +169,8 @@ class Verdicts(Stage[Output_co]):
             for name, rubric in self._rubrics.items()
         ]
         for row, item in enumerate(self.judged_items(inputs)):
-            # several samples of a judge measure its noise: equal answers must not share a verdict
-            sample = item.sample if judge.samples > 1 else 0
+            # repeats of a judge measure its noise: equal answers must not share a verdict
+            sample = item.sample if judge.repeat > 1 else 0
             key = None if self.is_pending(inputs, row) else stored_items.item_key(item, sample)
             slots += [Slot(group, key, row) for group in groups]
         return slots

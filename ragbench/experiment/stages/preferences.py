@@ -197,7 +197,7 @@ class JudgePairs(Stage[JudgeResults | None]):
         plan, judge = self.plan, self.judge
         if len(self._rivals) < 2:
             return None
-        samples = max(plan.samples(system.generator) for system in self._rivals)
+        samples = max(stage.samples for stage in self._answers.values())
         count = len(self._pairs()) * len(plan.queries) * samples
         node = Step(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
         if isinstance(judge.judge, ModelJudge):

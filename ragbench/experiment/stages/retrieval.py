@@ -243,6 +243,7 @@ class Retrieve(base.Stage[HitOutcomes]):
     Attributes:
         name: Name of the retriever.
         top_k: Largest number of hits of a query.
+        number: Number of the repetition, from 0.
         retriever: Retriever.
         sources: Stages whose hits it combines; empty for a retriever over the corpus.
     """
@@ -251,10 +252,16 @@ class Retrieve(base.Stage[HitOutcomes]):
     by_query = is_free = has_notes = True
 
     def __init__(
-        self, resources: Resources, name: str, top_k: int, sources: Sequence[Retrieve]
+        self,
+        resources: Resources,
+        name: str,
+        top_k: int,
+        sources: Sequence[Retrieve],
+        number: int = 0,
     ) -> None:
-        super().__init__(resources.plan, f"retrieve {name}", sources)
-        self._resources, self.name, self.top_k = resources, name, top_k
+        repeat = f" (repeat {number + 1})" if number else ""
+        super().__init__(resources.plan, f"retrieve {name}{repeat}", sources)
+        self._resources, self.name, self.top_k, self.number = resources, name, top_k, number
         self.retriever = self.plan.retrievers[name]
         self.sources = tuple(sources)
         self._depth = self.retriever.depth or top_k
@@ -272,11 +279,14 @@ class Retrieve(base.Stage[HitOutcomes]):
         failed, rankings = self._source_hits(inputs)
         key = retriever_key(self._resources, self.name, self.top_k)
         group, slots = base.ItemGroup(self.name, key), list[base.Slot | None]()
+        # a retriever that is not repeated gives equal hits of its sources the same result
+        repeats = self.plan.repeat("retriever", self.name) > 1
+        suffix = f"-{self.number}" if repeats and self.number else ""
         for row, query in enumerate(self.plan.queries):
             if row not in failed:
                 hits = [source[row] for source in rankings]
                 item = hits_key(query, hits) if self.sources else query_key(query)
-                slots.append(base.Slot(group, item, row))
+                slots.append(base.Slot(group, item + suffix, row))
             else:
                 slots.append(base.Slot(group, None, row) if failed[row].is_pending else None)
         return slots
@@ -372,15 +382,18 @@ class Rank(base.Stage[RetrieverRun | None]):
 
     Attributes:
         name: Name of the retriever or app.
+        number: Number of the repetition, from 0.
         hits: Stage with the hits of each query.
         retrieve: The same stage, if it retrieves; None for an app or a recorded system.
     """
 
-    def __init__(self, plan: Plan, name: str, hits: base.Stage[HitOutcomes | None]) -> None:
+    def __init__(
+        self, plan: Plan, name: str, hits: base.Stage[HitOutcomes | None], number: int = 0
+    ) -> None:
         self.retrieve = hits if isinstance(hits, Retrieve) else None
         sources = () if self.retrieve is None else self.retrieve.sources
         super().__init__(plan, inputs=(hits, *sources), under=self.retrieve)
-        self.name, self.hits = name, hits
+        self.name, self.hits, self.number = name, hits, number
 
     def output(self, inputs: base.Outputs, values: Sequence[Any]) -> RetrieverRun | None:
         """Return the ranking as it is scored; None for an app without passages.
@@ -443,9 +456,12 @@ class Rank(base.Stage[RetrieverRun | None]):
         return notes
 
     def add(self, outputs: base.Outputs, results: Results) -> None:
-        """Add the ranking with its notes and warnings to the results; nothing without a ranking."""
+        """Add the ranking with its notes and warnings to the results; nothing without a ranking.
+
+        Of several rankings the first one stands for the system: in files, causes and notes.
+        """
         ranking = outputs[self]
-        if ranking is not None:
+        if ranking is not None and not self.number:
             results.rankings[self.name] = ranking
             results.notes += ranking.notes
             results.warnings += ranking.warnings

@@ -77,31 +77,38 @@ class RankingScores:
     warnings: Sequence[str] = ()
 
 
-class ScoreRanking(Stage[RankingScores | None]):
-    """Stage that scores a ranking by every measure of the plan.
+class ScoreRanking(Stage[Sequence[RankingScores]]):
+    """Stage that scores the rankings of a system by every measure of the plan, each by itself.
 
-    It has a slot per measure, in the order of the plan. Its output is None without a ranking.
+    It has a slot per ranking and measure, ranking by ranking. Its output has the scores of each
+    ranking; it is empty for an app without passages.
     """
 
     kind, version = "score", 3
     unit = "measures"
 
     def __init__(
-        self, plan: Plan, system: System, rank: Rank, judgements: Stage[Judgements]
+        self, plan: Plan, system: System, ranks: Sequence[Rank], judgements: Stage[Judgements]
     ) -> None:
-        super().__init__(plan, f"score {system.name}", (rank, judgements), rank.under)
-        self.system, self._rank, self._judgements = system, rank, judgements
+        super().__init__(plan, f"score {system.name}", (*ranks, judgements), ranks[0].under)
+        self.system, self._ranks, self._judgements = system, ranks, judgements
+
+    def _rankings(self, inputs: Outputs) -> list[records.RetrieverRun]:
+        """Return the rankings of the system; [] where any repetition has no passages."""
+        rankings = [inputs[rank] for rank in self._ranks]
+        present = [ranking for ranking in rankings if ranking is not None]
+        return present if len(present) == len(rankings) else []
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
-        """Return a slot for each measure, in order; none without a ranking."""
-        ranking = inputs[self._rank]
-        if ranking is None or not self.plan.measures:
-            return []
-        group = self.group(ranking.name, self._key_parts(ranking, inputs[self._judgements]))
-        return [
-            Slot(group, name + stored_items.own_code(name), row)
-            for row, name in enumerate(self.plan.measures)
-        ]
+        """Return a slot for each ranking and measure; none without a ranking."""
+        slots = list[Slot | None]()
+        if not self.plan.measures:
+            return slots
+        for ranking in self._rankings(inputs):
+            group = self.group(ranking.name, self._key_parts(ranking, inputs[self._judgements]))
+            for name in self.plan.measures:
+                slots.append(Slot(group, name + stored_items.own_code(name), len(slots)))
+        return slots
 
     def _key_parts(self, ranking: records.RetrieverRun, judgements: Judgements) -> list[str]:
         """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus.
@@ -131,7 +138,7 @@ class ScoreRanking(Stage[RankingScores | None]):
         ]
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
-        """Score the ranking by the measures of some slots.
+        """Score the rankings by the measures of some slots.
 
         A query whose retrieval failed has its cause, without a value.
 
@@ -139,14 +146,25 @@ class ScoreRanking(Stage[RankingScores | None]):
             AdapterError: A measure of the user fails.
             DataError: The qrels lack subtopics, or no passage has a text, and a measure reads them.
         """
-        ranking = inputs[self._rank]
-        if ranking is None:
-            return
-        scorer = _RankingScorer(self.plan, ranking, inputs[self._judgements])
-        measures = parse_measures([self.plan.measures[position] for position in todo])
+        rankings, n = self._rankings(inputs), len(self.plan.measures)
+        for number, positions in groupby(todo, lambda position: position // n):
+            self._score(rankings[number], [*positions], inputs[self._judgements], keep)
+        advance(len(todo))
+
+    def _score(
+        self,
+        ranking: records.RetrieverRun,
+        positions: Sequence[int],
+        judgements: Judgements,
+        keep: Keep,
+    ) -> None:
+        """Score a ranking by the measures of its slots, and keep each column."""
+        scorer = _RankingScorer(self.plan, ranking, judgements)
+        names = [self.plan.measures[position % len(self.plan.measures)] for position in positions]
+        measures = parse_measures(names)
         columns, counts, warnings = scorer.score(measures)
         failed = dict(without_value(ranking.outcomes))
-        for position, measure in zip(todo, measures, strict=True):
+        for position, measure in zip(positions, measures, strict=True):
             column = columns[measure.label]
             # without a cut-off, the depth of the ranking is part of the signature
             if measure.k is None:
@@ -154,7 +172,6 @@ class ScoreRanking(Stage[RankingScores | None]):
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
             stored = stored_items.write_column(records.with_failures(column, failed))
             keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
-        advance(len(todo))
 
     def read(self, stored: object) -> RankingItem:
         """Return (column of a stored item, the item).
@@ -164,14 +181,23 @@ class ScoreRanking(Stage[RankingScores | None]):
         item = from_json(_StoredColumn, stored)
         return stored_items.read_column(item.column), item
 
-    def output(self, inputs: Outputs, values: Sequence[RankingItem | None]) -> RankingScores | None:
-        """Return the columns that are made, with their counts and warnings.
+    def output(
+        self, inputs: Outputs, values: Sequence[RankingItem | None]
+    ) -> Sequence[RankingScores]:
+        """Return the columns of each ranking that are made, with their counts and warnings.
 
         Where no hit has a known id, measures of ids have the cause `UNKNOWN_IDS` for all queries.
         """
-        ranking = inputs[self._rank]
-        if ranking is None:
-            return None
+        n, rankings = len(self.plan.measures), self._rankings(inputs)
+        return [
+            self._scores_of(ranking, values[number * n : (number + 1) * n])
+            for number, ranking in enumerate(rankings)
+        ]
+
+    def _scores_of(
+        self, ranking: records.RetrieverRun, values: Sequence[RankingItem | None]
+    ) -> RankingScores:
+        """Return the scores of one ranking from the values of its slots."""
         columns, items = dict[str, ScoreColumn](), list[_StoredColumn]()
         for name, value in zip(self.plan.measures, values, strict=False):
             if value is not None:
@@ -186,20 +212,27 @@ class ScoreRanking(Stage[RankingScores | None]):
         return RankingScores(columns, counts, [*warnings])
 
     def add(self, outputs: Outputs, results: records.Results) -> None:
-        """Add the columns, counts and warnings to the results; nothing without a ranking."""
+        """Add the columns, counts and warnings to the results; nothing without a ranking.
+
+        Counts and warnings are those of the first ranking.
+        """
         scores = outputs[self]
-        if scores is not None:
-            results.add_scores(self.system, scores.columns, "retrieval", scores.counts)
-            results.warnings += scores.warnings
+        if not scores:
+            return
+        results.add_scores(self.system, {}, "retrieval", scores[0].counts)
+        for name in scores[0].columns:
+            columns = [of_ranking.columns[name] for of_ranking in scores]
+            results.add_samples(self.system, name, columns, "retrieval")
+        results.warnings += scores[0].warnings
 
     def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
         """Return a step with the number of stored columns; None for apps and recorded systems.
 
         Whether those have a ranking is known in a run only. None too without measures.
         """
-        if self._rank.retrieve is None or not self.plan.measures:
+        if self._ranks[0].retrieve is None or not self.plan.measures:
             return None
-        return self.node(work, len(self.plan.measures))
+        return self.node(work, len(self.plan.measures) * len(self._ranks))
 
 
 @dataclass(frozen=True, slots=True)

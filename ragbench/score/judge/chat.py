@@ -28,7 +28,7 @@ class OpenAIJudgeOptions(
     """Options of a judge by a model on a server.
 
     They are keywords of `OpenAIJudge`, which checks their values. The base classes have address and
-    key, sampling, `samples`, examples, passages, limits of calls, batches and prices.
+    key, sampling, `repeat`, examples, passages, limits of calls, batches and prices.
     """
 
     model: Annotated[str | None, Option("The model, as the server calls it.")] = None
@@ -71,7 +71,7 @@ class OpenAIJudge(ModelJudge):
         self._server = server.Server.from_options(chosen, client=client)
         super().__init__(
             self._server.connect,
-            Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
+            Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.repeat),
             Asking.from_options(chosen, extra=chosen.extra or {}),
             limits=chosen.in_batches(chosen),
             prices=chosen.load_prices,
@@ -106,7 +106,7 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, serve
     """Options of a judge by a chat model of LangChain.
 
     They are keywords of `LangchainJudge`, which checks their values. The base classes have
-    `samples`, examples, passages, limits of calls and prices.
+    `repeat`, examples, passages, limits of calls and prices.
 
     Attributes:
         args: Arguments of the factory.
@@ -151,7 +151,7 @@ class LangchainJudge(ModelJudge):
         name = factory or str(getattr(client, "__name__", type(client).__name__))
         super().__init__(
             self._chat_model,
-            Jury((name,), samples=chosen.samples),
+            Jury((name,), repeat=chosen.repeat),
             Asking.from_options(chosen, temperature=None),
             limits=chosen,
             prices=chosen.load_prices,

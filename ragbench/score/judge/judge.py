@@ -102,7 +102,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 last two need no `model`.
             reasoning: `keep` leaves the reasoning of a system, such as `<think>`, in the answers
                 that are judged; references always stay as they are.
-            **options: Options of the judge type, such as `base_url`, `timeout` or `samples`.
+            **options: Options of the judge type, such as `base_url`, `timeout` or `repeat`.
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.

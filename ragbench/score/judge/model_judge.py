@@ -47,23 +47,23 @@ Combine = Literal["mean", "median", "majority"]
 class Jury:
     """Models of a judge, and the combination of their verdicts.
 
-    Values are not checked. Several samples of one model are always combined by their mean.
+    Values are not checked. Several repeats of one model are always combined by their mean.
 
     Attributes:
         models: Names of the models, as in requests.
         combine: Combination of the scores of several models: mean, median or majority.
-        samples: Number of replies of each model to the same prompts, 1 or more.
+        repeat: Number of replies of each model to the same prompts, 1 or more.
     """
 
     models: tuple[str, ...]
     combine: Combine = "mean"
-    samples: int = 1
+    repeat: int = 1
 
 
 class RepeatOptions(Limits):
     """Option for repeated verdicts of one model, with the options of `Limits` on its calls."""
 
-    samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
+    repeat: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
 
 
 # Function that sends the requests of a vote and returns its verdict.
@@ -113,7 +113,7 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     Attributes:
         price_share: Price of the requests as a share of the list price; below 1 for batches.
-        jury: Models and samples.
+        jury: Models and repeats.
         asking: Options of the requests.
     """
 
@@ -162,13 +162,13 @@ class ModelJudge(llm.Connected, RubricJudge):
     def options(self) -> Mapping[str, Any]:
         """Options that verdicts depend on besides model and prompt; None for unused ones.
 
-        The keys are `temperature`, `samples`, `combine` (of a jury), `seed`, `max_tokens`,
+        The keys are `temperature`, `repeat`, `combine` (of a jury), `seed`, `max_tokens`,
         `reasoning_effort`, `extra` (a hash of further request parameters) and `language`.
         """
         asking, jury = self.asking, self.jury
         return {
             "temperature": asking.temperature,
-            "samples": jury.samples,
+            "repeat": jury.repeat,
             "combine": jury.combine if len(jury.models) > 1 else None,
             "seed": asking.seed,
             "max_tokens": asking.max_tokens,
@@ -297,13 +297,13 @@ class ModelJudge(llm.Connected, RubricJudge):
     def _votes(
         self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
     ) -> dict[str, list[Vote]]:
-        """Return rubric -> votes, model by model and sample by sample."""
+        """Return rubric -> votes, model by model and repeat by repeat."""
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
         # samples of a generator may be equal answers: each is judged by new replies
-        n = self.jury.samples
+        n = self.jury.repeat
         first = item.sample * n if n > 1 else 0
         for model, number in itertools.product(self.jury.models, range(n)):
-            voter = model if n == 1 else f"{model}, sample {number + 1}"
+            voter = model if n == 1 else f"{model}, repeat {number + 1}"
             sample, tasks = first + number, Tasks()
             shared = (model, voter, sample, self.asking, self.engine.aask, tasks)
             for full_item, rubric in pairs:
@@ -328,8 +328,8 @@ class ModelJudge(llm.Connected, RubricJudge):
         )
 
     def _combine_votes(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
-        n, jury = self.jury.samples, self.jury
-        labels = [f"sample {number}" for number in range(1, n + 1)]
+        n, jury = self.jury.repeat, self.jury
+        labels = [f"repeat {number}" for number in range(1, n + 1)]
         by_model = []
         for start in range(0, len(verdicts), n):
             by_model.append(
@@ -365,7 +365,7 @@ def combine_verdicts(
     *,
     may_fail: bool = False,
 ) -> Verdict:
-    """Return the combined verdict of several models, or of the samples of one.
+    """Return the combined verdict of several models, or of the repeats of one.
 
     A single verdict is returned unchanged. Verdicts without a score are left out; the reasoning
     joins all reasons, and the deviation is None for fewer than two scores. If none has a score,
@@ -378,7 +378,7 @@ def combine_verdicts(
         combine: Combination of the levels, or of the scores if a verdict has no level: mean, median
             or majority. For a majority levels are rounded; the mean of the most frequent ones
             counts if several tie.
-        may_fail: True combines the others if some failed, as samples of one model do. Models are
+        may_fail: True combines the others if some failed, as repeats of one model do. Models are
             not exchangeable: if one fails, the item fails, since otherwise items would be judged by
             different juries.
 
@@ -393,7 +393,7 @@ def combine_verdicts(
     reasons = []
     for label, verdict in zip(labels, verdicts, strict=True):
         reasons.append(f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}")
-    # models of a jury may have several samples each: all of them tell the deviation
+    # models of a jury may have several repeats each: all of them tell the deviation
     samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
     scores = [sample for sample in samples if sample is not None]
     # the failure decides, so that its cause is counted
@@ -402,7 +402,7 @@ def combine_verdicts(
     else:
         whole = _combine(scored, rubric, combine)
         if failed:
-            note = f"the mean of {len(scores)} samples; {len(failed)} of {len(verdicts)} failed"
+            note = f"the mean of {len(scores)} repeats; {len(failed)} of {len(verdicts)} failed"
             reasons.insert(0, note)
     return structs.replace(
         whole,

@@ -125,7 +125,7 @@ def test_claims_are_data_as_well_as_words(asked, passages):
 
 
 def test_several_samples_have_no_claims_in_common(asked):
-    _, found = asked({"samples": 2, "temperature": 1.0}, rubrics=["faithfulness"])
+    _, found = asked({"repeat": 2, "temperature": 1.0}, rubrics=["faithfulness"])
 
     assert found["faithfulness"].score == 1 / 4
     assert found["faithfulness"].claims == ()

@@ -284,7 +284,7 @@ def test_bad_arguments_say_what_is_allowed(arguments, message):
     ("options", "message"),
     [
         ({"temperature": 9.0}, "openai: temperature: found 9.0, allowed"),
-        ({"samples": 0}, "openai: samples: found 0, allowed"),
+        ({"repeat": 0}, "openai: repeat: found 0, allowed"),
         ({"combine": "best"}, "openai: combine: found 'best', allowed: mean"),
         ({"mode": "later"}, "openai: mode: found 'later', allowed"),
     ],

@@ -57,7 +57,7 @@ def test_a_sample_that_fails_is_left_out_and_said():
     found = combine_verdicts([*rated(5, 3), FAILED], SAMPLES, RUBRIC, may_fail=True)
 
     assert (found.score, found.samples) == (0.75, (1.0, 0.5, None))
-    assert found.reasoning.startswith("the mean of 2 samples; 1 of 3 failed")
+    assert found.reasoning.startswith("the mean of 2 repeats; 1 of 3 failed")
     assert "sample 3: unreadable: not JSON" in found.reasoning
 
 
@@ -100,7 +100,7 @@ def test_samples_are_asked_apart(judge_on):
     levels = iter([2, 4, 5])
     script = Script(level=lambda text: next(levels))
     server, judge = judge_on(
-        script, rubrics=["answer_relevancy"], samples=3, temperature=1, seed=7, concurrency=1
+        script, rubrics=["answer_relevancy"], repeat=3, temperature=1, seed=7, concurrency=1
     )
 
     verdict = judge.score(**ROW)["answer_relevancy"]
@@ -137,7 +137,7 @@ def test_a_jury_of_two_models(judge_on):
         ({"models": []}, r"openai: models: found \[\]"),
         ({"model": ""}, "openai: models: found"),
         ({"model": "a", "combine": "sum"}, "combine: found 'sum', allowed: mean, median, majority"),
-        ({"model": "a", "samples": 0}, "samples: found 0, allowed: an integer >= 1"),
+        ({"model": "a", "repeat": 0}, "repeat: found 0, allowed: an integer >= 1"),
     ],
 )
 def test_mistakes_in_the_bench(options, message):

@@ -268,11 +268,11 @@ def test_the_signature_names_model_and_prompt_but_no_server():
 
         assert judged.models == ("m-2024-07-18",)
         assert (parts["judge"], parts["model"]) == ("openai", "m-2024-07-18")
-        assert (parts["temperature"], parts["samples"], parts["weighted"]) == ("0.0", "1", "yes")
+        assert (parts["temperature"], parts["repeat"], parts["weighted"]) == ("0.0", "1", "yes")
         assert "127.0.0.1" not in str(signature)
         assert signature == columns(server.url, concurrency=1).columns["answer_relevancy"].signature
         assert "language" not in parts
-        changes = ({"temperature": 0.5}, {"few_shot": False}, {"seed": 1}, {"samples": 2})
+        changes = ({"temperature": 0.5}, {"few_shot": False}, {"seed": 1}, {"repeat": 2})
         for changed in (*changes, {"language": "item"}):
             other = columns(server.url, **changed).columns["answer_relevancy"].signature
             assert signature.differences(other), changed

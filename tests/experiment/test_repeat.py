@@ -1,0 +1,228 @@
+"""`repeat: n` of apps, retrievers and rerankers: each repetition is stored, scored and resumed."""
+
+import json
+from collections import Counter
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from ragbench.cli import group
+from ragbench.errors import ConfigError
+from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
+from ragbench.store.database import CACHE_FILE
+from tests.experiment.moons import QUERIES
+from tests.store import rows as stored_rows
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs
+
+CODE = '''
+from collections import Counter
+from pathlib import Path
+
+RIGHT = {"volcanoes": ("d1", "Io"), "ocean": ("d2", "Europa"), "thick": ("d3", "Titan"),
+         "largest": ("d5", "Ganymede"), "Pluto": ("d4", "nobody knows")}
+LOG = Path("calls.txt")
+
+def called(kind, question):
+    """Return how often a question was asked before, and count it in a file."""
+    lines = LOG.read_text().splitlines() if LOG.exists() else []
+    line = f"{kind} {question}"
+    LOG.write_text("\\n".join([*lines, line]))
+    return lines.count(line)
+
+def gold(question):
+    return next(pair for word, pair in RIGHT.items() if word in question)
+
+def app(question):
+    """Right each time, but for the ocean: right, wrong, wrong."""
+    number, (document, answer) = called("app", question), gold(question)
+    if "ocean" in question and number % 3:
+        document, answer = "d4", "Callisto"
+    return {"answer": answer, "contexts": [{"id": document}]}
+
+def retrieve(question, top_k):
+    """The gold first, and second in each further call about volcanoes."""
+    number, (document, _) = called("retrieve", question), gold(question)
+    hits = [document, "d6"]
+    return hits[::-1] if "volcanoes" in question and number % 3 else hits
+
+def rerank(question, hits):
+    """The order of the hits in even calls, else the reverse."""
+    return hits[::-1] if called("rerank", question) % 2 else hits
+
+def generate(question, contexts):
+    """The id of the first passage, with the number of the call."""
+    return f"{contexts[0].id} {called('generate', question)}"
+'''
+
+
+@pytest.fixture(autouse=True)
+def code(tmp_path, monkeypatch):
+    (tmp_path / "flaky.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def entry(name, repeat=3, **keys):
+    return {"type": f"python:flaky:{name}", "repeat": repeat, "version": "1", **keys}
+
+
+def with_parts(config, **parts):
+    metrics = {"retrieval": {"measures": ["ndcg@10", "mrr"]}, "generation": ["exact_match"]}
+    bare = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
+    return {**bare, "metrics": metrics, **parts}
+
+
+def calls(tmp_path):
+    lines = (tmp_path / "calls.txt").read_text().splitlines()
+    return Counter(line.split()[0] for line in lines)
+
+
+def test_an_app_answers_each_question_three_times(config, tmp_path):
+    experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
+
+    assert calls(tmp_path) == {"app": 15}
+    scores = experiment.per_query["mine"]
+    # right, wrong, wrong: a third; the gold is its only hit, or not a hit
+    assert scores["exact_match"]["q2"] == pytest.approx(1 / 3)
+    assert [scores["mrr"][query] for query in QUERIES][:4] == pytest.approx([1, 1 / 3, 1, 1])
+    rows = (experiment.path / "predictions" / "mine.jsonl").read_text().splitlines()
+    numbers = [(row["query_id"], row["sample"]) for row in map(json.loads, rows)]
+    assert numbers == [(query, number) for query in QUERIES for number in range(3)]
+
+
+def test_a_retriever_ranks_each_question_three_times(config, tmp_path):
+    parts = {"retrievers": {"mine": entry("retrieve")}}
+    experiment = run_experiment(with_parts(config, **parts))
+
+    assert calls(tmp_path) == {"retrieve": 15}
+    # ranks 1, 2, 2: (1 + 1/2 + 1/2) / 3
+    assert experiment.per_query["mine"]["mrr"]["q1"] == pytest.approx(2 / 3)
+    assert experiment.per_query["mine"]["mrr"]["q2"] == 1
+
+
+def test_answer_i_reads_ranking_i_modulo_their_number(config, tmp_path):
+    parts = {
+        "retrievers": {"mine": entry("retrieve")},
+        "generators": {"own": entry("generate", repeat=2)},
+    }
+    experiment = run_experiment(with_parts(config, **parts))
+
+    rows = (experiment.path / "predictions" / "mine--own.jsonl").read_text().splitlines()
+    answers = [row["answer"] for row in map(json.loads, rows) if row["query_id"] == "q1"]
+    assert [answer.split()[0] for answer in answers] == ["d1", "d6", "d6", "d1", "d6", "d6"]
+    assert len(set(answers)) == 6, "each answer is a call of its own"
+    assert calls(tmp_path) == {"retrieve": 15, "generate": 30}
+
+
+def test_a_reranker_reads_the_same_repetition_of_its_source(config, tmp_path):
+    parts = {
+        "retrievers": {
+            "mine": entry("retrieve"),
+            "fixed": {"type": "python:flaky:rerank", "retriever": "mine", "version": "1"},
+            "moving": entry("rerank", retriever="mine", version="2"),
+        }
+    }
+    experiment = run_experiment(with_parts(config, **parts))
+
+    # `fixed` is asked for each ranking that differs: two of q1, one of the four others
+    assert calls(tmp_path) == {"retrieve": 15, "rerank": 6 + 15}
+    assert experiment.per_query["mine"]["mrr"]["q1"] == pytest.approx(2 / 3)
+
+
+def test_a_reranker_is_repeated_as_often_as_its_source(config):
+    parts = {
+        "retrievers": {
+            "mine": entry("retrieve"),
+            "moving": entry("rerank", repeat=2, retriever="mine"),
+        }
+    }
+    with pytest.raises(ConfigError, match="allowed: 3, as of its source 'mine'") as error:
+        run_experiment(with_parts(config, **parts))
+
+    assert [problem.path for problem in error.value.problems] == ["retrievers.moving.repeat"]
+
+
+def test_one_lost_repetition_is_made_again_alone(config, tmp_path, own_cache):
+    parts = with_parts(config, apps={"mine": entry("app")})
+    first = run_experiment(parts)
+    path = own_cache / CACHE_FILE
+    lost = "SELECT rowid FROM rows WHERE kind = 'generate' AND item LIKE '%-1' LIMIT 1"
+    assert stored_rows.query(path, f"DELETE FROM rows WHERE rowid IN ({lost})") is not None
+    again = run_experiment(parts)
+
+    assert calls(tmp_path) == {"app": 16}
+    assert again.per_query["mine"]["mrr"].keys() == first.per_query["mine"]["mrr"].keys()
+
+
+def test_more_repetitions_ask_for_the_further_ones_alone(config, tmp_path):
+    for repeat in (1, 3, 2):
+        run_experiment(with_parts(config, apps={"mine": entry("app", repeat)}))
+
+    assert calls(tmp_path) == {"app": 15}
+
+
+def test_a_plan_lists_each_repetition(config, tmp_path):
+    parts = {
+        "retrievers": {"mine": entry("retrieve")},
+        "generators": {"own": entry("generate", repeat=2)},
+        "apps": {"whole": entry("app")},
+    }
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(with_parts(config, **parts)))
+    output = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())
+
+    assert "retrieve mine 5 queries" in output
+    assert "retrieve mine (repeat 3) 5 queries" in output
+    assert "generate mine/own 30 answers" in output
+    assert "answer whole 15 answers" in output
+
+
+def test_repeat_1_gives_the_bytes_of_a_run_without_it(config, tmp_path):
+    runs = []
+    for repeat in ({}, {"repeat": 1}):
+        config["retrievers"] = {"mine": {"type": "python:flaky:retrieve", **repeat}}
+        runs.append(run_experiment(config, choices=Choices(judge=False)))
+        (tmp_path / "calls.txt").unlink()
+
+    read = [(run.path / "per_query.csv").read_text() for run in runs]
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize(
+    ("block", "part", "reason"),
+    [
+        ("retrievers", {"type": "bm25", "repeat": 2}, "it counts words"),
+        ("retrievers", {"type": "dense", "repeat": 2}, "equal texts have equal vectors"),
+        ("generators", {"type": "extractive", "repeat": 2}, "the same passages give the same"),
+    ],
+    ids=["bm25", "dense", "extractive"],
+)
+def test_a_component_without_chance_refuses_a_repeat(config, block, part, reason):
+    config[block] = {**config[block], "sure": part}
+    with pytest.raises(ConfigError) as error:
+        run_experiment(config)
+
+    assert [problem.path for problem in error.value.problems] == [f"{block}.sure.repeat"]
+    assert f"1: {reason}" in str(error.value)
+
+
+@pytest.mark.parametrize("block", ["generators", "judge"])
+def test_the_earlier_key_names_the_new_one(config, block):
+    part = {"type": "openai", "model": "m", "samples": 3}
+    if block == "judge":
+        config["metrics"]["judge"] = part
+    else:
+        config[block] = {"sure": part}
+    with pytest.raises(ConfigError, match="unknown key 'samples'") as error:
+        run_experiment(config)
+
+    assert "'repeat'" in str(error.value)
+
+
+def test_right_is_the_share_of_right_answers(config):
+    experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
+
+    right = experiment.per_query["mine"]["right"]
+    assert [right[query] for query in QUERIES][:4] == pytest.approx([1, 1 / 3, 1, 1])
