@@ -67,21 +67,21 @@ def certify(
         Rubrics are in the order of `scores`; without labels for any, the certificate has none.
 
     Raises:
-        DataError: No labelled answer has a verdict, or a sheet drawn where the judge is unsure
-            lacks labels or rows, has other probabilities, or comes from another run.
+        DataError: No labelled answer has a verdict, or a sheet of unsure answers was changed or is
+            of another run.
         OptionError: `good` is not on the scale, or confidence is outside (0, 1).
         ValueError: There is no scale for a table of ratings.
     """
+    rubrics = {}
+    for name, score in scores.items():
+        if score.rubric.name in labels:
+            rubrics[name] = _certify_score(run, score, labels[score.rubric.name], calibration)
     return certificate.JudgeCertificate(
         run=run.name,
         data=run.data,
         systems=run.systems,
         confidence=calibration.confidence,
-        rubrics={
-            name: _certify_score(run, score, labels[score.rubric.name], calibration)
-            for name, score in scores.items()
-            if score.rubric.name in labels
-        },
+        rubrics=rubrics,
     )
 
 
@@ -96,15 +96,12 @@ def probe_report(
 
     A score that `probes` lacks raises KeyError. Scores keep their order.
     """
+    rubrics = {}
+    for score in scores:
+        of_score = probes[score.name]
+        rubrics[score.name] = certificate.ProbedRubric(**_facts(score), probes=of_score)
     return certificate.ProbeReport(
-        run=run.name,
-        data=run.data,
-        systems=run.systems,
-        confidence=confidence,
-        rubrics={
-            score.name: certificate.ProbedRubric(**_facts(score), probes=probes[score.name])
-            for score in scores
-        },
+        run=run.name, data=run.data, systems=run.systems, confidence=confidence, rubrics=rubrics
     )
 
 
@@ -142,6 +139,10 @@ def _certify_score(
         random, why = _sampling(run, score, labels, vouched=calibration.random)
     elif any(design.strata.values()):
         why = f"{certificate.DRAWN_UNSURE}; {why}"
+    # sorted, so that the order of the rows does not change the fingerprint
+    sorted_labels = {}
+    for rater, by_key in labels.by_rater.items():
+        sorted_labels[rater] = sorted([*key, label] for key, label in by_key.items())
     facts = certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
@@ -149,19 +150,16 @@ def _certify_score(
         without_verdict=len(labels.labelled) - len(ratings.keys),
         between_levels=ratings.between,
         queries=len(set(ratings.queries.tolist())),
-        # sorted, so that the order of the rows does not change the fingerprint
-        fingerprint=fingerprint_json(
-            {
-                rater: sorted([*key, label] for key, label in by_key.items())
-                for rater, by_key in labels.by_rater.items()
-            }
-        ),
+        fingerprint=fingerprint_json(sorted_labels),
         random=random,
         why=why,
     )
     mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
     corrected = {system: corrector.estimate(system) for system in run.systems}
+    differences = {
+        system: corrector.estimate(system, run.against[system]) for system in run.against
+    }
     return certificate.CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
@@ -172,11 +170,19 @@ def _certify_score(
         correlations=correlations(ratings, confidence=confidence),
         probes=calibration.probes.get(score.name, {}),
         corrected=corrected,
-        corrected_differences={
-            system: corrector.estimate(system, against) for system, against in run.against.items()
-        },
+        corrected_differences=differences,
         corrected_order=corrector.order(corrected),
     )
+
+
+def _edited_queries(design: Draw, labels: Labels) -> list[str]:
+    """Return the queries whose answers have another probability in the sheet than in the draw."""
+    edited = []
+    for key in design.keys:
+        in_sheet = labels.probabilities.get(key, math.nan)
+        if not math.isclose(in_sheet, design.probability_of(key), rel_tol=1e-3):
+            edited.append(key[1])
+    return edited
 
 
 def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | None:
@@ -189,15 +195,7 @@ def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | N
         problem = "the labels do not come from one sheet that was drawn from this run"
     elif missing := len(design.keys) - len(labels.labelled.intersection(design.keys)):
         problem = f"{missing} of {len(design.keys)} answers of the sheet have no label"
-    elif edited := [
-        query
-        for system, query in design.keys
-        if not math.isclose(
-            labels.probabilities.get((system, query), math.nan),
-            design.probability_of((system, query)),
-            rel_tol=1e-3,
-        )
-    ]:
+    elif edited := _edited_queries(design, labels):
         problem = f"{len(edited)} answers have another probability than in the draw, the first to "
         problem += f"query '{edited[0]}'"
     else:
@@ -255,13 +253,21 @@ class _Corrector:
 
     def _plain(self, *names: str) -> CorrectedMean | str:
         """Return the estimate from a draw with equal probabilities, or the reason for none."""
+        labelled: list[str] = []
+        unlabelled: list[str] = []
+        has_half = False
         # sorted: the order of summation decides the last digits
-        queries = sorted(query for name, query in self.scores if name == names[0])
-        units = [tuple((name, query) for name in names) for query in queries]
-        units = [unit for unit in units if all(key in self.scores for key in unit)]
-        # a query with one label only fits neither list: it has half a difference
-        labelled = [unit for unit in units if all(key in self.labels for key in unit)]
-        unlabelled = [unit for unit in units if not any(key in self.labels for key in unit)]
+        for query in sorted(query for name, query in self.scores if name == names[0]):
+            if any((name, query) not in self.scores for name in names):
+                continue
+            n_labels = sum((name, query) in self.labels for name in names)
+            if n_labels == len(names):
+                labelled.append(query)
+            elif n_labels == 0:
+                unlabelled.append(query)
+            else:
+                # a query with a label for one system only has half a difference
+                has_half = True
         noun = "answers" if len(names) == 1 else "queries with labels for both"
         if not self.facts.random:
             return f"not labelled at random: {self.facts.why}"
@@ -270,19 +276,21 @@ class _Corrector:
         # the variance of the unlabelled scores needs two of them
         if len(unlabelled) < 2:
             return "all are labelled: the labels are the mean"
-        if len(labelled) + len(unlabelled) < len(units):
+        if has_half:
             return "some queries have a label for one system only: draw with --unit query"
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
-        sides: list[Any] = [
-            tuple(np.array([values[unit[side]] for unit in group]) for side in range(len(names)))
-            for group, values in (
-                (labelled, self.labels),
-                (labelled, self.scores),
-                (unlabelled, self.scores),
-            )
-        ]
+
+        def values_of(source: Mapping[Key, float], queries: Sequence[str]) -> Any:
+            columns = [np.array([source[name, query] for query in queries]) for name in names]
+            return columns[0] if len(names) == 1 else tuple(columns)
+
+        sides = (
+            values_of(self.labels, labelled),
+            values_of(self.scores, labelled),
+            values_of(self.scores, unlabelled),
+        )
         if len(names) == 1:
-            return ppi_mean(*(side for (side,) in sides), random=True, **options)
+            return ppi_mean(*sides, random=True, **options)
         return ppi_difference(*sides, random=True, **options)
 
     def order(
@@ -293,29 +301,32 @@ class _Corrector:
         names = sorted(means, key=lambda name: (-means[name], name))
         pairs = list(itertools.combinations(names, 2))
         joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))
-        differences = {pair: joint.estimate(*pair) for pair in pairs}
-        return tuple(
-            structs.replace(
-                of, system=pair[0], differs=bool(of.interval and (of.interval[0] or 0.0) > 0)
-            )
-            for pair, of in differences.items()
-            if of.status == "corrected"
-        )
+        differences = []
+        for system, other in pairs:
+            difference = joint.estimate(system, other)
+            if difference.status == "corrected":
+                low, _ = difference.interval or (None, None)
+                differs = low is not None and low > 0
+                differences.append(structs.replace(difference, system=system, differs=differs))
+        return tuple(differences)
 
     def _designed(self, *names: str) -> CorrectedMean | str:
         """Return the estimate from a draw with unequal probabilities, or the reason for none."""
         strata = self.design.strata if self.design is not None else {}
         queries = sorted(query for name, query in strata if name == names[0])
-        keys = [[(name, query) for query in queries] for name in names]
-        if not queries or any(side[0] not in strata for side in keys):
+        if not queries or any((name, queries[0]) not in strata for name in names):
             return "no answer of the system was drawn (--system)"
-        sides: list[Any] = [
-            tuple(np.array([values.get(key, np.nan) for key in side]) for side in keys)
-            for values in (self.labels, self.scores, strata)
-        ]
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
+
+        def values_of(source: Mapping[Key, float]) -> Any:
+            columns = []
+            for name in names:
+                columns.append(np.array([source.get((name, query), np.nan) for query in queries]))
+            return columns[0] if len(names) == 1 else tuple(columns)
+
+        sides = values_of(self.labels), values_of(self.scores), values_of(strata)
         if len(names) == 1:
-            return stratified_ppi_mean(*(side for (side,) in sides), **options)
+            return stratified_ppi_mean(*sides, **options)
         return stratified_ppi_difference(*sides, **options)
 
 
@@ -388,10 +399,11 @@ def people_against_people(
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
     if not pairs:
         return {}
-    return {
-        name: _mean(ratings, row, [people] if name in _ALPHAS else pairs, confidence)
-        for name, row in _TABLE.items()
-    }
+    means = {}
+    for name, row in _TABLE.items():
+        tables = [people] if name in _ALPHAS else pairs
+        means[name] = _mean(ratings, row, tables, confidence)
+    return means
 
 
 def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlations:
@@ -405,13 +417,13 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
     table = np.column_stack((judge, people))
     rows = {name: _TABLE[name] for name in _COEFFICIENTS}
-    grouped = {
-        # people first: a group in which both are constant counts as theirs
-        name: correlation.mean_correlation(
-            row.statistic, table[:, ::-1], ratings.queries, row.level, confidence
+    # people first: a group in which both are constant counts as theirs
+    people_first = table[:, ::-1]
+    grouped = {}
+    for name, row in rows.items():
+        grouped[name] = correlation.mean_correlation(
+            row.statistic, people_first, ratings.queries, row.level, confidence
         )
-        for name, row in rows.items()
-    }
     inside = next(iter(grouped.values()))  # all coefficients leave out the same queries
     # means of the answers of each system, by its number
     _, codes, sizes = np.unique(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -116,9 +117,8 @@ def read_judged_run(path: Path) -> JudgedRun:
     """Read the verdicts of a run folder, or of the newest run in the folder of an experiment.
 
     Raises:
-        DataError: There is no run, it has no verdicts or seed, the file of a judged system is
-            missing, a file cannot be read, a judged score is not in the summary, or a rubric has
-            changed since the run.
+        DataError: The run lacks verdicts or a seed, a file cannot be read, or a rubric has changed
+            since.
         OptionError: A rubric in the config of the run has a wrong option.
     """
     folder = resolve_run_folder(path)
@@ -262,7 +262,7 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
     # one judge is a block, several are a mapping of blocks
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
     lists = [_entry(block, "rubrics") for block in blocks]
-    entries = [entry for names in lists if isinstance(names, list) for entry in names]
+    entries = [*chain.from_iterable(names for names in lists if isinstance(names, list))]
     texts = [entry for entry in entries if isinstance(entry, str)]
     paths = [folder / name for name in texts if name.endswith((".yaml", ".yml"))]
     try:

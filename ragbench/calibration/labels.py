@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -86,9 +87,8 @@ def read_labels(
         columns: Rubric -> names of its columns.
 
     Raises:
-        DataError: A file cannot be read, a column is missing, an answer is unknown or repeated in a
-            file, a label is no number or off the scale, a file comes twice, or no file has a label;
-            with file and line.
+        DataError: A file cannot be read, or a row has a wrong answer or label; the message has file
+            and line.
         OptionError: `columns` names a rubric that is not in `scores`.
         MissingExtra: A Parquet file without the extra `parquet`.
         IndexError: There is no path.
@@ -143,11 +143,11 @@ class _LabelReader:
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
         """Item id -> (rubric, (system, query id)), for all answers with a score in `scores`."""
-        return {
-            item_id(self.run, name, key): (name, key)
-            for name, score in self.scores.items()
-            for key in score.scores
-        }
+        items = {}
+        for name, score in self.scores.items():
+            for key in score.scores:
+                items[item_id(self.run, name, key)] = (name, key)
+        return items
 
     def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
         """Yield (rubric, answer) for a row, which may have labels by several rubrics."""
@@ -211,8 +211,8 @@ def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> fl
     """Return the number in a cell, on a scale; None for an empty cell.
 
     Raises:
-        DataError: There is no such column, or the cell holds no number or one off the scale; the
-            message names the line, and `option`, which sets another scale.
+        DataError: There is no such column, or the cell holds no number on the scale; the message
+            has the line.
     """
     value = entry.field(column)
     text = str(value).strip() if value is not None else ""
@@ -265,19 +265,13 @@ class Ratings:
 
     @property
     def mean_labels(self) -> FloatArray:
-        """Mean label of each answer over its raters, from 0 to 1.
-
-        Shape (n,).
-        """
+        """Mean label of each answer over its raters, from 0 to 1."""
         means: FloatArray = np.nanmean(self.people, axis=1)
         return means
 
     @property
     def queries(self) -> np.ndarray[Any, Any]:
-        """Query id of each answer, as clusters: answers to one query are not independent.
-
-        Shape (n,), in the order of `keys`.
-        """
+        """Query id of each answer, as clusters: answers to one query are not independent."""
         return np.array([query for _, query in self.keys], dtype=object).astype(str)
 
     @property
@@ -319,8 +313,7 @@ def read_ratings(
         model: Model of the judge.
 
     Raises:
-        DataError: The file cannot be read, a column is missing, an answer is repeated, a rating is
-            no number or off its scale, or there is no label; with file and line.
+        DataError: The file cannot be read, or a row has a wrong rating; the message has the line.
         OptionError: `columns` names an unknown part, one column twice, or several columns for a
             part other than `judge` and `label`.
         MissingExtra: A Parquet file without the extra `parquet`.
@@ -354,10 +347,9 @@ def read_ratings(
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
     judged = _judged_scores(scores, [*answers], rubric, model)
-    fingerprints = {
-        name: sorted([*key, value] for key, value in score.scores.items())
-        for name, score in judged.items()
-    }
+    fingerprints = {}
+    for name, score in judged.items():
+        fingerprints[name] = sorted([*key, value] for key, value in score.scores.items())
     run = JudgedRun(
         folder=path,
         name=path.name.partition(".")[0],
@@ -400,8 +392,8 @@ def _name(entry: Entry, column: str) -> str:
     return str(value)
 
 
-def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return part -> names of its columns in a table, `chosen` by the user or recognised."""
+def _check_columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> None:
+    """Raise an `OptionError` for parts or columns of the user that do not fit the table."""
     check_allowed("--column", "part", chosen, PARTS)
     for part, names in chosen.items():
         if len(names) > 1 and part not in _SEVERAL:
@@ -409,17 +401,24 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
             raise OptionError("--column", part, ", ".join(names), allowed)
         for name in names:
             first.field(name)  # raises if the table has no such column
-    n_uses = Counter(name for names in chosen.values() for name in names)
+    n_uses = Counter(chain.from_iterable(chosen.values()))
     if repeated := next((name for name, n in n_uses.items() if n > 1), None):
         raise OptionError("--column", "", repeated, "each column for one part")
-    free = [name for name in first.values if name not in n_uses]
+
+
+def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return part -> names of its columns in a table, `chosen` by the user or recognised."""
+    _check_columns(first, chosen)
+    used = set(chain.from_iterable(chosen.values()))
+    free = [name for name in first.values if name not in used]
     columns = {}
     for part, usual in PARTS.items():
-        if part in _SEVERAL:
-            names = [name for name in free if name == part or name.startswith(f"{part}_")]
+        if part in chosen:
+            columns[part] = [*chosen[part]]
+        elif part in _SEVERAL:
+            columns[part] = [n for n in free if n == part or n.startswith(f"{part}_")]
         else:
-            names = [name for name in usual if name in free][:1]
-        columns[part] = [*chosen.get(part, names)]
+            columns[part] = [name for name in usual if name in free][:1]
         # a table without systems has one, and texts of answers are only for reading
         if not columns[part] and part not in _OPTIONAL:
             expected = ", ".join(usual) or f"{part}, or {part}_1, {part}_2 ..."

@@ -77,12 +77,14 @@ def probe_position(
         verdicts = count_alike(judge_all(judge, both, probed, advance), probed)
     # the first half of the verdicts is in order, the second reversed; both may be empty
     pairs = dict(zip(turned, zip(verdicts, verdicts[len(turned) :], strict=False), strict=False))
-    return {
-        rubric.name: _compare(rubric, pairs, scale, confidence)
-        if rubric in probed
-        else ProbeFound(status="not available", reason=reasons[rubric.name])
-        for rubric in rubrics
-    }
+    results = {}
+    for rubric in rubrics:
+        if rubric in probed:
+            results[rubric.name] = _compare(rubric, pairs, scale, confidence)
+        else:
+            reason = reasons[rubric.name]
+            results[rubric.name] = ProbeFound(status="not available", reason=reason)
+    return results
 
 
 def reverse_passages(item: JudgedItem) -> JudgedItem | None:

@@ -65,7 +65,6 @@ class LabelScale:
         """Return the scale of people's labels: 1 to the top level of a rating, else 0 to 1.
 
         The levels of other methods rate single claims; people label an answer with a share.
-        ValueError for a rating without levels, as of a table of ratings.
         """
         return cls(1.0, float(rubric.levels)) if rubric.method == "rating" else cls(0.0, 1.0)
 
@@ -87,7 +86,7 @@ class LabelScale:
     def holds(self, label: float) -> bool:
         """Return True if a label lies between the ends of the scale, ends included.
 
-        False for NaN.
+        NaN is no level.
         """
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
@@ -102,7 +101,7 @@ class LabelScale:
     def nearest_levels(self, scores: FloatArray) -> FloatArray:
         """Return the nearest level of each score; halfway between two, the one towards high.
 
-        NaN stays NaN. Only for scales with levels. Scores off 0..1 give numbers off the scale.
+        NaN stays NaN. The scale must have levels. Scores off 0..1 give numbers off the scale.
 
         Example:
             >>> LabelScale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
@@ -230,11 +229,11 @@ def draw(
 
 def _shuffled(rng: np.random.Generator, groups: Sequence[Sequence[Key]]) -> tuple[Key, ...]:
     """Return the keys of groups in random order; the keys of a group follow each other."""
-    return tuple(
-        groups[place][item]
-        for place in rng.permutation(len(groups))
-        for item in rng.permutation(len(groups[place]))
-    )
+    keys: list[Key] = []
+    for place in rng.permutation(len(groups)):
+        group = groups[place]
+        keys += [group[item] for item in rng.permutation(len(group))]
+    return tuple(keys)
 
 
 def _signature(
@@ -272,10 +271,10 @@ def _draw_unsure(
     probabilities: dict[Key, float] = {}
     scores = [np.array([score.scores[name, query] for query in queries]) for name in systems]
     quotas = [n // len(systems) + (place < n % len(systems)) for place in range(len(systems))]
-    unequal, equal = (
-        [_allocation(of, codes(of), quota) for of, quota in zip(scores, quotas, strict=True)]
-        for codes in (_sureness, np.zeros_like)
-    )
+    unequal, equal = [], []
+    for of_system, quota in zip(scores, quotas, strict=True):
+        unequal.append(_allocation(of_system, _sureness(of_system), quota))
+        equal.append(_allocation(of_system, np.zeros_like(of_system), quota))
     variances = [sum(variance for variance, _ in plan) for plan in (unequal, equal)]
     plan = unequal if variances[0] < _MOST_EFFECT * variances[1] else equal
     for system, (_, parts) in zip(systems, plan, strict=True):
@@ -357,11 +356,11 @@ def _units(
     """Return stratum and keys of each unit of the draw, sorted by key."""
     place = {name: number for number, name in enumerate(systems)}
     scores = {key: value for key, value in score.scores.items() if key[0] in place}
+    units: list[tuple[int, tuple[Key, ...]]] = []
     if unit == "answer":
-        return [
-            (place[key[0]] * _BANDS + _band(value), (key,)) for key, value in sorted(scores.items())
-        ]
-    units = []
+        for key, value in sorted(scores.items()):
+            units.append((place[key[0]] * _BANDS + _band(value), (key,)))
+        return units
     for query in sorted({query for _, query in scores}):
         keys = tuple((system, query) for system in systems)
         if all(key in scores for key in keys):
@@ -392,8 +391,7 @@ def sheet_rows(
 
     A row has the parts that its rubric needs; other cells are empty. The answers of the run need
     their questions and references. Cells are in the order of `COLUMNS`, those of label and comment
-    None; an answer that is missing is empty. Without draws there are no rows. KeyError for an
-    answer that the run lacks.
+    None; an answer that is missing is empty. Without draws there are no rows.
     """
     rows: list[list[str | float | None]] = []
     for drawn, rubric in draws:

@@ -20,7 +20,7 @@ from ragbench.cli.output import parse_pairs, resumable, stage, write_json, write
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import build_judge, connected
+from ragbench.experiment.plan.components import build_judge, open_models
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.records import judge_totals
 from ragbench.experiment.reproduce import check_trust
@@ -262,7 +262,7 @@ def _probe_judges(
             key: replace(run.answers[key], nuggets=planned.nuggets_of(key[1]))
             for key in keys
         }
-        with resumable(), connected({name: planned}):
+        with resumable(), open_models({name: planned}):
             by_rubric = probe_position(
                 planned.judge,
                 [score.rubric for score in judge_scores],

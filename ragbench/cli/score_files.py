@@ -195,7 +195,7 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
     """
     notes, rankings = [], {}
     for scored in systems:
-        columns, counts = scored.evaluation.columns.values(), scored.evaluation.read
+        columns, counts = scored.evaluation.columns.values(), scored.evaluation.input_counts
         if rules.judged_only:
             notes.append(f"{scored.name}: -J: unjudged documents were removed before scoring")
         notes += [f"{scored.name}: {note}" for note in scored.evaluation.notes]

@@ -182,8 +182,8 @@ class AllPairs:
     ) -> list[tuple[str, str]]:
         """Return (better system, worse system) of each pair that is shown to differ.
 
-        In the order of the pairs, by the rule of `is_shown`. Where p is small, only the limit that
-        is nearer to 0 is looked at: whole intervals are slow for thousands of pairs.
+        Where p is small, only the limit that is nearer to 0 is looked at: whole intervals are slow
+        for thousands of pairs.
 
         Args:
             measure: Name of the measure.

@@ -83,9 +83,7 @@ def cause_flows(
 ) -> tuple[CauseFlow, ...]:
     """Return the moves of queries between causes from each baseline to its system.
 
-    `baselines` has pairs of a system and its baseline; those without a baseline are left out. In
-    the order of the pairs. Raises KeyError for a system or baseline without causes, ValueError if
-    their numbers of queries differ.
+    `baselines` has pairs of a system and its baseline; those without a baseline are left out.
     """
     of_queries = {name: [loss.cause for loss in system.losses] for name, system in causes.items()}
     flows = []

@@ -259,9 +259,9 @@ def _with_failed(
 def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     """Add changes of config and data, moves between causes, and the questions of moved queries.
 
-    They are read from the run folders. Without a config in the base, such as in a baseline file,
-    no changes of config are added; without one in a run, none of this run. Returns a copy.
-    DataError if a run folder cannot be read.
+    They are read from the run folders. Without a config in the base, such as in a baseline file, no
+    changes of config are added; without one in a run, none of this run. DataError if a run folder
+    cannot be read.
     """
     # ids of different questions may be equal
     runs = tuple(_runs_since_base(matching))
@@ -318,9 +318,9 @@ def paired_rows(
     """Yield system, baseline and their paired scores for each comparison by a measure.
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
-    not compared yields nothing. In the order of the comparisons. `measure` and `names` of the
-    scores are empty, `decision` is that of the comparison. KeyError if a compared system is none of
-    the matching, IndexError if the sources are unpaired.
+    not compared yields nothing. `measure` and `names` of the scores are empty, `decision` is that
+    of the comparison. KeyError if a compared system is none of the matching, IndexError if the
+    sources are unpaired.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)

@@ -42,8 +42,8 @@ def is_shown(
     """Return True if the test, its correction and the interval of a pair all show a difference.
 
     They are different methods: the test looks at the symmetry of the differences, the interval at
-    their mean, which losses that no query has shown may turn. False without an interval, and for a
-    `p` of NaN.
+    their mean, which losses that no query has shown may turn. A difference without an interval, or
+    with a `p` of NaN, is not shown.
     """
     return bool(max(p, p_adjusted) <= alpha) and leaves_out(interval, value)
 

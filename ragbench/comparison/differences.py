@@ -66,8 +66,8 @@ def compare_systems(
         the queries has none. Without systems there is no measure.
 
     Raises:
-        OptionError: `clusters` are not one label per query, or a score is infinite or beyond the
-            range of its measure by so much that a difference is larger than the range.
+        OptionError: `clusters` are not one label per query, or a score is far outside the range of
+            its measure.
     """
     if every_pair:
         method = replace(method, correction="max_t")
@@ -264,7 +264,7 @@ class Slicing:
     def members(self) -> NDArray[np.bool_]:
         """Return True for each query in each slice, shape (queries, slices).
 
-        A query without slices is in none. KeyError for a label that is not one of `names`.
+        A query without slices is in none.
 
         Example:
             >>> Slicing("metadata.tags", ("law", "tax"), [("tax",), ("law", "tax")]).members()

@@ -149,7 +149,7 @@ def _rank_parts(
 def usable_cores() -> int:
     """Return the number of cores that this process may use, which `taskset` may limit.
 
-    At least 1.
+    It is at least 1.
     """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -189,7 +189,7 @@ class Evaluation:
     Attributes:
         query_ids: Ids of the scored items, in the order of the columns.
         columns: Score -> its values, causes and signature.
-        read: Counts of queries, or of predictions and references, in the input.
+        input_counts: Counts of queries, or of predictions and references, in the input.
         confidence: Level of the intervals.
         fingerprints: Fingerprints of the question, judgements and gold answers of each item, as far
             as the input has them: comparisons refuse items that differ.
@@ -205,7 +205,7 @@ class Evaluation:
 
     query_ids: Sequence[str]
     columns: Mapping[str, ScoreColumn] = field(repr=False)
-    read: RunCounts | PairCounts
+    input_counts: RunCounts | PairCounts
     confidence: Confidence = 0.95
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ class Evaluation:
         present, `judged_share` may be None, and only `tag` is absent for a run that comes from no
         file.
         """
-        return to_json(self.read)
+        return to_json(self.input_counts)
 
     @property
     def mean(self) -> dict[str, float]:
@@ -329,7 +329,7 @@ class Evaluation:
         width = max(map(len, self.columns), default=0)
         lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
         # `evaluate_texts` has warned of its notes already
-        notes = self.notes if isinstance(self.read, RunCounts) else ()
+        notes = self.notes if isinstance(self.input_counts, RunCounts) else ()
         lines += [f"note: {note}" for note in (*notes, *self.query_notes)]
         joint = "\n  " if len(lines) > 1 else " "
         return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
@@ -372,7 +372,8 @@ class Evaluation:
 
         The index, `query_id`, has the item ids; NaN marks a missing value. A result of `evaluate`
         has the column `cause` too, which names the scores that a row lacks with their causes, as
-        `rouge1: no_reference`, and is empty if it lacks none. ImportError without pandas.
+        `rouge1: no_reference`, and is empty if it lacks none. Without pandas an `ImportError` is
+        raised.
 
         Args:
             texts: Add the columns `question`, `contexts`, `answer` and `reference` in front, and
@@ -586,11 +587,8 @@ def evaluate_texts(
         prediction or a reference have no value, and no items give means of NaN.
 
     Raises:
-        DataError: The two differ in length, a table has no such columns, or a metric's model is not
-            in the cache of the hub, which cannot be reached.
-        OptionError: An unknown metric, no list of metrics or an empty one, an option that is not
-            allowed, mappings by query, a table with `references`, `columns` without a table,
-            another `reasoning`, or confidence outside (0, 1).
+        DataError: The two differ in length, a table lacks columns, or a model cannot be loaded.
+        OptionError: A metric or option is not allowed, or the arguments do not fit together.
         MissingExtra: A metric needs a package that is not installed.
         AdapterError: A metric of the user fails, or returns no number.
 
@@ -662,8 +660,7 @@ def score_pairs(
         Scores of the n items, whose ids are their positions as text, `0` first.
 
     Raises:
-        DataError: The lists differ in length, a member is no text, or a metric's model is not in
-            the cache of the hub, which cannot be reached.
+        DataError: The lists differ in length, a member is no text, or a model cannot be loaded.
         OptionError: An unknown metric, an option that is not allowed, another `reasoning`, or
             confidence outside (0, 1).
         MissingExtra: A metric needs a package that is not installed.
@@ -791,8 +788,8 @@ def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
     Raises:
         DataError: No query of the run is judged, also because the judgements have no query.
     """
-    read = evaluation.read
-    if isinstance(read, RunCounts) and read.missing == read.queries:
+    counts = evaluation.input_counts
+    if isinstance(counts, RunCounts) and counts.missing == counts.queries:
         example = f", such as '{evaluation.query_ids[0]}'" if len(evaluation.query_ids) else ""
         allowed = f"queries of the judgements{example or ', which have none'}"
         raise DataError("no query of the run is judged", file=run, allowed=allowed)

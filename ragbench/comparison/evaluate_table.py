@@ -121,8 +121,8 @@ def evaluate(
     Raises:
         DataError: A file, column or row cannot be read, a question is repeated, rows are of several
             systems, or there is nothing to score.
-        OptionError: An unknown score or option, a rubric without a judge, another `reasoning`,
-            confidence outside (0, 1), or data of another type, such as an empty list.
+        OptionError: A score or option is unknown, a rubric comes without a judge, or `data` is of
+            another type.
         MissingExtra: A metric, the judge or a file needs a package that is not installed.
         AdapterError: Code of the user fails.
         RagbenchError: The user has to act, as for a missing key.
@@ -171,7 +171,7 @@ def evaluate(
     evaluation = replace(
         ranked,
         columns={**rankings, **answered, **scores},
-        read=paired.read if answered or scores else ranked.read,
+        input_counts=paired.input_counts if answered or scores else ranked.input_counts,
         # those of a run: `paired` has positions in place of ids
         fingerprints=fingerprint_queries(collection.queries, collection, collection.qrels),
         kinds={name: kind for kind, part in parts.items() for name in part},
@@ -245,7 +245,7 @@ def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Seq
 
 def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:
     """Return notes on the questions without a relevant document; `ranked` has their counts."""
-    counts = ranked.read if isinstance(ranked.read, RunCounts) else None
+    counts = ranked.input_counts if isinstance(ranked.input_counts, RunCounts) else None
     return tuple(relevance_notes({"": ScoredRankings(rankings.values(), counts)}))
 
 

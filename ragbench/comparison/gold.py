@@ -185,10 +185,9 @@ def answerable_questions(
 ) -> list[bool | None]:
     """Return True for each question with an answer, False without one, None where nothing tells.
 
-    In the order of the questions. Metadata such as `kind: unanswerable` or `answerable: false` give
-    False; `answerable: true` decides nothing. Else gold answers decide, which give False if all of
-    them are refusals or blank. Else judgements decide: a judged question without a relevant
-    document has no answer.
+    Metadata such as `kind: unanswerable` or `answerable: false` give False; `answerable: true`
+    decides nothing. Else gold answers decide, which give False if all of them are refusals or
+    blank. Else judgements decide: a judged question without a relevant document has no answer.
 
     Args:
         queries: Questions.

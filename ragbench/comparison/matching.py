@@ -143,9 +143,7 @@ def match_sources(
         The sources, over the same queries in one order; unpaired, each over its own.
 
     Raises:
-        DataError: Queries or signatures differ, all differences at once; or there are fewer than
-            two systems, a run has no system in common with the base, there is no common query or
-            measure, or only one system has one of `measures`.
+        DataError: Queries or signatures differ, all differences at once, or nothing is common.
         OptionError: No system has a measure of that name.
     """
     sources = (base, *runs)

@@ -261,7 +261,6 @@ class PairedScores:
 
         Interval and paired test have to show it, the test with a p-value of at most `level`. NaN
         where no difference like these is shown, as if nothing changed, and without an interval.
-        OptionError as `interval`.
         """
         if math.isfinite(self.range[1] - self.range[0]):
             options = self._options(differences, method)
@@ -275,16 +274,13 @@ class PairedScores:
     def detectable_drop(self, gains: FloatArray, method: Method, margin: float) -> float:
         """Return the size of the smallest drop whose interval is beyond a margin in 4 of 5 cases.
 
-        The score has two ends. NaN where no drop like these changes is. OptionError as `interval`.
+        The score has two ends. NaN where no drop like these changes is.
         """
         options = self._options(gains, method, of_gains=True)
         return stats.detectable_difference(**options, beyond=-margin)
 
     def gain_units(self, gains: FloatArray) -> PairedUnits:
-        """Return the gains of the units of the interval, queries or clusters, for plans.
-
-        OptionError as `interval`.
-        """
+        """Return the gains of the units of the interval, queries or clusters, for plans."""
         options = self._options(gains, Method(), of_gains=True)
         shared = {key: options[key] for key in ("differences", "baseline", "clusters")}
         return paired_units("gate", **shared, ends=options["range"])
@@ -351,8 +347,7 @@ def both_means(pairs: PairedScores) -> tuple[float, float]:
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """Return the queries with the largest losses, worst first, with both scores; at most five.
 
-    Equal losses keep the order of the queries; empty without a loss. IndexError for a loss of a
-    pair without query ids.
+    Equal losses keep the order of the queries; empty without a loss.
     """
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last

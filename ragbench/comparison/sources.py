@@ -27,7 +27,7 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     result of `evaluate` has the kind of each score; with scores of rankings alone it counts as a
     run, else it has no retriever.
     """
-    read = evaluation.read
+    read = evaluation.input_counts
     counts = read if isinstance(read, RunCounts) else None
     name = (counts and counts.tag) or source
     kind: Kind = "generation" if counts is None else "retrieval"
@@ -81,8 +81,7 @@ def read_scored(
         measures: Measures for a TREC run file.
 
     Raises:
-        DataError: There is no such file, it cannot be read, the source is of another type, or a
-            TREC run file comes without qrels or without a judged query.
+        DataError: The file cannot be read, or a run file comes without judgements.
         OptionError: A measure for a TREC run file is unknown.
         OSError: The file may not be opened.
     """

@@ -156,8 +156,8 @@ def summarize(
         kind: Kind of the score, for the record; None leaves it out.
 
     Raises:
-        OptionError: There is an interval, and a value is outside the range of the score, or
-            confidence is outside (0, 1). A sum, and no scored query, have none.
+        OptionError: A value is outside the range of the score, or confidence is outside (0, 1);
+            without an interval nothing is checked.
         IndexError: Clusters have another length.
 
     Example:

@@ -34,13 +34,13 @@ def gate_kinds() -> list[type[Gate]]:
 
 
 def gate_options() -> dict[str, DeclaredOption]:
-    """Return every key that a gate may have: subjects, conditions, then the others.
+    """Return every key that a gate may have: quantities, conditions, then the others.
 
     No key is required here, as each belongs to some kinds only. A key of several kinds has the
     declaration of the first.
     """
     kinds = gate_kinds()
-    names = [kind.subject for kind in kinds]
+    names = [kind.quantity_key for kind in kinds]
     declared: dict[str, DeclaredOption] = {}
     for kind in kinds:
         names += kind.conditions
@@ -90,9 +90,9 @@ def _find_subject(values: Mapping[str, Any]) -> tuple[str | None, list[GateProbl
     # `measure` is a subject of some kinds, and an option of `cheapest_within`
     options: set[str] = set()
     for kind in gate_kinds():
-        if kind.subject in values:
-            options |= declared_options(kind).keys() - {kind.subject}
-    subjects = [kind.subject for kind in gate_kinds() if kind.subject not in options]
+        if kind.quantity_key in values:
+            options |= declared_options(kind).keys() - {kind.quantity_key}
+    subjects = [kind.quantity_key for kind in gate_kinds() if kind.quantity_key not in options]
     return _only_key(subjects, values, "the gate has no subject", "exclude each other")
 
 
@@ -100,9 +100,12 @@ def _find_condition(
     subject: str, values: Mapping[str, Any]
 ) -> tuple[type[Gate] | None, str, list[GateProblem]]:
     """Return (kind of gate by its condition or None, its name in messages, problems)."""
-    kinds = [k for k in gate_kinds() if k.subject == subject and k.is_about(values[subject])]
+    kinds = []
+    for kind in gate_kinds():
+        if kind.quantity_key == subject and kind.accepts_quantity(values[subject]):
+            kinds.append(kind)
     if len(kinds) == 1:
-        return kinds[0], str(values[subject]) if kinds[0].of == "cost" else subject, []
+        return kinds[0], str(values[subject]) if kinds[0].quantity_kind == "cost" else subject, []
     by_condition: dict[str, type[Gate]] = {}
     for kind in reversed(kinds):  # of two kinds with one condition the first counts
         by_condition |= dict.fromkeys(kind.conditions, kind)

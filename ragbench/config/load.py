@@ -211,12 +211,12 @@ def _refuse_baseline_files(
     configs: Iterable[schema.ExperimentConfig | None], report: Report
 ) -> None:
     """Report gates against a baseline file, which has the queries of one collection."""
-    from ragbench.gates.drop import Change
+    from ragbench.gates.drop import PairGate
 
     allowed = "no file: min, max, or the baseline of the run; or a config for each data set"
     for config in configs:
         for gate in () if config is None else config.gates:
-            if isinstance(gate, Change) and gate.file is not None:
+            if isinstance(gate, PairGate) and gate.file is not None:
                 report.add(gate.place, ("gates",), "'against' a file, of one data set", allowed)
 
 

@@ -200,11 +200,10 @@ def _run_base(
 
     folder = in_tree(Path.cwd())
     folder.mkdir(parents=True, exist_ok=True)
-    modules = [
-        str(in_tree(p))
-        for p in sys.path
-        if p and "-packages" not in p and in_tree(p) != Path(p).resolve()
-    ]
+    modules = []
+    for place in sys.path:
+        if place and "-packages" not in place and in_tree(place) != Path(place).resolve():
+            modules.append(str(in_tree(place)))
     inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     environment = {
         **os.environ,

@@ -98,7 +98,7 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
     """Yield row and outcome of each item without a value, pending ones included.
 
-    In the order of the rows; nothing for outcomes of a run file.
+    Outcomes of a run file yield nothing.
     """
     # run files have no failures, and reading each outcome would parse the whole file
     if not isinstance(outcomes, FileRankings):

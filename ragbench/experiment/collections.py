@@ -24,7 +24,7 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import load_run_config, run_experiment
 from ragbench.experiment.summary import new_run_id
 from ragbench.records.codec import to_json as to_mapping
-from ragbench.records.collections import CollectionRun, CollectionsSummary
+from ragbench.records.collections import CollectionRun, CollectionsSummary, MacroMeasure
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import Summary
 from ragbench.report.collections import lay_out_collections, render_terminal
@@ -62,19 +62,20 @@ class CollectionRuns:
         its systems are those of the first run.
         """
         records = {name: experiment.record for name, experiment in self.experiments.items()}
+        unreachable: dict[str, None] = {}
+        gates = []
+        for name, record in records.items():
+            unreachable |= dict.fromkeys(record.unreachable)
+            for gate in record.gates:
+                system = f"{name}: {gate.system}" if gate.system else name
+                gates.append(structs.replace(gate, system=system))
         # a `Summary`, so that the exit code follows the rules of a single run
         return structs.replace(
             next(iter(records.values())),
             name=self.record.name,
             complete=all(record.complete for record in records.values()),
-            unreachable=tuple(
-                dict.fromkeys(part for record in records.values() for part in record.unreachable)
-            ),
-            gates=tuple(
-                structs.replace(gate, system=f"{name}: {gate.system}" if gate.system else name)
-                for name, record in records.items()
-                for gate in record.gates
-            ),
+            unreachable=tuple(unreachable),
+            gates=tuple(gates),
         )
 
     @property
@@ -162,15 +163,14 @@ def _remaining_limits(
 ) -> BudgetLimits:
     """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
     spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
-    limits = (
-        (budget.usd, fsum(cost.usd or 0.0 for cost in spent)),
-        (budget.tokens, sum(cost.tokens or 0 for cost in spent)),
-        (budget.minutes, (time.time() - started) / 60),
-    )
-    usd, tokens, minutes = (
-        None if limit is None else max(limit - used, 0) for limit, used in limits
-    )
-    return BudgetLimits(usd=usd, tokens=None if tokens is None else int(tokens), minutes=minutes)
+    usd, tokens, minutes = budget.usd, budget.tokens, budget.minutes
+    if usd is not None:
+        usd = max(usd - fsum(cost.usd or 0.0 for cost in spent), 0)
+    if tokens is not None:
+        tokens = int(max(tokens - sum(cost.tokens or 0 for cost in spent), 0))
+    if minutes is not None:
+        minutes = max(minutes - (time.time() - started) / 60, 0)
+    return BudgetLimits(usd=usd, tokens=tokens, minutes=minutes)
 
 
 def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None:
@@ -194,8 +194,19 @@ def _summarize(
         labels = None if cluster is None else source_clusters(cluster, scored, scored.query_ids)
         collections.append(CollectionScores(name, scored, experiment.compared, labels))
     measures = compare_collections(collections, method)
-    names = dict.fromkeys(name for c in collections for name, _ in c.scores)
-    absent = names.keys() - {measure.measure for measure in measures}
+    runs = []
+    for name, experiment in experiments.items():
+        summary = experiment.record
+        runs.append(
+            CollectionRun(
+                name=name,
+                run=f"{name}/{experiment.path.name}",
+                queries=None if summary.dataset is None else summary.dataset.queries,
+                complete=summary.complete,
+                gates=summary.gates,
+            )
+        )
+    notes = [*_missing_measures(collections, measures), *_partial_systems(collections)]
     return CollectionsSummary(
         name=config.name,
         run_id=run_id,
@@ -203,26 +214,20 @@ def _summarize(
         resamples=method.resamples,
         seed=method.seed,
         correction=method.correction,
-        runs=tuple(
-            CollectionRun(
-                name=name,
-                run=f"{name}/{experiment.path.name}",
-                queries=None if (data := experiment.record.dataset) is None else data.queries,
-                complete=experiment.record.complete,
-                gates=experiment.record.gates,
-            )
-            for name, experiment in experiments.items()
-        ),
+        runs=tuple(runs),
         measures=measures,
-        notes=(
-            *(
-                f"{m} is left out: no system has it on every collection"
-                for m in names
-                if m in absent
-            ),
-            *_partial_systems(collections),
-        ),
+        notes=tuple(notes),
     )
+
+
+def _missing_measures(
+    collections: Sequence[CollectionScores], measures: Sequence[MacroMeasure]
+) -> Iterator[str]:
+    """Yield a note for each measure without a system that has it on all collections."""
+    common = {measure.measure for measure in measures}
+    for name in dict.fromkeys(name for c in collections for name, _ in c.scores):
+        if name not in common:
+            yield f"{name} is left out: no system has it on every collection"
 
 
 def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:

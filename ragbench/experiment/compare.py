@@ -28,7 +28,7 @@ from ragbench.experiment.plan.groups import common_clusters, shared_cluster
 from ragbench.gates.fail_if import FailIf
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
-from ragbench.records.comparison import ComparedRuns
+from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import describe_subject, render_table
 from ragbench.report.headline import outcome_of, verdict_of
@@ -72,11 +72,11 @@ class Comparison:
         `baseline`, `difference`, `interval`, `p_adjusted` and `differs`. A missing number is None;
         `n_clusters`, `n_failed` and `n_baseline` are left out then.
         """
-        return [
-            {"measure": family.measure, **to_json(difference)}
-            for family in self.record.measures
-            for difference in family.comparisons
-        ]
+        differences = []
+        for family in self.record.measures:
+            for difference in family.comparisons:
+                differences.append({"measure": family.measure, **to_json(difference)})
+        return differences
 
     @property
     def gates(self) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ class Comparison:
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row for each of `differences`.
 
-        An ImportError without pandas.
+        Without pandas an `ImportError` is raised.
         """
         pd = load_pandas("Comparison.to_pandas")
 
@@ -134,18 +134,14 @@ class Comparison:
         return picture_of(difference_pictures(self.record), measure)
 
     def _repr_html_(self) -> str:
-        rows = [
-            [
-                family.measure,
-                difference.system,
-                difference.baseline,
-                _signed(difference.difference, difference.interval),
-                probability(difference.p_adjusted),
-                verdict_of(difference, family.direction),
-            ]
-            for family in self.record.measures
-            for difference in family.comparisons
-        ]
+        rows = []
+        for family in self.record.measures:
+            for difference in family.comparisons:
+                cells = [family.measure, difference.system, difference.baseline]
+                cells.append(_signed(difference.difference, difference.interval))
+                cells.append(probability(difference.p_adjusted))
+                cells.append(verdict_of(difference, family.direction))
+                rows.append(cells)
         heads = ["measure", "system", "against", "difference", "adjusted p", "verdict"]
         # the picture of the first measure alone: a notebook cell has room for one
         pictures = islice(difference_pictures(self.record).values(), 1)
@@ -153,11 +149,11 @@ class Comparison:
         return images + html_table(describe_subject(self.record), heads, rows)
 
     def __repr__(self) -> str:
-        texts = [
-            f"{d.system} {family.measure} {_signed(d.difference)} {outcome_of(d, family.direction)}"
-            for family in self.record.measures[:1]
-            for d in family.comparisons
-        ]
+        texts = []
+        for family in self.record.measures[:1]:
+            for d in family.comparisons:
+                outcome = outcome_of(d, family.direction)
+                texts.append(f"{d.system} {family.measure} {_signed(d.difference)} {outcome}")
         more = [f"{len(texts) - _IN_REPR} more"] if len(texts) > _IN_REPR else []
         scores = ", ".join(printable(text.rstrip()) for text in (*texts[:_IN_REPR], *more))
         return f"<Comparison: {describe_subject(self.record)}; {scores}>"
@@ -228,14 +224,11 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         allowed = "two runs or more, without intersect, fail_if and cluster"
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
-    measures = [measures] if isinstance(measures, str) else measures
-    fail_if = [fail_if] if isinstance(fail_if, str) else fail_if
-    conditions = [FailIf.parse(text) for text in fail_if]
-    scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
+    measures = _listed(measures)
+    conditions = [FailIf.parse(text) for text in _listed(fail_if)]
+    scores = [*measures, *(condition.gate.measure for condition in conditions)]
     sources = read_all([base, *runs], qrels, scores)
-    # a score of a judge that was skipped is missing: its conditions are undecided, not unknown
-    skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
-    decided = [condition for condition in conditions if condition not in skipped]
+    gates, decided = _skip_conditions(conditions, sources)
     names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
     if conditions:  # decided on the common, unchanged queries, as gates are
         matching = match_sources(
@@ -248,19 +241,34 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     clusters = None if cluster is None else common_clusters(cluster, matching)
     method = replace(method, cluster=cluster)
     compared = compare_sources(matching, method, clusters)
-    gates = [condition.undecided(why) for condition, why in skipped.items()]
     for condition in decided:
         measure = find_measure(condition.gate.measure, matching.measures)
         gates += condition.decide(measure, compared, matching, method, clusters)
-    compared = structs.replace(
-        compared,
-        gates=tuple(gates),
-        notes=(*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired)),
-        moved=moved_most(compared, matching, matching.measures[0], moved)
-        if moved and not unpaired
-        else (),
-    )
+    notes = (*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired))
+    compared = structs.replace(compared, gates=tuple(gates), notes=notes)
+    if moved and not unpaired:
+        queries = moved_most(compared, matching, matching.measures[0], moved)
+        compared = structs.replace(compared, moved=queries)
     return Comparison(add_changes(compared, matching) if runs else compared)
+
+
+def _listed(texts: str | Sequence[str] | None) -> list[str]:
+    """Return several texts, one, or none, as a list."""
+    return [texts] if isinstance(texts, str) else list(texts or ())
+
+
+def _skip_conditions(
+    conditions: Sequence[FailIf], sources: Sequence[ScoredSystems]
+) -> tuple[list[ComparedGate], list[FailIf]]:
+    """Return (decisions of conditions on skipped judges, all other conditions)."""
+    undecided, decided = [], []
+    for condition in conditions:
+        # a score of a judge that was skipped is missing: its conditions are undecided, not unknown
+        if (reason := condition.skipped_by(sources)) is not None:
+            undecided.append(condition.undecided(reason))
+        else:
+            decided.append(condition)
+    return undecided, decided
 
 
 def _match_or_advise(
@@ -300,14 +308,14 @@ def _cluster_notes(
     sources: Sequence[ScoredSystems], cluster: str | None, *, unpaired: bool
 ) -> list[str]:
     """Return a note on each run with clusters, if this comparison has none; else []."""
-    return [
-        f"{source.source} has {own_cluster} as its cluster, and here each query stands for itself: "
-        + ("the interval is too narrow" if unpaired else f"--cluster {own_cluster}")
-        for source in sources
-        if cluster is None
-        and source.summary is not None
-        and (own_cluster := source.summary.cluster) is not None
-    ]
+    notes = []
+    for source in sources:
+        key = None if source.summary is None else source.summary.cluster
+        if cluster is None and key is not None:
+            remedy = "the interval is too narrow" if unpaired else f"--cluster {key}"
+            reason = "and here each query stands for itself"
+            notes.append(f"{source.source} has {key} as its cluster, {reason}: {remedy}")
+    return notes
 
 
 def read_all(
@@ -328,19 +336,24 @@ def read_all(
     read: dict[int, ScoredSystems] = {}
     # run files last: the scores of the other sources decide their measures
     order = sorted(range(len(sources)), key=lambda i: needs_qrels(sources[i]))
+    rankings_scores: dict[str, None] = {}
     for i in order:
-        kinds = [s.kinds for source in read.values() for s in source.systems.values()]
-        scores = (name for of in kinds for name, kind in of.items() if kind == "retrieval")
-        by = list(measures) or list(dict.fromkeys(scores)) or DEFAULT_MEASURES
+        by = list(measures) or list(rankings_scores) or DEFAULT_MEASURES
         read[i] = read_scored(sources[i], name=names[i], qrels=judged, measures=by)
+        for system in read[i].systems.values():
+            scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
+            rankings_scores |= dict.fromkeys(scores)
     return [read[i] for i in range(len(sources))]
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
     """Return the name of each source: its path as the user wrote it, else a letter."""
-    return [
-        str(source.path if isinstance(source, HasRunFolder) else source)
-        if isinstance(source, (str, Path, HasRunFolder))
-        else ascii_lowercase[place % len(ascii_lowercase)]
-        for place, source in enumerate(sources)
-    ]
+    names = []
+    for place, source in enumerate(sources):
+        if isinstance(source, HasRunFolder):
+            names.append(str(source.path))
+        elif isinstance(source, (str, Path)):
+            names.append(str(source))
+        else:
+            names.append(ascii_lowercase[place % len(ascii_lowercase)])
+    return names

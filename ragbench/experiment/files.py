@@ -11,12 +11,14 @@ from dataclasses import replace
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import structs
 
 from ragbench import __version__
 from ragbench.config.resolved import dump_config
+from ragbench.config.schema import Component
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.hit_list import LONGEST_TEXT
@@ -95,7 +97,23 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
     filled, stages = results.filled, results.work
     families: tuple[tuple[Noun, Iterable[str]], ...]
     families = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
-    components = {name: plan.component(noun, name) for noun, names in families for name in names}
+    components: dict[str, Component | None] = {}
+    for noun, names in families:
+        components |= {name: plan.component(noun, name) for name in names}
+    live = sorted(name for name, component in components.items() if component is None)
+    versions = {}
+    for name, component in components.items():
+        if component is not None and component.version is not None:
+            versions[name] = component.version
+    signatures, stage_work = {}, {}
+    for system in results.systems:
+        for name, column in system.columns.items():
+            signatures[name] = str(column.signature)
+    for name, work in stages.items():
+        stage_work[name] = StageWork(items=work.items, stored=work.stored)
+    judging = {}
+    for name, uses in results.judge_uses.items():
+        judging[name] = {judge: use.manifest() for judge, use in uses.items()}
     return Manifest(
         ragbench=__version__,
         python=platform.python_version(),
@@ -103,37 +121,21 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
         packages={name: _version(name) for name in _PACKAGES},
         seed=plan.config.seed,
         choices=plan.choices,
-        live=(
-            *(["dataset"] if plan.config.dataset.type == PASSED else []),
-            *sorted(name for name, component in components.items() if component is None),
-        ),
-        versions={
-            name: component.version
-            for name, component in components.items()
-            if component is not None and component.version is not None
-        },
+        live=("dataset", *live) if plan.config.dataset.type == PASSED else tuple(live),
+        versions=versions,
         environment=plan.config.environment,
         commit=read_commit(plan.config.path.parent if plan.config.path else Path()),
         data=dict(plan.collection.fingerprints),
         queries=len(plan.queries),
-        signatures={
-            name: str(column.signature)
-            for system in results.systems
-            for name, column in system.columns.items()
-        },
-        judging={
-            system: {name: use.manifest() for name, use in uses.items()}
-            for system, uses in results.judge_uses.items()
-        },
+        signatures=signatures,
+        judging=judging,
         judging_passages=None if filled is None else filled.use.manifest(),
         judging_pairs={pairs.judge: pairs.use.manifest() for pairs in results.preferences},
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         # never negative: the clock may be set back during a run
         seconds=max(0.0, round(time.time() - started, 3)),
         stages={name: round(work.seconds, 4) for name, work in stages.items()},
-        work={
-            name: StageWork(items=work.items, stored=work.stored) for name, work in stages.items()
-        },
+        work=stage_work,
         kept_failures=results.kept_failures,
     )
 
@@ -221,10 +223,9 @@ def _query_files(
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
-    verdicts: dict[str, Iterable[VerdictRow]] = {
-        file_name(name): chain.from_iterable(by_judge.values())
-        for name, by_judge in results.judgements.items()
-    }
+    verdicts: dict[str, Iterable[VerdictRow]] = {}
+    for name, by_judge in results.judgements.items():
+        verdicts[file_name(name)] = chain.from_iterable(by_judge.values())
     verdicts |= {f"pairs/{file_name(pairs.judge)}": pairs.rows for pairs in results.preferences}
     if (filled := results.filled) is not None:
         verdicts[f"passages/{file_name(filled.counts.judge)}"] = filled.rows
@@ -233,9 +234,8 @@ def _query_files(
     if results.prompts:
         # sorted: a resumed run finds stored prompts in another order than the first run
         forms = sorted(results.prompts.items())
-        contents[PROMPTS_FILE] = _lines(
-            (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
-        )
+        prompts = (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms)
+        contents[PROMPTS_FILE] = _lines(prompts, clean)
     return contents
 
 
@@ -252,11 +252,12 @@ def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield the text of `per_query.csv`: a header, then a line per system and query."""
-    names = list(dict.fromkeys(name for system in systems for name in system.columns))
-    tables = (
-        [s.name, ids, *(s.columns[name].values if name in s.columns else None for name in names)]
-        for s in systems
-    )
+    names = list(dict.fromkeys(chain.from_iterable(system.columns for system in systems)))
+    tables: list[list[Any]] = []
+    for system in systems:
+        columns = map(system.columns.get, names)
+        values = [None if column is None else column.values for column in columns]
+        tables.append([system.name, ids, *values])
     return csv_tables(["system", "query_id", *names], len(ids), tables)
 
 
@@ -268,17 +269,12 @@ def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
     """Yield a row for each query without a score, by system and score, then for each sample."""
-    columns: list[tuple[str, str, ScoreColumn, int | None]] = [
-        (system.name, name, column, None)
-        for system in results.systems
-        for name, column in system.columns.items()
-    ]
-    columns += [
-        (system, name, column, sample)
-        for system, scores in results.samples.items()
-        for name, samples in scores.items()
-        for sample, column in enumerate(samples)
-    ]
+    columns: list[tuple[str, str, ScoreColumn, int | None]] = []
+    for scored in results.systems:
+        columns += [(scored.name, name, column, None) for name, column in scored.columns.items()]
+    for system, scores in results.samples.items():
+        for name, samples in scores.items():
+            columns += [(system, name, column, n) for n, column in enumerate(samples)]
     for system, name, column, sample in columns:
         for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
             cause = Cause(int(column.causes[row]))

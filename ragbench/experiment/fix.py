@@ -79,12 +79,11 @@ class RunReader:
     def config(self) -> Mapping[str, Any]:
         """Config as the run resolved it; DataError if it cannot be read."""
         config = read_config(self.folder, typed=True)
-        if not all(
-            isinstance(block, dict) and all(isinstance(entry, dict) for entry in block.values())
-            for block in (config.get(name) or {} for name in ("retrievers", "generators"))
-        ):
-            path, allowed = self.folder / CONFIG_FILE, "what ragbench run writes"
-            raise DataError("not a config", file=path, allowed=allowed)
+        for name in ("retrievers", "generators"):
+            block = config.get(name) or {}
+            if not (isinstance(block, dict) and all(isinstance(e, dict) for e in block.values())):
+                path, allowed = self.folder / CONFIG_FILE, "what ragbench run writes"
+                raise DataError("not a config", file=path, allowed=allowed)
         return config
 
     def block(self, *keys: str) -> Mapping[str, Any]:
@@ -100,7 +99,7 @@ class RunReader:
     def options(self, record: type, *keys: str) -> dict[str, Any]:
         """Return option -> value for the options of a record that a block of the config sets.
 
-        `keys` lead to the block. {} without any. DataError for a value that is not allowed.
+        `keys` lead to the block. DataError for a value that is not allowed.
         """
         block, declared = self.block(*keys), declared_options(record)
         values = {name: block[name] for name in declared if name in block}
@@ -137,13 +136,12 @@ class RunReader:
 
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
-        """Name of each ranking -> its run file, in the order of the systems; {} without any."""
+        """Name of each ranking -> its run file, in the order of the systems."""
         files = run_lines.ranking_files(self.folder, self.summary)
         # Pairs have the run file of their retriever: without this test, each would count as a
         # ranking.
-        return {
-            name: file for name, file in files.items() if file.stem == run_folder.file_name(name)
-        }
+        is_own = run_folder.file_name
+        return {name: file for name, file in files.items() if file.stem == is_own(name)}
 
     @cached_property
     def rows(self) -> Sequence[QuestionRow]:
@@ -159,15 +157,13 @@ class RunReader:
     @cached_property
     def hits(self) -> Mapping[str, Mapping[str, HitsRow]]:
         """Ranking -> query -> its stored hits, for rankings that have them; see `HitsRow`."""
-        files = {name: self._hits_file(name) for name in self.rankings}
-        return {
-            name: {
-                row.query_id: row
-                for _, row in run_folder.read_records(file, HitsRow, "the hits of a question")
-            }
-            for name, file in files.items()
-            if file.is_file()
-        }
+        hits = {}
+        for name in self.rankings:
+            file = self._hits_file(name)
+            if file.is_file():
+                rows = run_folder.read_records(file, HitsRow, "the hits of a question")
+                hits[name] = {row.query_id: row for _, row in rows}
+        return hits
 
     def _hits_file(self, name: str) -> Path:
         return self.folder / HITS_FOLDER / f"{run_folder.file_name(name)}.jsonl"
@@ -186,9 +182,10 @@ class RunReader:
         rows = self.rows
         judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
         answers = {row.query_id: row.answers for row in rows}
-        queries = [
-            Query(row.query_id, row.question, self.metadata.get(row.query_id, {})) for row in rows
-        ]
+        queries = []
+        for row in rows:
+            metadata = self.metadata.get(row.query_id, {})
+            queries.append(Query(row.query_id, row.question, metadata))
         relevant = self.rules.relevant
         is_answerable = answerable_questions(queries, answers, Qrels.from_dict(judged), relevant)
         return list(zip(rows, is_answerable, strict=True))
@@ -257,6 +254,11 @@ class RunReader:
         obstacles = self.fusion_obstacles(rankings)
         fusible = [name for name, reason in obstacles.items() if not reason]
         tokens = [estimate_tokens(text) for text in islice(self.texts.values(), _TEXTS)]
+        sources = {}
+        for name, entry in retrievers.items():
+            # rm3 searches with its retriever, and reranks nothing
+            if "retriever" in entry and entry.get("type") not in RETRIEVERS.table:
+                sources[name] = entry["retriever"]
         return PricedRun(
             rankings,
             self.base.name,
@@ -266,12 +268,7 @@ class RunReader:
             seed=self.options(Top).get("seed", 0),
             confidence=self.summary.confidence,
             clusters=self.clusters(ids),
-            sources={
-                name: entry["retriever"]
-                for name, entry in retrievers.items()
-                # rm3 searches with its retriever, and reranks nothing
-                if "retriever" in entry and entry.get("type") not in RETRIEVERS.table
-            },
+            sources=sources,
             fusible=fusible,
             weighable=[name for name in fusible if _ranks_by_score(retrievers[name])],
             latency_ms=self._latency(),
@@ -291,12 +288,11 @@ class RunReader:
             causes = {query: row.cause for query, row in self.causes.get(name, {}).items()}
             n_found = sum(cause in NOT_LOST for cause in causes.values())
             with_gold = self.gold.queries_with_gold(name)
-            # what no ranking can find is not counted, though it failed or is not in the corpus
-            n_known = sum(
-                cause != "unknown"
-                and (query in with_gold or cause not in ("failed", "not_in_corpus"))
-                for query, cause in causes.items()
-            )
+            n_known = 0
+            for query, cause in causes.items():
+                # what no ranking can find is not counted, though it failed or is not in the corpus
+                can_be_met = query in with_gold or cause not in ("failed", "not_in_corpus")
+                n_known += can_be_met and cause != "unknown"
             n_met = int((rankings.depths(name) <= self.rules.read).sum())
             n_questions = int(rankings.is_clear(name, self.rules.read).sum())
             if (n_met, n_questions) != (n_found, n_known):
@@ -395,7 +391,7 @@ def list_fixes_of_page(folder: Path) -> FixList | None:
     """Return the fix list for the page of a run; None without gold or rankings.
 
     Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
-    quick. DataError as `list_fixes`.
+    quick.
     """
     reader = RunReader(folder)
     if not 0 < reader.n_bytes <= _LARGEST:

@@ -36,14 +36,11 @@ class StoredGold:
     @cached_property
     def documents(self) -> Qrels:
         """Relevant documents of each question, with grade 1; questions may have none."""
-        return Qrels.from_dict(
-            {
-                row.query_id: {
-                    name: 1 for name, grade in row.judged.items() if grade >= self.rules.relevant
-                }
-                for row in self.questions
-            }
-        )
+        relevant, least = {}, self.rules.relevant
+        for row in self.questions:
+            documents = [name for name, grade in row.judged.items() if grade >= least]
+            relevant[row.query_id] = dict.fromkeys(documents, 1)
+        return Qrels.from_dict(relevant)
 
     def doubts(self, name: str) -> IntArray:
         """Return the first rank of each question at which a ranking may meet gold unknown to us.

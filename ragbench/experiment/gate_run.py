@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -24,14 +26,16 @@ from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.gates.base import Gate, decide_gates
-from ragbench.gates.drop import Change, NotWorse
+from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import gated_score
 from ragbench.records.comparison import ComparedRuns
-from ragbench.records.gate import Decision
+from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.manifest import Choices, FailedPrediction
+from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import ChangedScore, GateReview, first_lines, question_line
 from ragbench.report.progress import Progress
+from ragbench.types import ScoreColumn
 
 _BEST = 3  # questions that gained and are shown
 
@@ -75,51 +79,42 @@ def run_gate(
     head = replace(scored_without_controls(experiment.path), source="head")
     base = _with_choices_of(base, head)
     comparable = list(_comparable(base, head))
-    gates = [_against_base(gate) for gate in config.gates]
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
-    skipped = [gate for gate in gates if skipped_judges and _lacks_judge(gate, head)]
-    gates = [gate for gate in gates if gate not in skipped]
-    measures = [m for gate in gates if gate.score and (m := find_score(gate.score, comparable))]
-    measures = list(dict.fromkeys(measures)) or _first_scores(head, comparable)
+    gates, skipped = list[Gate](), list[Gate]()
+    for gate in map(_against_base, config.gates):
+        is_skipped = bool(skipped_judges) and _lacks_judge(gate, head)
+        (skipped if is_skipped else gates).append(gate)
+    measures = _gated_scores(gates, comparable) or _first_scores(head, comparable)
     if not config.gates:
         gates = [NotWorse(measure=measure) for measure in measures]
     matching = match_sources(base, [head], measures=measures, intersect=True, least_same=0)
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    rows = [
-        (ChangedScore(measure, system.scores.name, decision, pairs.gains), system, baseline, pairs)
-        for measure in matching.measures
-        for system, baseline, pairs in paired_rows(compared, matching, measure, clusters)
-        for decision in [_decide(measure, system, baseline, pairs, compared, method)]
-    ]
+    rows = []
+    for measure in matching.measures:
+        for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
+            decision = _decide(measure, system, baseline, pairs, compared, method)
+            score = ChangedScore(measure, system.scores.name, decision, pairs.gains)
+            rows.append((score, system, baseline, pairs))
     if not rows:
         problem = "no system and score in common with this checkout"
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
     # the worst first: losses that fail, then sure changes, right answers, and others by their mean
     rows.sort(key=lambda row: row[0].order)
-    gains = np.nan_to_num(rows[0][0].gains)
-    order = np.argsort(gains, kind="stable").tolist()
     _, system, baseline, pairs = rows[0]
-    folders = ((base.folder, baseline), (experiment.path, system))
-    views = [(QueryViews(path), row.scores.name) for path, row in folders if path is not None]
-    corpora = [
-        None if source.folder is None else read_manifest(source.folder).data.get("corpus")
-        for source in matching.sources
-    ]
+    views = [(QueryViews(experiment.path), system.scores.name)]
+    if base.folder is not None:
+        views.insert(0, (QueryViews(base.folder), baseline.scores.name))
     return GateReview(
         scores=[score for score, *_ in rows],
         worst=[question_line(views, query) for query in worst_queries(pairs)],
-        best=[
-            question_line(views, scores_of(pairs, row))
-            for row in order[: -_BEST - 1 : -1]
-            if gains[row] > 0
-        ],
+        best=[question_line(views, query) for query in _best_queries(pairs)],
         changes=matching.changes[1],
-        same_corpus=None if None in corpora else corpora[0] == corpora[1],
+        same_corpus=_is_same_corpus(matching.sources),
         compared=compared,
         decisions=decide_gates(gates, gated_run(head, gates, base)),
         skipped=[gate.text for gate in skipped],
@@ -127,6 +122,28 @@ def run_gate(
         summary=experiment.record,
         is_same=_is_same(matching, comparable),
     )
+
+
+def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:
+    """Return the comparable scores that gates refer to, without repeats."""
+    scores = (find_score(gate.score, comparable) for gate in gates if gate.score)
+    return list(dict.fromkeys(score for score in scores if score))
+
+
+def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
+    """Return the queries that gained most, the largest gain first."""
+    gains = np.nan_to_num(pairs.gains)
+    last = np.argsort(gains, kind="stable")[: -_BEST - 1 : -1]
+    return [scores_of(pairs, row) for row in last[gains[last] > 0].tolist()]
+
+
+def _is_same_corpus(sources: Sequence[ScoredSystems]) -> bool | None:
+    """Return True if the corpora of all sources are equal; None if one of them is unknown."""
+    corpora = set()
+    for source in sources:
+        data = {} if source.folder is None else read_manifest(source.folder).data
+        corpora.add(data.get("corpus"))
+    return None if None in corpora else len(corpora) == 1
 
 
 def _decide(
@@ -160,8 +177,10 @@ def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
 
 def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
     """Yield the scores that a system of both has by one definition, in the order of the head."""
-    columns = {name: c for system in head.systems.values() for name, c in system.columns.items()}
-    names = {name for system in base.systems.values() for name in system.columns}
+    columns = dict[str, ScoreColumn]()
+    for system in head.systems.values():
+        columns |= system.columns
+    names = set(chain.from_iterable(system.columns for system in base.systems.values()))
     for name, column in columns.items():
         if column.aggregate == "sum" or name not in names:
             continue
@@ -176,7 +195,9 @@ def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
 
 def _first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
     """Return the deciding score of rankings and that of answers; [] without any."""
-    kinds = {name: kind for system in head.systems.values() for name, kind in system.kinds.items()}
+    kinds = dict[str, Kind]()
+    for system in head.systems.values():
+        kinds |= system.kinds
     of_rankings = [name for name in comparable if kinds[name] == "retrieval"]
     of_answers = [name for name in comparable if kinds[name] != "retrieval"]
     return [name for name in map(gated_score, (of_rankings, of_answers)) if name]
@@ -184,16 +205,16 @@ def _first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
 
 def _against_base(gate: Gate) -> Gate:
     """Return a gate against a baseline file as a gate against the base; others as they are."""
-    if isinstance(gate, Change) and gate.file is not None:
+    if isinstance(gate, PairGate) and gate.file is not None:
         return replace(gate, against=None, file=None)
     return gate
 
 
 def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
     """Return True if no system of the head has the score of the gate."""
-    names = {name for system in head.systems.values() for name in system.columns}
-    has_score = gate.score is None or find_score(gate.score, list(names)) is not None
-    return gate.of == "judge" or not has_score
+    names = list(chain.from_iterable(system.columns for system in head.systems.values()))
+    has_score = gate.score is None or find_score(gate.score, names) is not None
+    return gate.quantity_kind == "judge" or not has_score
 
 
 def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
@@ -204,24 +225,24 @@ def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
     names = {system.name for system in base.systems.values() if system.role != "control"}
     if base.folder is None or head.folder is None or names != head.systems.keys():
         return False
-    views = QueryViews(base.folder), QueryViews(head.folder)
-    return all(
-        _has_scores_of(base.systems[name], system, measures)
-        and all(
-            old == new
-            for old, new in zip(*(_results(v, name, base.query_ids) for v in views), strict=True)
-        )
-        for name, system in head.systems.items()
-    )
+    base_views, head_views = QueryViews(base.folder), QueryViews(head.folder)
+    for name, system in head.systems.items():
+        if not _has_scores_of(base.systems[name], system, measures):
+            return False
+        old = _results(base_views, name, base.query_ids)
+        new = _results(head_views, name, base.query_ids)
+        if not all(map(operator.eq, old, new)):
+            return False
+    return True
 
 
 def _has_scores_of(base: SystemScores, head: SystemScores, measures: Sequence[str]) -> bool:
     """Return True if both have equal values of the measures that both have, except by judges."""
-    return all(
-        np.array_equal(base.columns[name].values, column.values, equal_nan=True)
-        for name, column in head.columns.items()
-        if name in measures and name in base.columns and head.kinds[name] != "judge"
-    )
+    for name in base.columns.keys() & head.columns.keys() & set(measures):
+        old, new = base.columns[name].values, head.columns[name].values
+        if head.kinds[name] != "judge" and not np.array_equal(old, new, equal_nan=True):
+            return False
+    return True
 
 
 def _results(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:
@@ -231,10 +252,10 @@ def _results(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterat
     for query in query_ids:
         ranking = views.ranking(system, query)
         passages = None if ranking is None else (list(ranking.ids), ranking.row)
-        answers = [
-            None
-            if isinstance(answer, FailedPrediction)
-            else (answer.answer, answer.contexts, answer.tool_calls)
-            for answer in read_answers(lines, query)
-        ]
+        answers: list[object] = []
+        for answer in read_answers(lines, query):
+            if isinstance(answer, FailedPrediction):
+                answers.append(None)
+            else:
+                answers.append((answer.answer, answer.contexts, answer.tool_calls))
         yield passages, answers

@@ -29,7 +29,7 @@ from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, GateNames, ScoreFacts, decide_gates, read_baselines
 from ragbench.gates.conditions import read_condition
-from ragbench.gates.drop import Change
+from ragbench.gates.drop import PairGate
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
 from ragbench.records.gate import Decision, WorseQuery
@@ -92,10 +92,11 @@ def _with_questions(
             query, question=one_line(" ".join(question_of(query.query_id).split()))
         )
 
-    return [
-        structs.replace(decision, worst_queries=tuple(map(with_question, decision.worst_queries)))
-        for decision in decisions
-    ]
+    complete = []
+    for decision in decisions:
+        queries = tuple(map(with_question, decision.worst_queries))
+        complete.append(structs.replace(decision, worst_queries=queries))
+    return complete
 
 
 def check_gates(
@@ -159,7 +160,10 @@ def decide_source(
     scored = scored_without_controls(run)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
     gated = gated_run(scored, checked, None if baseline is None else read_scored(baseline))
-    return gated, [(gate, decision) for gate in checked for decision in decide_gates([gate], gated)]
+    decided = []
+    for gate in checked:
+        decided += [(gate, decision) for decision in decide_gates([gate], gated)]
+    return gated, decided
 
 
 def explain_decision(
@@ -180,28 +184,27 @@ def explain_decision(
         DataError: A run folder lacks a question or cannot be read.
     """
     # the reason of a change has the margin
-    has_condition = has_title or isinstance(gate, Change)
-    lines = [verdict_line(decision, (has_condition and gate.about) or gate.text)]
+    has_condition = has_title or isinstance(gate, PairGate)
+    lines = [verdict_line(decision, (has_condition and gate.quantity) or gate.text)]
     if decision.system is None or not decision.worst_queries:
         return lines
     systems = [(run.scored.folder, decision.system)]
-    if isinstance(gate, Change):
+    if isinstance(gate, PairGate):
         _, having = gate.scored_systems(run)
         source, baseline = gate.find_baseline(having[decision.system], having, run)
         systems = [(source.folder, baseline.name if baseline else decision.system), *systems]
     with ExitStack() as stack:
-        views = [
-            (stack.enter_context(closing(QueryViews(folder))), name)
-            for folder, name in systems
-            if folder is not None
-        ]
+        views = []
+        for folder, name in systems:
+            if folder is not None:
+                views.append((stack.enter_context(closing(QueryViews(folder))), name))
         return [*lines, *(question_line(views, query) for query in decision.worst_queries)]
 
 
 def scored_without_controls(run: Source) -> ScoredSystems:
     """Return the scored systems of a source; controls, which are not gated, are left out.
 
-    Their answers do not depend on a retriever. Errors as `read_scored`.
+    Their answers do not depend on a retriever. The errors are those of `read_scored`.
     """
     scored = read_scored(run)
     systems = {name: system for name, system in scored.systems.items() if system.role != "control"}

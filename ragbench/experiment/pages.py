@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec import structs
@@ -26,9 +27,10 @@ from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.groups import common_clusters, shared_cluster
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_file
-from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
+from ragbench.records.comparison import ComparedRuns, Comparisons, MovedQueries, no_comparisons
 from ragbench.records.fixes import FixList
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.gate import Decision
+from ragbench.records.summary import DeclaredJudge, Summary, SystemSummary
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page import html
 from ragbench.report.pictures import pictures
@@ -70,22 +72,19 @@ def write_pages(
     """
     run = None
     if len(runs) == 1 and not brief and (over_all := collections_folder(runs[0])) is not None:
-        paths = [over_all / f"report{suffix}" for suffix in PAGES] if output is None else [output]
+        paths = _page_paths(over_all) if output is None else [output]
         write_collections(read_collections(over_all), paths)
         return paths
     if len(runs) == 1:
         experiment = load_experiment(runs[0])
-        summary, comparisons, folder = experiment.record, experiment.compared, experiment.path
-        run = folder
+        summary, comparisons, run = experiment.record, experiment.compared, experiment.path
+        paths = _page_paths(run) if output is None else [output]
     else:
         summary, comparisons = _side_by_side(runs)
-        folder, output = Path(), output or SIDE_BY_SIDE
-        changes = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
-        refused = [line for line in summary.warnings if line.startswith(_REFUSED)]
-        for line in refused if changes is None else changes.headlines:
-            if tell is not None:
+        paths = [output or SIDE_BY_SIDE]
+        if tell is not None:
+            for line in _headlines(summary, comparisons):
                 tell(line)
-    paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     is_html = not brief and any(path.suffix == ".html" for path in paths)
     fixes = None if run is None or not is_html else _fixes_of(run, tell)
     for path in paths:
@@ -97,6 +96,19 @@ def write_pages(
             else:
                 html.write_text(path, render_markdown(summary, comparisons))
     return paths
+
+
+def _page_paths(folder: Path) -> list[Path]:
+    """Return the paths of the pages of a run in its folder."""
+    return [folder / f"report{suffix}" for suffix in PAGES]
+
+
+def _headlines(summary: Summary, comparisons: Comparisons) -> Sequence[str]:
+    """Return a line for each main change between several runs, or why they are not compared."""
+    changes = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+    if changes is not None:
+        return changes.headlines
+    return [line for line in summary.warnings if line.startswith(_REFUSED)]
 
 
 def write_figures(run: Path, folder: Path) -> list[Path]:
@@ -151,7 +163,9 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     method = Method(confidence=summaries[0].confidence, cluster=cluster)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
     measures = [family.measure for family in compared.firsts]
-    moved = [row for name in measures for row in moved_most(compared, matching, name, _MOVED)]
+    moved: list[MovedQueries] = []
+    for name in measures:
+        moved += moved_most(compared, matching, name, _MOVED)
     compared = structs.replace(compared, moved=tuple(moved))
     joined = join_summaries(summaries, names, _label_systems(sources, names, matching))
     joined = structs.replace(joined, notes=(*compared.notes, *joined.notes))
@@ -160,21 +174,18 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
 
 def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
     """Return the summary with the baselines of these comparisons, which are of the first run."""
-    baselines = {
-        (difference.system, family.measure): difference.baseline
-        for family in comparisons.measures
-        for difference in family.comparisons
-    }
+    baselines = {}
+    for family in comparisons.measures:
+        for difference in family.comparisons:
+            baselines[difference.system, family.measure] = difference.baseline
 
     def renew(system: SystemSummary) -> SystemSummary:
         by_score = {name: baselines.get((system.name, name)) for name in system.scores}
         first = next(filter(None, by_score.values()), None)
-        scores = {
-            name: structs.replace(
-                score, baseline=None if by_score[name] == first else by_score[name]
-            )
-            for name, score in system.scores.items()
-        }
+        scores = {}
+        for name, score in system.scores.items():
+            baseline = None if by_score[name] == first else by_score[name]
+            scores[name] = structs.replace(score, baseline=baseline)
         return structs.replace(system, baseline=first, scores=scores)
 
     return structs.replace(summary, systems=tuple(map(renew, summary.systems)))
@@ -184,18 +195,14 @@ def _label_systems(
     sources: Sequence[ScoredSystems], names: Sequence[str], matching: Matching | None = None
 ) -> Callable[[int, str], str]:
     """Return a function from the position of a run and a system's name to its label."""
-    systems = [name for source in sources for name in source.systems]
-    labels = {
-        (place, name): name if systems.count(name) == 1 else f"{name} ({names[place]})"
-        for place, source in enumerate(sources)
-        for name in source.systems
-    }
+    n_runs = Counter(chain.from_iterable(source.systems for source in sources))
+    labels = {}
+    for place, source in enumerate(sources):
+        for name in source.systems:
+            labels[place, name] = name if n_runs[name] == 1 else f"{name} ({names[place]})"
     # the labels of the comparison, so that the page finds the differences
-    labels |= (
-        {(row.source, row.scores.name): row.label for row in compared_rows(matching)}
-        if matching
-        else {}
-    )
+    for row in compared_rows(matching) if matching else ():
+        labels[row.source, row.scores.name] = row.label
     return lambda run, system: labels.get((run, system), system)
 
 
@@ -215,8 +222,30 @@ def join_summaries(
     Raises:
         IndexError: There is no summary.
     """
-    first, runs = summaries[0], list(enumerate(summaries))
-    by_name = list(zip(names, summaries, strict=True))
+    first = summaries[0]
+    systems: dict[str, list[SystemSummary]] = {}
+    user_systems, judges, gates = list[str](), dict[str, DeclaredJudge](), list[Decision]()
+    warnings, notes = list[str](), list[str]()
+    for run, (name, summary) in enumerate(zip(names, summaries, strict=True)):
+        for system in summary.systems:
+            labelled = structs.replace(system, name=label(run, system.name))
+            # systems of the same name stand in neighbouring rows
+            systems.setdefault(system.name, []).append(labelled)
+        user_systems += [label(run, system_name) for system_name in summary.user_systems]
+        judges |= summary.judges
+        for gate in summary.gates:
+            system_name = gate.system
+            renamed = None if system_name is None else label(run, system_name)
+            gates.append(structs.replace(gate, system=renamed))
+        warnings += [f"{name}: {line}" for line in summary.warnings]
+        notes += [f"{name}: {line}" for line in summary.notes]
+    for name, summary in zip(names, summaries, strict=True):
+        if summary.fill is not None:
+            # readers must not take judgements of a model for judgements of people
+            by_model = f"{summary.fill.model} judgements are by {summary.fill.model_name}"
+            warnings.append(f"{name}: {by_model}")
+        if summary.preferences:
+            notes.append(f"{name}: preferences of judges are on the page of this run alone")
     same_data = all(summary.dataset == first.dataset for summary in summaries)
     same_level = all(summary.confidence == first.confidence for summary in summaries)
     return Summary(
@@ -226,37 +255,10 @@ def join_summaries(
         confidence=first.confidence if same_level else 0.95,
         # a page marks the baseline by its name: names of systems have no blanks
         baseline=f"run {names[0]}",
-        user_systems=tuple(
-            label(run, name) for run, summary in runs for name in summary.user_systems
-        ),
-        judges={name: judge for summary in summaries for name, judge in summary.judges.items()},
-        # systems of the same name stand in neighbouring rows
-        systems=tuple(
-            structs.replace(system, name=label(run, name))
-            for name in dict.fromkeys(s.name for summary in summaries for s in summary.systems)
-            for run, summary in runs
-            if (system := summary.system(name)) is not None
-        ),
-        gates=tuple(
-            gate if gate.system is None else structs.replace(gate, system=label(run, gate.system))
-            for run, summary in runs
-            for gate in summary.gates
-        ),
-        warnings=(
-            *(f"{name}: {line}" for name, summary in by_name for line in summary.warnings),
-            # readers must not take judgements of a model for judgements of people
-            *(
-                f"{name}: {summary.fill.model} judgements are by {summary.fill.model_name}"
-                for name, summary in by_name
-                if summary.fill is not None
-            ),
-        ),
-        notes=(
-            *(f"{name}: {line}" for name, summary in by_name for line in summary.notes),
-            *(
-                f"{name}: preferences of judges are on the page of this run alone"
-                for name, summary in by_name
-                if summary.preferences
-            ),
-        ),
+        user_systems=tuple(user_systems),
+        judges=judges,
+        systems=tuple(chain.from_iterable(systems.values())),
+        gates=tuple(gates),
+        warnings=tuple(warnings),
+        notes=tuple(notes),
     )

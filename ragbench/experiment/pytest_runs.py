@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ragbench.comparison.sources import HasRunFolder, Source
 from ragbench.config.gates import gate_scores, pairs_of, written_gates
 from ragbench.config.load import brings_systems, load_config
 from ragbench.config.schema import ExperimentConfig
+from ragbench.config.tree import Node
 from ragbench.data.runs.run_scores import read_run_scores, write_baseline
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, RagbenchError, visible
@@ -102,9 +104,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         DataError: The config has several data sets.
     """
     gates = written_gates(path)
-    # position of a gate -> the baseline file that it names; `against` may also be a system
-    against = {index: gate.text("against") or "" for index, gate in enumerate(gates)}
-    baseline_of = {index: file for index, file in against.items() if file.endswith(".json")}
+    baseline_of = _baseline_files(gates)
     overrides: dict[str, Any] = {}
     files = list[Path]()
     if update and baseline_of:
@@ -119,18 +119,33 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         overrides = {f"gates.{index}.against": baseline_path for index in baseline_of}
     config = load_config(path, overrides=overrides)
     check_single(config)
+    needs_baseline = update or baseline is not None
     idle = ""
     if not config.gates and not files:
         idle = f"{path.name} has no gates, so that there is nothing to test"
-    elif not baseline_of and (update or baseline is not None):
+    elif needs_baseline and not baseline_of:
         idle = f"no gate of {path.name} is against a baseline file"
-    tests = [(gate, system) for gate in config.gates for system in _systems_of(gate, config)]
+    tests: list[tuple[Gate, str | None]] = []
+    for gate in config.gates:
+        tests += [(gate, system) for system in _systems_of(gate, config)]
     return CollectedGates(tests, overrides, files, idle)
+
+
+def _baseline_files(gates: Sequence[Node]) -> dict[int, str]:
+    """Return position of a gate -> the baseline file that it names."""
+    files = {}
+    for index, gate in enumerate(gates):
+        against = gate.text("against") or ""
+        # else it is a system
+        if against.endswith(".json"):
+            files[index] = against
+    return files
 
 
 def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     """Return the systems that a gate applies to; [None] if the config does not tell them."""
-    open_members = {m for sweep in config.sweeps.values() if sweep.is_open for m in sweep.members}
+    open_sweeps = [sweep for sweep in config.sweeps.values() if sweep.is_open]
+    open_members = set(chain.from_iterable(sweep.members for sweep in open_sweeps))
     candidates = gate.systems or config.retrievers
     if any(name.partition("/")[0] in open_members for name in candidates):
         return [None]
@@ -164,16 +179,12 @@ def outcome_of(
     without a decision is undecided, also if `strict`. The message of a pass is empty. Raises
     DataError if a file of the run, or of a baseline, cannot be read.
     """
-    decisions = [
-        decision
-        for decision in experiment.record.gates
-        if (decision.gate, decision.line) == (gate.text, gate.place.line)
-        and (system is None or decision.system in (None, system))
-    ]
-    facts: list[tuple[str, object]] = [
-        (decision.system or "judge", f"{decision.verdict}: {decision.why}")
-        for decision in decisions
-    ]
+    decisions, facts = list[Decision](), list[tuple[str, object]]()
+    for decision in experiment.record.gates:
+        is_of_gate = (decision.gate, decision.line) == (gate.text, gate.place.line)
+        if is_of_gate and (system is None or decision.system in (None, system)):
+            decisions.append(decision)
+            facts.append((decision.system or "judge", f"{decision.verdict}: {decision.why}"))
     if not decisions:
         return "undecided", f"{system or 'the gate'} is undecided: this run has no decision", facts
     if all(decision.verdict == "pass" for decision in decisions):
@@ -199,9 +210,7 @@ def decide_assertion(
     wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
     if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
-    selected = [
-        (gate, decision) for gate, decision in decided if strict or decision.level != "notice"
-    ]
+    selected = [pair for pair in decided if strict or pair[1].level != "notice"]
     return _explained(selected, gated, strict, has_title=False)
 
 

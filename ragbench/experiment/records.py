@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -100,10 +101,10 @@ class RetrieverRun:
             # ties that share an average score have no order: document ids decide their ranks
             ties = "docid" if rules.ties == "average" else rules.ties
             ranked = rank(qrels, self.run, ties=ties, trec_eval=rules.trec_eval)
-            self.note_ranks(qrels, ranked)
+            self.store_ranks(qrels, ranked)
         return self._ranks[0][1]
 
-    def note_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
+    def store_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
         """Store the rank of each row of `qrels` from `ranked`, or 0, in place of earlier ranks.
 
         `ranked` are the grades of this ranking by the rules of the run.
@@ -146,10 +147,7 @@ class Answers:
         return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
 
     def rows(self, rows: Iterable[int]) -> list[int]:
-        """Return the rows of `outcomes` that answer the queries of some rows, in all samples.
-
-        In the order of `rows`, with the samples of a row together.
-        """
+        """Return the rows of `outcomes` that answer the queries of some rows, in all samples."""
         n = len(self.outcomes) // self.samples
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
@@ -249,17 +247,16 @@ class Preferences:
     @property
     def pairs(self) -> list[PreferredPair]:
         """Pairs of systems of all rubrics, rubric by rubric."""
-        return [pair for entry in self.entries for pair in entry.comparisons]
+        return list(chain.from_iterable(entry.comparisons for entry in self.entries))
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with tokens and cost of the judge."""
         names = [name for name in PreferenceSummary.__struct_fields__ if name != "judging"]
-        return [
-            PreferenceSummary(
-                **{name: getattr(entry, name) for name in names}, judging=self.use.summary()
-            )
-            for entry in self.entries
-        ]
+        summaries = []
+        for entry in self.entries:
+            values = {name: getattr(entry, name) for name in names}
+            summaries.append(PreferenceSummary(**values, judging=self.use.summary()))
+        return summaries
 
 
 @dataclass(slots=True)
@@ -403,7 +400,7 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
 def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
     """Return the column with NaN and a cause in the rows where a system has no answer.
 
-    The column has a row for each of `answers.outcomes`. Otherwise as `with_failures`.
+    The column has a row for each of `answers.outcomes`. Else it works as `with_failures`.
     """
     return with_failures(column, dict(without_value(answers.outcomes)))
 
@@ -471,7 +468,9 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     An answer counts also if its query has a score by another answer. Causes are sorted by their
     code; {} if none failed.
     """
-    codes = Counter(int(code) for column in columns for code in column.causes)
+    codes = Counter[int]()
+    for column in columns:
+        codes.update(column.causes.tolist())
     return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
 
 
@@ -480,9 +479,10 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
     by_number: dict[int, list[str]] = {}
     for answers in systems:
         by_number.setdefault(answers.samples, []).append(answers.name)
-    return [
-        f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
-        "answers, and intervals cover other answers of the generator as well as other queries"
-        for n, names in by_number.items()
-        if n > 1
-    ]
+    by_number.pop(1, None)
+    meaning = "its score is the mean over its answers, and intervals cover other answers of the "
+    meaning += "generator as well as other queries"
+    notes = []
+    for n, names in by_number.items():
+        notes.append(f"{', '.join(names)}: each query was answered {n} times; {meaning}")
+    return notes

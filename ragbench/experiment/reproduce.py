@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,9 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
     blocks = {name: block for name, block in all_blocks.items() if name in called}
     problems, needed = [], []
     for name, block in blocks.items():
-        # any option may be an address: judges of other packages have their own names for it
-        texts = (text.strip() for _, text in texts_of(list(block.options.values())))
-        for address in (text for text in texts if _ADDRESS.match(text)):
-            if any(_url_prefix(address).startswith(_url_prefix(prefix)) for prefix in trusted):
-                continue
-            key = block.options.get("api_key_env")
-            sent = f", with the key in {key}" if key and os.environ.get(key) else ""
+        key = block.options.get("api_key_env")
+        sent = f", with the key in {key}" if key and os.environ.get(key) else ""
+        for address in _addresses(block.options, trusted):
             needed.append(address)
             problems.append(
                 f"judge '{name}' that would ask {address}, an address from the run folder{sent}"
@@ -84,6 +81,16 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
         allowed = " ".join(f"--trust {shlex.quote(text)}" for text in needed)
         problem = Phrase("; ".join(problems))
         raise OptionError("--trust", "", problem, f"{allowed}, if it is yours")
+
+
+def _addresses(options: Mapping[str, object], trusted: Sequence[str]) -> Iterator[str]:
+    """Yield the addresses in the options of a judge that are not trusted."""
+    prefixes = tuple(map(_url_prefix, trusted))
+    # any option may be an address: judges of other packages have their own names for it
+    for _, text in texts_of(list(options.values())):
+        address = text.strip()
+        if _ADDRESS.match(address) and not _url_prefix(address).startswith(prefixes):
+            yield address
 
 
 def _url_prefix(address: str) -> str:
@@ -146,8 +153,7 @@ def reproduce(
         tell: Function that gets a line for each module before it is imported.
 
     Raises:
-        DataError: There is no such run, it had live objects, a secret is not set, or a module lies
-            in one of these folders and `trust` is not set.
+        DataError: There is no such run, a part of it cannot be repeated, or it needs `trust`.
         ConfigError: The config is wrong, with paths from the folder and with those from its former
             place.
     """
@@ -192,7 +198,7 @@ def _check_import(
         place = folder.joinpath(*module.split("."))
         files = [path for path in (place, place.with_suffix(".py")) if path.exists()]
     folders = [folder] if Path.cwd().is_relative_to(folder.parent) else [folder, folder.parent]
-    is_inside = any(file.is_relative_to(parent) for file in files for parent in folders)
+    is_inside = any(starmap(Path.is_relative_to, product(files, folders)))
     if is_inside and not trust:
         raise DataError(f"'{module}' runs code from the run folder; pass --trust to allow it")
     tell(f"imports: {module} from {files[0] if files else 'nowhere that is known'}")
@@ -265,11 +271,13 @@ def _environment(
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
     """Yield a phrase for each difference of versions, platform and data."""
-    old_facts, new_facts = (
-        {"ragbench": m.ragbench, "python": m.python, "platform": m.platform, **m.packages, **m.data}
-        for m in (old, new)
-    )
-    return _changes(old_facts, new_facts, "{0} was {1}, is {2}")
+
+    def facts(manifest: Manifest) -> dict[str, Any]:
+        names = ("ragbench", "python", "platform")
+        software = {name: getattr(manifest, name) for name in names}
+        return {**software, **manifest.packages, **manifest.data}
+
+    return _changes(facts(old), facts(new), "{0} was {1}, is {2}")
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any], template: str) -> Iterator[str]:
@@ -284,11 +292,11 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
-    folders = ("rankings", "passages", "hits")
-    for path in [path for name in folders for path in sorted(old.glob(f"{name}/*"))]:
-        again = new / path.relative_to(old)
-        if not again.is_file() or again.read_bytes() != path.read_bytes():
-            yield f"{path.relative_to(old)} differs"
+    for folder in ("rankings", "passages", "hits"):
+        for path in sorted(old.glob(f"{folder}/*")):
+            again = new / path.relative_to(old)
+            if not again.is_file() or again.read_bytes() != path.read_bytes():
+                yield f"{path.relative_to(old)} differs"
 
 
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -298,7 +306,7 @@ def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             yield f"{system} is only in the {'old' if system in old else 'new'} run"
             continue
         old_rows, new_rows = old[system], new[system]
-        for name in dict.fromkeys(name for row in old_rows.values() for name in row):
+        for name in dict.fromkeys(chain.from_iterable(old_rows.values())):
             pairs = [(row[name], new_rows.get(q, {}).get(name)) for q, row in old_rows.items()]
             changed = [(a, b) for a, b in pairs if a != b]
             if not changed:

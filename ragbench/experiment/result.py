@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from ragbench.records.summary import Summary
 from ragbench.report import pictures
 from ragbench.report.headline import lead
 from ragbench.report.terminal import render_terminal
+from ragbench.stats.mean import nan_if_none
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, load_pandas, number
 
@@ -78,17 +80,15 @@ class Experiment:
             DataError: `per_query.csv` is missing or damaged.
         """
         cells = run_folder.read_per_query(self.path / "per_query.csv")
-        return {
-            system.name: {
-                score: {
+        per_query: dict[str, dict[str, dict[str, float]]] = {}
+        for system in self.record.systems:
+            columns: dict[str, dict[str, float]] = {score: {} for score in system.scores}
+            per_query[system.name] = columns
+            for query, values in cells.get(system.name, {}).items():
+                for score, column in columns.items():
                     # NaN for callers: means of a column need no check for None
-                    query: math.nan if (value := values[score]) is None else value
-                    for query, values in cells.get(system.name, {}).items()
-                }
-                for score in system.scores
-            }
-            for system in self.record.systems
-        }
+                    column[query] = nan_if_none(values[score])
+        return per_query
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
@@ -102,7 +102,7 @@ class Experiment:
     def kept_failures(self) -> Mapping[str, int]:
         """Cause -> number of items that failed in an earlier run and were not tried again.
 
-        Empty without any. A DataError if `manifest.json` is missing or wrong.
+        A DataError if `manifest.json` is missing or wrong.
         """
         return run_folder.read_manifest(self.path).kept_failures
 
@@ -115,8 +115,8 @@ class Experiment:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
         The column `cause` has the cause of the query, None without one; a missing score is NaN. The
-        index is (system, query_id). A system without scores has no rows. Raises ImportError without
-        pandas, DataError for damaged files.
+        index is (system, query_id). A system without scores has no rows. Without pandas an
+        `ImportError` is raised, for damaged files a `DataError`.
 
         Args:
             texts: Add the columns `question`, `answer` (of the system, the first of several
@@ -127,17 +127,16 @@ class Experiment:
         """
         pd = load_pandas("Experiment.to_pandas")
 
-        scores = dict.fromkeys(name for system in self.per_query.values() for name in system)
-        rows: list[dict[str, Any]] = [
-            {
-                "system": system,
-                "query_id": query,
-                "cause": loss.cause if (loss := self.causes.get(system, {}).get(query)) else None,
-                **{name: columns.get(name, {}).get(query, math.nan) for name in scores},
-            }
-            for system, columns in self.per_query.items()
-            for query in next(iter(columns.values()), {})
-        ]
+        scores = dict.fromkeys(chain.from_iterable(self.per_query.values()))
+        rows: list[dict[str, Any]] = []
+        for system, values_of in self.per_query.items():
+            causes = self.causes.get(system, {})
+            for query in next(iter(values_of.values()), {}):
+                row: dict[str, Any] = {"system": system, "query_id": query}
+                row["cause"] = causes[query].cause if query in causes else None
+                for name in scores:
+                    row[name] = values_of[name][query] if name in values_of else math.nan
+                rows.append(row)
         # named: a run without rows still has its columns
         columns = ["system", "query_id", "cause", *scores]
         if texts:
@@ -197,16 +196,15 @@ class Experiment:
         return render_terminal(self.record, self.compared, report=page, verbose=False).rstrip()
 
     def __repr__(self) -> str:
-        systems = "; ".join(
-            f"{system.name}: "
-            + ", ".join(
-                f"{n} {number(s.mean)}" for n, s in list(system.scores.items())[:_SCORES_IN_REPR]
-            )
-            for system in self.record.systems[:_SYSTEMS_IN_REPR]
-        )
+        systems = []
+        for system in self.record.systems[:_SYSTEMS_IN_REPR]:
+            scores = islice(system.scores.items(), _SCORES_IN_REPR)
+            means = ", ".join(f"{name} {number(score.mean)}" for name, score in scores)
+            systems.append(f"{system.name}: {means}")
         n_more = len(self.record.systems) - _SYSTEMS_IN_REPR
-        more = f"; {n_more} more" if n_more > 0 else ""
-        return printable(f"<Experiment {self.record.name} ({self.path}): {systems}{more}>")
+        if n_more > 0:
+            systems.append(f"{n_more} more")
+        return printable(f"<Experiment {self.record.name} ({self.path}): {'; '.join(systems)}>")
 
     def _repr_html_(self) -> str:
         causes = pictures.causes_picture(self.record)
@@ -218,24 +216,16 @@ class Experiment:
 
     def _table(self, caption: str, is_ranking: bool) -> str | None:
         """Return an HTML table of the means of rankings, or of answers; None if there are none."""
-        scores_of = [
-            {n: s for n, s in system.scores.items() if (s.kind == "retrieval") == is_ranking}
-            for system in self.record.systems
-        ]
-        names = list(dict.fromkeys(name for scores in scores_of for name in scores))
-        rows = []
-        for system, scores in zip(self.record.systems, scores_of, strict=True):
-            if scores:
-                cells = (
-                    ""
-                    if (score := scores.get(name)) is None
+        cells: dict[str, dict[str, str]] = {}
+        for system in self.record.systems:
+            for name, score in system.scores.items():
+                if (score.kind == "retrieval") == is_ranking:
+                    text = number(score.mean, score.interval)
                     # the interval stands below the mean, so that many columns have room
-                    else number(score.mean, score.interval)
-                    .replace(" [", "\n[")
-                    .replace(", ", ",\N{NO-BREAK SPACE}")
-                    for name in names
-                )
-                rows.append([system.name, *cells])
+                    text = text.replace(" [", "\n[").replace(", ", ",\N{NO-BREAK SPACE}")
+                    cells.setdefault(system.name, {})[name] = text
+        names = list(dict.fromkeys(chain.from_iterable(cells.values())))
+        rows = [[system, *(row.get(name, "") for name in names)] for system, row in cells.items()]
         return html_table(caption, ["system", *names], rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ragbench.errors import FolderLocked, OptionError
 from ragbench.executors.base import Executor
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
-from ragbench.experiment.plan.components import build_executor, connected
+from ragbench.experiment.plan.components import build_executor, open_models
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.records import Results
@@ -93,9 +93,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         FolderLocked: Another run holds the folder of the experiment.
         AdapterError: A component cannot be created.
         MissingExtra: A component needs a package that is not installed.
-        OptionError: A live object has a name of the config, or one that is not allowed; or `only`,
-            `limit` or the baseline names nothing that runs; `documents` without `dataset`; or
-            `overrides` of a checked config.
+        OptionError: A live object, `only`, `limit`, the baseline, `documents` or `overrides` does
+            not fit to the config.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
     config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
@@ -117,7 +116,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     with ExitStack() as stack:
         budget = Budget(**asdict(config.budget))
         judges, replay = plan.all_judges, choices.judge_replay
-        connection = connected(judges, plan.config, plan.generators, replay=replay, budget=budget)
+        connection = open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
         replies = stack.enter_context(connection)
         if repetition is None:
             run_state = stack.enter_context(lock_experiment(experiment_folder))

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
+from ragbench.comparison.differences import Slicing
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.systems import baselines, summarize
 from ragbench.config.schema import BudgetLimits
@@ -38,7 +38,7 @@ from ragbench.records import summary as records
 from ragbench.records.causes import RIGHT, AnswerCause, Loss, counted_cause
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
-from ragbench.types import Cause, FloatArray, Prediction, Usage
+from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
 from ragbench.types.records import add_usage
 
 
@@ -47,15 +47,19 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
     budget left no items out. Systems are in the order of the tables. A run without systems is
-    complete. A config with `audit` raises a DataError as `audit_test_set` does.
+    complete. A config with `audit` raises a
     """
     systems = tuple(_summarize_systems(plan, results))
-    pairs = [pair for preferences in results.preferences for pair in preferences.pairs]
+    pairs = [*chain.from_iterable(preferences.pairs for preferences in results.preferences)]
     allowed = plan.config.max_failed
     counts = [(sum(failed.values()), n) for failed, n in _count_failures(systems, pairs, results)]
     # without failures there may be no values either: no share of 0 items
     within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
-    spending = results.spending
+    spending, judges = results.spending, {}
+    for name, entry in plan.all_judges.items():
+        model, label = entry.judge.model, entry.judge.label
+        judges[name] = records.DeclaredJudge(type=entry.type, model=model, label=label)
+    preferences = chain.from_iterable(entry.summaries() for entry in results.preferences)
     return records.Summary(
         name=plan.config.name,
         complete=within and not (spending is not None and spending.reached),
@@ -67,19 +71,12 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         user_systems=user_systems(plan),
         hits_read=plan.config.causes.read,
         cluster=None if plan.clusters is None else plan.config.statistics.cluster,
-        judges={
-            name: records.DeclaredJudge(
-                type=entry.type, model=entry.judge.model, label=entry.judge.label
-            )
-            for name, entry in plan.all_judges.items()
-        },
+        judges=judges,
         skipped_judges=dict(plan.skipped_judges),
         unreachable=results.unreachable,
         fill=None if results.filled is None else results.filled.counts,
         systems=systems,
-        preferences=tuple(
-            entry for preferences in results.preferences for entry in preferences.summaries()
-        ),
+        preferences=tuple(preferences),
         audit=None if plan.config.audit is None else audit_test_set(plan.config, plan.collection),
         selected=plan.config.selected,
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
@@ -225,34 +222,33 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
     # A pair of retriever and generator often fails as its retriever does, with the same text.
     reasons = []
     for system in systems:
-        details = (
-            column.details[row]
-            for column in system.columns.values()
-            for row in sorted(column.details)
-            if column.details[row] and Cause(int(column.causes[row])).failed
-        )
-        reasons.append(one_line(next(details, "")))
+        failures = chain.from_iterable(map(_failure_texts, system.columns.values()))
+        reasons.append(one_line(next(failures, "")))
     return [f"{records.FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
+
+
+def _failure_texts(column: ScoreColumn) -> Iterator[str]:
+    """Yield the text of each failure of a score, by query."""
+    for row in sorted(column.details):
+        if column.details[row] and Cause(int(column.causes[row])).failed:
+            yield column.details[row]
 
 
 def _summarize_systems(plan: Plan, results: Results) -> Iterator[records.SystemSummary]:
     """Yield the summary of each system, with the baseline of each of its scores."""
     by_score = baselines(results.systems, plan.baseline)
     for system in results.systems:
-        baseline_of = {
-            score: None if baseline is None else baseline.name
-            for score in system.columns
-            for baseline in (by_score[score][system.name],)
-        }
+        baseline_of = {}
+        for score in system.columns:
+            baseline = by_score[score][system.name]
+            baseline_of[score] = None if baseline is None else baseline.name
         # the baseline of the system is that of its first score; another score names its own, and
         # a system that is itself the baseline of that score names itself
         first = next(iter(baseline_of.values()), None)
-        scores = {
-            score: _summarize_score(
-                plan, results, system, score, None if name == first else name or system.name
-            )
-            for score, name in baseline_of.items()
-        }
+        scores = {}
+        for score, name in baseline_of.items():
+            of_score = None if name == first else name or system.name
+            scores[score] = _summarize_score(plan, results, system, score, of_score)
         yield _summarize_system(plan, results, system, scores, first)
 
 
@@ -270,6 +266,14 @@ def _summarize_system(
     usage = add_usage(outcome.value.usage for outcome in outcomes if outcome.value is not None)
     uses = results.judge_uses.get(system.name, {})
     causes, planned = results.causes[system.name], plan.system(system.name)
+    counts = None
+    if answers and samples:
+        failures = {name: failed_answers(columns) for name, columns in samples.items()}
+        counts = records.AnswerCounts(
+            per_query=answers.samples,
+            asked=len(outcomes),
+            failed={name: by_cause for name, by_cause in failures.items() if by_cause},
+        )
     return records.SystemSummary(
         name=system.name,
         retriever=system.retriever,
@@ -287,19 +291,9 @@ def _summarize_system(
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),
         scores_by={
-            slicing.field: {
-                name: _score_slice(np.flatnonzero(is_member), system, plan)
-                for name, is_member in zip(slicing.names, slicing.members().T, strict=True)
-            }
-            for slicing in plan.slicings
+            slicing.field: _score_slices(slicing, system, plan) for slicing in plan.slicings
         },
-        answers=records.AnswerCounts(
-            per_query=answers.samples,
-            asked=len(outcomes),
-            failed={name: counts for name, of in samples.items() if (counts := failed_answers(of))},
-        )
-        if answers and samples
-        else None,
+        answers=counts,
         tokens=tokens_of(usage),
         usd=usage.usd,
         judging={name: use.summary() for name, use in uses.items()},
@@ -317,16 +311,19 @@ def _unjudged(system: SystemScores, losses: Sequence[Loss]) -> dict[AnswerCause,
     return dict(Counter(cause for cause in causes if cause != "failed"))
 
 
-def _score_slice(
-    rows: NDArray[np.intp], system: SystemScores, plan: Plan
-) -> dict[str, SystemScore]:
-    """Return score -> mean, interval and counts over the queries at `rows`."""
+def _score_slices(
+    slicing: Slicing, system: SystemScores, plan: Plan
+) -> dict[str, dict[str, SystemScore]]:
+    """Return slice -> score -> mean, interval and counts over the queries of the slice."""
     confidence = plan.config.statistics.confidence
-    clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
-    return {
-        name: summarize(column.take(rows), confidence=confidence, clusters=clusters)
-        for name, column in system.columns.items()
-    }
+    slices: dict[str, dict[str, SystemScore]] = {name: {} for name in slicing.names}
+    for name, is_member in zip(slicing.names, slicing.members().T, strict=True):
+        rows = np.flatnonzero(is_member)
+        clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
+        for score, column in system.columns.items():
+            part = column.take(rows)
+            slices[name][score] = summarize(part, confidence=confidence, clusters=clusters)
+    return slices
 
 
 def _summarize_score(
@@ -400,11 +397,11 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> I
     A cost that is not known is an empty cell. The header comes first; without systems it is the
     only line.
     """
-    tables: Iterable[list[Column]] = (
-        [system.name, query_ids, *(system.costs[name] for name in COST_COLUMNS)]
-        for system in systems
-        if system.costs
-    )
+    tables: list[list[Column]] = []
+    for system in systems:
+        if system.costs:
+            costs = [system.costs[name] for name in COST_COLUMNS]
+            tables.append([system.name, query_ids, *costs])
     return csv_tables(["system", "query_id", *COST_COLUMNS], len(query_ids), tables)
 
 

@@ -43,7 +43,7 @@ class ReadGold(NamedTuple):
 class PricedRun:
     """Stored rankings of a run, and data of their retrievers that changes are priced with.
 
-    `price_changes` returns its changes; `read_gold` raises KeyError for an unknown retriever.
+    `price_changes` returns its changes; `read_gold` raises
 
     Attributes:
         rankings: Ranks of the gold of queries, of which any ranking tells whether it is met.
@@ -98,8 +98,7 @@ class PricedRun:
     def read_gold(self, retriever: str, k: int) -> ReadGold:
         """Return the gold that is read among the first k hits of a retriever.
 
-        That is any gold of a query, or with `rankings.needs_all` all of it. KeyError for an unknown
-        retriever.
+        That is any gold of a query, or with `rankings.needs_all` all of it.
         """
         return ReadGold(self.rankings.depths(retriever) <= k, self.rankings.is_clear(retriever, k))
 

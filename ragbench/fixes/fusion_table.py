@@ -65,8 +65,8 @@ class RankedRows(NamedTuple):
     def parts(self, rows: IntArray, query: IntArray) -> FloatArray:
         """Return 1 / (60 + rank), and the score scaled from 0 to 1 within its query, of some rows.
 
-        Shape (2, rows). Equal scores of a query are scaled to 0, as in a fusion. `query` has the
-        position of the query of each row. The rows must have scores, and so be no gold documents.
+        Equal scores of a query are scaled to 0, as in a fusion. `query` has the position of the
+        query of each row. The rows must have scores, and so be no gold documents.
         """
         first = self.starts[query]
         # Hits are best first, so the last hit has the lowest score and no search is needed.

@@ -23,7 +23,7 @@ class StoredRankings:
     """Ranks at which stored rankings meet the gold of queries.
 
     Results have a value per query of `gold`, in its order; a query that a ranking lacks has no hits
-    there. Methods raise KeyError for a ranking that is not in `runs`.
+    there. Methods raise
 
     Attributes:
         gold: Relevant documents of the queries; a query may have none.
@@ -89,7 +89,7 @@ class StoredRankings:
         """Return the number of first hits of each query with which its gold is read.
 
         This is the rank, from 1, of the first hit that has gold, or down to which hits have all of
-        it if all is needed; `NEVER` if the gold is not met. KeyError for an unknown ranking.
+        it if all is needed; `NEVER` if the gold is not met.
         """
         return self._depths[name]
 
@@ -113,7 +113,7 @@ class StoredRankings:
         """Yield (id, names of its gold) of the first hits of a query, best first.
 
         These are all hits of a ranking of documents, and of other rankings those that are stored
-        without a gap. KeyError for an unknown ranking.
+        without a gap.
         """
         if name not in self.hits:
             run, gold = self.runs[name], self.gold.by_query[query].keys()
@@ -127,10 +127,7 @@ class StoredRankings:
                 yield hit.id, {*hit.gold}
 
     def is_met(self, name: str, query: str, gold: Set[str]) -> bool:
-        """Return True if some names of gold are those that a query needs; False without gold.
-
-        KeyError for an unknown query or ranking.
-        """
+        """Return True if some names of gold are those that a query needs; False without gold."""
         needs: Set[str] = self.gold.by_query[query].keys()
         if name in self.hits:
             needs = {*self.hits[name][query].needs} if query in self.hits[name] else set()
@@ -141,7 +138,6 @@ class StoredRankings:
 
         It reorders the first `depth` hits. False where all gold is needed, and more than k hits for
         it. None if stored hits do not tell how many: a passage may have several gold spans.
-        KeyError for an unknown ranking.
         """
         is_deep: BoolArray = self.depths(name) <= depth
         if not self.needs_all:
@@ -160,9 +156,9 @@ class StoredRankings:
     def fused_hits(self, settings: Sequence[FusionSetting], k: int) -> BoolArray:
         """Return True where the first k documents of a fusion have the gold of a query.
 
-        Shape (settings, queries). Equal to the outcome of `type: fusion` over these rankings. False
-        for a query without ranked gold, and where one of the rankings failed. KeyError for an
-        unknown ranking.
+        The result has the shape (settings, queries). The result equals that of `type: fusion` over
+        these rankings. A query without ranked gold is not clear, nor is one on which a ranking
+        failed.
         """
         hits = np.zeros((len(settings), len(self.gold.query_ids)), bool)
         groups: dict[tuple[str, ...], list[int]] = {}

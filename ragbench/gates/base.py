@@ -98,7 +98,7 @@ class GateNames:
     def systems(self) -> list[str]:
         """Systems that are known before the data are read.
 
-        In the order retrievers, pairs, apps.
+        Retrievers come first, then pairs and apps.
         """
         return [*self.retrievers, *self.pairs, *self.apps]
 
@@ -231,7 +231,7 @@ class Candidate:
 
     Attributes:
         system: Its scores.
-        score: The system's name of the score or cost that the gate is about.
+        score: The system's name of the score or cost that the gate limits.
         having: All systems that have it, by name.
         run: The run with its baselines.
     """
@@ -257,9 +257,9 @@ class Gate(OptionSet, ABC):
     Subclasses define `text`, `check` and `decide_systems`; `decide_gates` decides a list of gates.
 
     Attributes:
-        subject: Key that names what the gate is about, such as `measure`.
-        of: Kind of the subject: `score`, `cost` or `judge`.
-        score_key: Key that names the score or rubric, if it is not the subject; else empty.
+        quantity_key: Key that names the quantity that the gate limits, such as `measure`.
+        quantity_kind: Kind of the quantity: `score`, `cost` or `judge`.
+        score_key: Key that names the score or rubric, if `quantity_key` does not; else empty.
         conditions: Keys of conditions, of which the config allows one a gate.
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.
@@ -267,8 +267,8 @@ class Gate(OptionSet, ABC):
         place: Where the gate stands, for later errors and decisions.
     """
 
-    subject: ClassVar[str]
-    of: ClassVar[Literal["score", "cost", "judge"]] = "score"
+    quantity_key: ClassVar[str]
+    quantity_kind: ClassVar[Literal["score", "cost", "judge"]] = "score"
     score_key: ClassVar[str] = ""
     conditions: ClassVar[tuple[str, ...]]
     file_key: ClassVar[str | None] = None
@@ -287,22 +287,22 @@ class Gate(OptionSet, ABC):
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
     @classmethod
-    def is_about(cls, name: str) -> bool:
-        """Return True if gates of this kind may have this value under their subject.
+    def accepts_quantity(cls, name: str) -> bool:
+        """Return True if gates of this kind may limit this quantity.
 
         True for every name, unless a kind says otherwise.
         """
         return True
 
     @property
-    def about(self) -> str:
-        """Score, cost or rubric that the gate is about; empty for the first score of a system."""
-        return str(getattr(self, self.score_key or self.subject) or "")
+    def quantity(self) -> str:
+        """Score, cost or rubric that the gate limits; empty for the first score of a system."""
+        return str(getattr(self, self.score_key or self.quantity_key) or "")
 
     @property
     def score(self) -> str | None:
         """Score that systems must have; None for a gate about a cost, a judge or any score."""
-        return (self.about or None) if self.of == "score" else None
+        return (self.quantity or None) if self.quantity_kind == "score" else None
 
     @property
     @abstractmethod
@@ -340,7 +340,7 @@ class Gate(OptionSet, ABC):
     ) -> None:
         """Read the file that the gate names, and check that it has the gate's systems and scores.
 
-        Does nothing here; gates with a baseline or a certificate override it.
+        The default does nothing; gates with a baseline or a certificate override it.
 
         Args:
             baselines: Baseline files and run folders that are read already; a new one is added.
@@ -374,13 +374,13 @@ class SystemGate(Gate):
         score = None if self.score is None else names.find(self.score)
         if score is None and self.score is not None:
             # where a cost may stand, the misspelt name may be one of a cost
-            allowed = [*names.scores, *(COSTS if self.subject == "measure" else ())]
+            allowed = [*names.scores, *(COSTS if self.quantity_key == "measure" else ())]
             problem = "{} is not scored"
             if score_facts(self.score, "judge") is not None:
                 problem += ": no judge in metrics.judge names this rubric"
             near = nearest(self.score, allowed)
             words = allowed or "a measure, metric or rubric"
-            yield GateProblem(self.score_key or self.subject, problem, words, near)
+            yield GateProblem(self.score_key or self.quantity_key, problem, words, near)
         yield from self.check_condition(score)
         yield from self._check_systems(names, score)
 
@@ -419,14 +419,14 @@ class SystemGate(Gate):
         """
         score, systems = self.scored_systems(run)
         if not systems:
-            yield run.not_scored(self.about)
+            yield run.not_scored(self.quantity)
             return
         # in the order of the gate, else in that of the run
         for name in self.systems or self.default_systems(systems, run):
             if name in systems:
                 decision = self.decide_system(Candidate(systems[name], score, systems, run))
             elif name in run.scored.systems:
-                decision = run.not_scored(self.about)
+                decision = run.not_scored(self.quantity)
             else:
                 decision = Decision(
                     verdict="undecided", why=f"{name} was not run; run all systems, without --only"
@@ -436,21 +436,21 @@ class SystemGate(Gate):
     def scored_systems(self, run: GatedRun) -> tuple[str, Mapping[str, SystemScores]]:
         """Return the run's name of the score or cost, and the systems of the run that have it.
 
-        In the order of the run. A gate on a cost, or on no certain score, gets all systems, also
-        those whose cost is not known. A score that no system has keeps the name of the gate.
+        A gate on a cost, or on no certain score, gets all systems, also those whose cost is not
+        known. A score that no system has keeps the name of the gate.
         """
-        systems, score = run.scored.systems, self.about
+        systems, score = run.scored.systems, self.quantity
         if self.score is not None:
             names = dict.fromkeys(name for system in systems.values() for name in system.columns)
             # the config may spell the score in another way than the run
-            score = find_score(self.about, list(names)) or self.about
+            score = find_score(self.quantity, list(names)) or self.quantity
             systems = {name: system for name, system in systems.items() if score in system.columns}
         return score, systems
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return the systems of a gate that names none: all that have the score.
 
-        In the order of the run. Gates on a difference override it, and leave out baselines.
+        Gates on a difference override it, and leave out baselines.
         """
         return list(having)
 
@@ -472,17 +472,17 @@ class MeasureGate(SystemGate):
         measure: Name of a score of the run, or of a cost.
     """
 
-    subject = "measure"
+    quantity_key = "measure"
 
     measure: Measure
 
     @classmethod
-    def is_about(cls, name: str) -> bool:
-        """Return True for a cost if the kind is about costs, else for a score.
+    def accepts_quantity(cls, name: str) -> bool:
+        """Return True for a cost if gates of this kind limit costs, else for a score.
 
         Costs are those of `COSTS`; every other name counts as a score.
         """
-        return (name in COSTS) == (cls.of == "cost")
+        return (name in COSTS) == (cls.quantity_kind == "cost")
 
 
 def out_of_range(key: str, low: float, high: float) -> GateProblem:

@@ -44,8 +44,8 @@ class Certificate(Gate):
         decide: `interval` compares the lower end of kappa's interval; `mean` and None kappa itself.
     """
 
-    subject = "certificate"
-    of = "judge"
+    quantity_key = "certificate"
+    quantity_kind = "judge"
     score_key = "rubric"
     conditions = ("min_kappa",)
     file_key = "certificate"

@@ -197,7 +197,7 @@ class Cheapest(base.SystemGate):
             that are no sum; `found` only without others.
     """
 
-    subject = "cheapest_within"
+    quantity_key = "cheapest_within"
     score_key = "measure"
     conditions: ClassVar[tuple[str, ...]] = ()
 
@@ -219,8 +219,9 @@ class Cheapest(base.SystemGate):
         """
         if self.system is None:
             yield base.GateProblem(None, "missing key 'system'", "system: the name of one")
-        drop = Drop(measure=self.about, max_drop=self.cheapest_within)
-        yield from (replace(problem, key=self.subject) for problem in drop.check_condition(score))
+        drop = Drop(measure=self.quantity, max_drop=self.cheapest_within)
+        for problem in drop.check_condition(score):
+            yield replace(problem, key=self.quantity_key)
 
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on one system, by the costs and scores of all that have the score.

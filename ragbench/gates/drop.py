@@ -56,7 +56,7 @@ def few_clusters(n_clusters: int | None) -> str:
     return f"{n_clusters} clusters are too few; from {MIN_CLUSTERS} on they can decide"
 
 
-class Change(base.MeasureGate):
+class PairGate(base.MeasureGate):
     """A gate on the difference between a score of a system and that of its baseline.
 
     Subclasses define `text` and `decide_changes`, and name their conditions. The config puts the
@@ -338,12 +338,12 @@ def _power_text(power: Power, n_units: int, unit: str) -> str:
     )
 
 
-class Drop(Change):
+class Drop(PairGate):
     """The mean of a score did not drop by more than `max_drop`.
 
     It is undecided if the interval includes a drop by `max_drop`, if failed queries could turn it,
     or if no query has a score in both. Fewer than 10 clusters are undecided too, except by the
-    mean. Further options are those of `Change`: `measure`, `against`, `system` and `undecided`.
+    mean. Further options are those of `PairGate`: `measure`, `against`, `system` and `undecided`.
     `decide_systems(run)` yields a decision for each system, and raises KeyError if `run.baselines`
     lacks the file.
 
@@ -549,10 +549,10 @@ class Drop(Change):
 class NotWorse(Drop):
     """The mean of a score is not surely lower, nor lower by more than 0.02 of its range.
 
-    The default decision: that of a gate without a condition, and of `ragbench gate` for a config
+    This is the default decision: of a gate without a condition, and of `ragbench gate` for a config
     without gates. Sure is what the table that prints the pair calls worse; else the mean decides.
-    Its only options are `measure`, `against`, `system` and `undecided`.
-    `benchmarks/year.py` simulates what it does to a project.
+    Its only options are `measure`, `against`, `system` and `undecided`. `benchmarks/year.py`
+    simulates what it does to a project.
     """
 
     conditions = ()
@@ -628,11 +628,11 @@ def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> Que
     )
 
 
-class QueriesWorse(Change):
+class QueriesWorse(PairGate):
     """At most so many queries became worse, each of these queries by `by` or more.
 
     Undecided without a baseline, if no query has a score in both, or if failed queries could turn a
-    pass into a fail. Further options are those of `Change`: `measure`, `against`, `system` and
+    pass into a fail. Further options are those of `PairGate`: `measure`, `against`, `system` and
     `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
     `run.baselines` lacks the file.
     """

@@ -95,8 +95,8 @@ class FailIf:
 
         `measure` is the name of the condition's measure in the runs. The method is that of the
         comparison, so that the interval that decides is the one printed. Without compared systems
-        there is one undecided decision. In the order of the comparisons. `clusters` has the cluster
-        label of each query; None if queries are units. IndexError if the sources are unpaired.
+        there is one undecided decision. `clusters` has the cluster label of each query; None if
+        queries are units. IndexError if the sources are unpaired.
         """
         compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:

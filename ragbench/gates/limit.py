@@ -50,10 +50,7 @@ class Limit(base.MeasureGate):
 
     @property
     def limit(self) -> float:
-        """Value of `min`, or else of `max`.
-
-        0 without both.
-        """
+        """Value of `min`, or else of `max`."""
         return float(self.max or 0) if self.min is None else self.min
 
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
@@ -79,7 +76,7 @@ class Limit(base.MeasureGate):
 
         A mean that did not pass comes with up to five queries that are farthest beyond the limit.
         The queries come farthest first, ties in the order of the run; none for sums, geometric
-        means and scores of a corpus. OptionError as in `decide_column`.
+        means and scores of a corpus.
         """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)
@@ -171,7 +168,7 @@ class Cost(base.MeasureGate):
     """
 
     conditions = ("max",)
-    of = "cost"
+    quantity_kind = "cost"
 
     max: base.Most
 
@@ -184,8 +181,7 @@ class Cost(base.MeasureGate):
         """Return the decision on a system whose cost may be at most `max`, by `summary.json`.
 
         The cost is a latency percentile, a number of tokens or US dollars, as `measure` says.
-        Undecided if the run has no summary, or the cost is unknown. KeyError for a system of the
-        summary if `measure` names no cost.
+        Undecided if the run has no summary, or the cost is unknown.
         """
         summary = candidate.run.summary
         system = None if summary is None else summary.system(candidate.system.name)
@@ -218,7 +214,7 @@ class Failed(base.SystemGate):
     options are those of `Gate`: `system` and `undecided`.
     """
 
-    subject = "failed"
+    quantity_key = "failed"
     conditions = ("max",)
 
     failed: Annotated[str, Option("Name of a score, whose failed items are counted.")]

@@ -308,7 +308,7 @@ def render_trec(
     for scored in systems:
         unseen = frozenset() if missing else scored.missing
         lines += _query_lines(scored, places, strings, unseen) if per_query else ()
-        read = scored.evaluation.read
+        read = scored.evaluation.input_counts
         n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
         values = {"runid": scored.name, "num_q": str(n)}
         lines += (_line(fact, ALL, value) for fact, value in values.items() if fact in printed)

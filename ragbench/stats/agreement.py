@@ -189,7 +189,8 @@ Weights = Literal["equal", "linear", "quadratic"]
 def cohen_kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     """Return the agreement of two raters beyond that by chance, also without each item.
 
-    1 - (observed disagreement) / (disagreement of raters with the same frequencies at random).
+    Alpha is 1 - (observed disagreement) / (disagreement of raters with the same frequencies at
+    random).
 
     Args:
         table: Levels of n items by two raters, shape (n, 2), one row or more, without NaN.

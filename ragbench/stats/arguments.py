@@ -117,8 +117,8 @@ def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
 def within(owner: str, option: str, values: FloatArray, low: float, high: float) -> None:
     """Raise OptionError for values outside [low, high] by more than a rounding error.
 
-    A rounding error is 1e-6 of the width of the range, 0 if an end is infinite. NaN and an empty
-    array pass. The message names the first such value.
+    A rounding error is 1e-6 of the width of the range, 0 if an end is infinite. NaN and empty
+    arrays are allowed. The message names the first such value.
     """
     bounded = math.isfinite(low) and math.isfinite(high)
     slack = _ROUNDING * (high - low) if bounded else 0.0

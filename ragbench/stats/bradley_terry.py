@@ -69,9 +69,8 @@ def bradley_terry_strengths(
         where there is no outcome at all, empty without pairs.
 
     Raises:
-        OptionError: An outcome is outside 0..1, `outcomes` is no table, `pairs` are not as many as
-            columns, a pair names one system twice or a negative number, or confidence is outside
-            (0, 1).
+        OptionError: An outcome is outside 0..1, `pairs` do not fit to `outcomes`, or confidence is
+            outside (0, 1).
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.

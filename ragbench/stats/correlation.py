@@ -123,9 +123,9 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
 def pearson(table: FloatArray) -> LeftOut:
     """Return Pearson's correlation of two columns, also without each row.
 
-    The covariance over the product of the standard deviations. It asks for a straight line: a judge
-    that orders all items well on a bent scale loses here, and not by rank. A single far item can
-    make it.
+    It is the covariance over the product of the standard deviations. It asks for a straight line: a
+    judge that orders all items well on a bent scale loses here, and not by rank. A single far item
+    can make it.
 
     Args:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
@@ -226,7 +226,8 @@ def kendall_tau_b(table: FloatArray) -> LeftOut:
     """Return the excess of pairs in the same order over pairs in the opposite one, as a share.
 
     A pair that is tied in a column is in neither; the divisor is the geometric mean of the pairs
-    that are not tied in each column. Also without each row. The time is O(n^2).
+    that are not tied in each column. The result has the value without each row as well. The time is
+    O(n^2).
 
     Args:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
@@ -299,8 +300,8 @@ def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 def roc_auc(table: FloatArray) -> LeftOut:
     """Return the probability that a good item has a higher score than a bad one; a tie is half.
 
-    Also without each item. No threshold is chosen. 0.5 is chance, below it the score points the
-    wrong way.
+    The result has the value without each item as well. No threshold is chosen. 0.5 is chance, below
+    it the score points the wrong way.
 
     Args:
         table: Scores of n items beside 1 for good and 0 for bad ones, shape (n, 2), without NaN.

@@ -137,8 +137,8 @@ def difference_interval(
         width is never zero. Where `identical` has an unbounded range, the limits are NaN.
 
     Raises:
-        OptionError: A difference is not finite or too large for the range, or an option is not
-            allowed, or `baseline` or `clusters` have other than n entries.
+        OptionError: A difference is not finite or beyond the range, lengths differ, or an option is
+            not allowed.
 
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.

@@ -53,8 +53,7 @@ def overrepresentation(
         seed: Equal seeds give equal p-values.
 
     Returns:
-        Counts and p-values in (0, 1]; all p-values are 1 if no item or every item is marked. Empty
-        arrays without groups.
+        Counts and p-values in (0, 1]; all p-values are 1 if no item or every item is marked.
 
     Raises:
         OptionError: members is no table of one row per item, or an option is not allowed.

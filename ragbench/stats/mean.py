@@ -282,9 +282,8 @@ def ppi_mean(
         no ends, since nothing then says how they vary.
 
     Raises:
-        OptionError: random is false; there are fewer than 20 labels, not as many judged as labels,
-            or fewer than two unlabelled items; a value is not finite, a label is outside the range,
-            or confidence is outside (0, 1).
+        OptionError: `random` is False, there are too few labels or other items, or a value is out
+            of range.
 
     Example:
         The judge is right but for a constant .2: its mean of .4 becomes .2, with a third of the
@@ -387,10 +386,8 @@ def ppi_difference(
         The difference with its limits, in the unit of the labels.
 
     Raises:
-        OptionError: random is false; there are fewer than 20 labelled queries, not as many judged,
-            or fewer than two unlabelled ones; a value is not finite, a difference of labels is too
-            large for the range, system and baseline have not the same queries, or confidence is
-            outside (0, 1).
+        OptionError: `random` is False, there are too few labels or other queries, the two systems
+            have different queries, or a value is out of range.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

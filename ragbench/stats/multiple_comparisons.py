@@ -21,7 +21,7 @@ from ragbench.types import FloatArray
 def holm_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the chance of ANY false rejection in the family stays below alpha.
 
-    Valid under any dependence between the tests.
+    The procedure is valid under any dependence between the tests.
 
     Args:
         p_values: One p-value per comparison. NaN, a comparison that was not made, stays NaN and
@@ -53,8 +53,9 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the expected share of false among all rejections is below alpha.
 
-    Weaker than Holm's adjustment: for screening many comparisons, not for a claim about one. Takes
-    one p-value per comparison; NaN, a comparison that was not made, stays NaN and is not counted.
+    It promises less than Holm's adjustment: it is for screening many comparisons, not for a claim
+    about one. Takes one p-value per comparison; NaN, a comparison that was not made, stays NaN and
+    is not counted.
 
     Returns:
         Array of the same shape and order, values in [0, 1]: reject where it is at most alpha.
@@ -111,7 +112,8 @@ def max_t_p_values(
     Compares |sum(d)| / sqrt(sum(d^2)) of each column with the largest such value of all columns
     under the same flips. Columns that say the same thing twice cost nothing, unlike in Holm's
     adjustment; the division lets measures of any scale share a family. The chance of any false
-    rejection stays below alpha. Exact if at most 14 queries changed, all columns counted together.
+    rejection stays below alpha. The test is exact if at most 14 queries changed, all columns
+    counted together.
 
     Args:
         differences: Table (n queries, m comparisons); NaN where a comparison is not scored.

@@ -98,7 +98,7 @@ class _FlippedSums:
 def tolerance(differences: FloatArray) -> FloatArray:
     """Return the rounding error of each column's sum: sums within it count as ties.
 
-    Without it, rounding would lose tied flips, and p would be too small for every seed. Shape (m,).
+    Without it, rounding would lose tied flips, and p would be too small for every seed.
     """
     slack: FloatArray = _TIE * np.abs(differences).sum(axis=0)
     return slack
@@ -109,9 +109,9 @@ def randomization_p_values(
 ) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0.
 
-    Two-sided. If the two systems did not differ, each difference could as well have the other
-    sign; p is the share of all signs that make the sum at least as far from 0. Where at most 14
-    queries changed, p is exact: all 2^14 signs are tried. Else the same random signs serve all
+    The test is two-sided. If the two systems did not differ, each difference could as well have the
+    other sign; p is the share of all signs that make the sum at least as far from 0. Where at most
+    14 queries changed, p is exact: all 2^14 signs are tried. Else the same random signs serve all
     columns, the observed ones count as one of them, and p is at least 1 / (resamples + 1).
 
     100,000 resamples of 1,000 queries and 45 columns take about half a second; memory stays
@@ -217,9 +217,9 @@ def _t_test_p_value(d: FloatArray) -> float:
 def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0, by ranks.
 
-    Two-sided. Unchanged queries are left out; equal sizes share their mean rank, and so do sizes
-    that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond, the
-    normal approximation with the variance that the ties leave. One huge difference counts no
+    The test is two-sided. Unchanged queries are left out; equal sizes share their mean rank, and so
+    do sizes that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond,
+    the normal approximation with the variance that the ties leave. One huge difference counts no
     more than the largest rank, so this is no test of the mean.
 
     Returns:

@@ -59,8 +59,7 @@ def queries_to_exclude(
         mean itself, or it is so near to it that ten million would not do.
 
     Raises:
-        OptionError: A difference is not finite or beyond largest, point is not between -largest
-            and largest, largest is not finite and above 0, or a probability is outside (0, 1).
+        OptionError: A difference, `point`, `largest` or a probability is out of range.
 
     Example:
         Each of ten queries gains or loses .2: equal systems, which `max_drop: 0.05` should pass.

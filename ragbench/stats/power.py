@@ -124,9 +124,9 @@ def queries_needed(
 def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """Return the probability that noncentral t exceeds t: the power of a t test with that limit.
 
-    Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
-    error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
-    standard errors, may be infinite. The result lies in [0, 1].
+    The integral is that of P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df),
+    with an error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true
+    difference in standard errors, may be infinite. The result lies in [0, 1].
 
     Raises:
         OptionError: t is not finite, df is below 1 or not finite, or noncentrality is NaN.

@@ -78,9 +78,9 @@ def bca_bootstrap(
 ) -> tuple[float, float]:
     """Return the percentile interval corrected for bias and skew (BCa).
 
-    Not the better choice for sparse paired differences: there its coverage falls to 86 %. Arguments
-    are those of `percentile_bootstrap`. Both limits are the value itself if all values are equal,
-    and NaN without values.
+    For sparse paired differences it is not the better choice: there its coverage falls to 86 %.
+    Arguments are those of `percentile_bootstrap`. Both limits are the value itself if all values
+    are equal, and NaN without values.
 
     Raises:
         OptionError: An option is outside what is allowed, a value is not finite or above 1e300 in

@@ -224,7 +224,7 @@ def tilting_interval(
 
     Returns:
         Lower and upper limit; the largest loss, negative, and gain where n = 1, NaN where n = 0.
-        Never of zero width. They mirror each other where the differences change sign.
+        The interval never has zero width. They mirror each other where the differences change sign.
 
     Raises:
         OptionError: A difference is not finite or beyond `largest`, differences is no vector,

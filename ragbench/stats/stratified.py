@@ -108,9 +108,7 @@ def stratified_ppi_mean(
         the judge.
 
     Raises:
-        OptionError: The lengths differ, a score is not finite, a label is outside the range, there
-            are fewer than 20 labels, a stratum of two items or more has fewer than two labels, or
-            confidence is outside (0, 1).
+        OptionError: The lengths differ, there are too few labels, or a value is out of range.
 
     Example:
         The judge is right but for a constant .2 in each of two strata.
@@ -156,9 +154,8 @@ def stratified_ppi_difference(
         The difference; `n_labels` and `n_judged` count the answers of both systems.
 
     Raises:
-        OptionError: A score of the judge is not finite, a label is outside the range, a system has
-            fewer than 20 labels, or one of its strata of two items or more fewer than two; lengths
-            differ, the systems have not the same queries, or confidence is outside (0, 1).
+        OptionError: The queries of the systems differ, there are too few labels, or a value is out
+            of range.
 
     Example:
         >>> labels = [1.0, 0.5] * 10 + [float("nan")] * 60, [0.5] * 20 + [float("nan")] * 60

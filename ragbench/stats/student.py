@@ -14,8 +14,8 @@ _TINY = 1e-300
 def t_sf(t: float, df: float) -> float:
     """Return the probability that Student's t exceeds t.
 
-    Accurate to ten digits and more, far into the tail too, for degrees of freedom from 1 up to
-    millions. The result lies in [0, 1]; t may be infinite.
+    The value is accurate to ten digits and more, far into the tail too, for degrees of freedom from
+    1 up to millions. The result lies in [0, 1]; t may be infinite.
 
     Raises:
         OptionError: df is below 1 or not finite, or t is NaN.
@@ -40,7 +40,7 @@ def t_sf(t: float, df: float) -> float:
 def t_quantile(p: float, df: float) -> float:
     """Return the quantile of Student's t at probability p, for degrees of freedom from 1.
 
-    Negative for p below 0.5.
+    It is negative for p below 0.5.
 
     Raises:
         OptionError: p is outside (0, 1), or df is below 1 or not finite.

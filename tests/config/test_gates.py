@@ -16,7 +16,7 @@ metrics:
   judge: {type: nli, rubrics: [faithfulness]}
 gates:
 """
-SUBJECTS = ", ".join(dict.fromkeys(kind.subject for kind in gate_kinds()))
+SUBJECTS = ", ".join(dict.fromkeys(kind.quantity_key for kind in gate_kinds()))
 
 
 def gates(load, *lines):

@@ -35,12 +35,12 @@ def test_its_keys_make_the_kind_and_stand_in_its_text(name):
     kind = GATES.load(name)
     conditions = set(kind.conditions[1:])
     values = {k: VALUES[k] for k in declared_options(kind) if k not in conditions}
-    if kind.of == "cost":
+    if kind.quantity_kind == "cost":
         values["measure"] = COSTS[0]
 
     assert kind_of_gate(values) == (kind, [])
     gate = kind(**values)
-    assert str(values[kind.subject]) in gate.text
+    assert str(values[kind.quantity_key]) in gate.text
     for condition in kind.conditions[:1]:
         assert f"{values[condition]:g}" in gate.text
 
@@ -48,10 +48,10 @@ def test_its_keys_make_the_kind_and_stand_in_its_text(name):
 @pytest.mark.parametrize("name", GATES.table)
 def test_a_foreign_key_means_nothing(name):
     kind = GATES.load(name)
-    values = {key: VALUES[key] for key in (kind.subject, *kind.conditions[:1])}
-    if kind.of == "cost":
+    values = {key: VALUES[key] for key in (kind.quantity_key, *kind.conditions[:1])}
+    if kind.quantity_kind == "cost":
         values["measure"] = COSTS[0]
-    theirs = {*declared_options(kind), *(k.subject for k in gate_kinds())}
+    theirs = {*declared_options(kind), *(k.quantity_key for k in gate_kinds())}
     theirs |= {key for gate_kind in gate_kinds() for key in gate_kind.conditions}
     foreign = next(key for key in VALUES if key not in theirs)
 

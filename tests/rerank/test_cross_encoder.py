@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragbench.embed.base import find_checkpoint
 from ragbench.errors import AdapterError, OptionError
-from ragbench.experiment.plan.components import Reranked
+from ragbench.experiment.plan.components import RerankingRetriever
 from ragbench.rerank.cross_encoder import CrossEncoder, PairScorer
 from ragbench.types import Query, ScoredDocument
 from tests.models import build_tiny_cross_encoder
@@ -74,7 +74,9 @@ def test_each_distinct_pair_is_computed_once_and_batches_hold_their_tokens(score
 
 def test_pairs_that_are_cut_are_said(tiny_cross_encoder):
     """64 tokens hold [CLS], a word, [SEP], 60 words and [SEP]; one more is too many."""
-    reranker = Reranked(CrossEncoder(model=tiny_cross_encoder, device="cpu"), "bm25", None)
+    reranker = RerankingRetriever(
+        CrossEncoder(model=tiny_cross_encoder, device="cpu"), "bm25", None
+    )
     assert reranker.notes == []
     texts = ["mat " * 60, "mat " * 61, "mat"]
 
@@ -131,7 +133,7 @@ def test_what_is_no_cross_encoder_is_refused(tiny_bert, tiny_cross_encoder, tmp_
     AutoModel.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
     AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
     with pytest.raises(OptionError, match=r"without the weights .*classifier"):
-        Reranked(CrossEncoder(model=headless), "bm25", 5).load()
+        RerankingRetriever(CrossEncoder(model=headless), "bm25", 5).load()
 
     with pytest.raises(OptionError, match=r"cross_encoder: model: found '\./nowhere'"):
         CrossEncoder(model="./nowhere")

@@ -8,7 +8,7 @@ import pytest
 import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.plan.components import Reranked
+from ragbench.experiment.plan.components import RerankingRetriever
 from ragbench.records.manifest import Choices
 from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument
@@ -36,7 +36,7 @@ def results(*pairs):
 
 def ask(script, hits=HITS, top_k=10, **options):
     with SearchServer(script) as server:
-        reranker = Reranked(HttpReranker(url=server.url, **options), "first", 50)
+        reranker = RerankingRetriever(HttpReranker(url=server.url, **options), "first", 50)
         queries = [Query("q1", "moons")]
         calls = Calls("retriever 'mine'")
         [outcome] = retrieve(reranker, queries, top_k, calls, rankings=[[hits]])

@@ -122,7 +122,6 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
     """Return the keys of a row that are not in `fields`, updated with its object `metadata`.
 
     `fields` has to include `metadata`. A key of `metadata` wins over the same key of the row.
-    Without further keys: {}.
 
     Raises:
         DataError: `metadata` is neither an object nor null.
@@ -142,12 +141,12 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
     """
     if documents is None:
         return [missing] if missing else []
-    # `isspace` makes no copy of a large text, as `strip` does
-    empty = [
-        document.id
-        for document in documents
-        if not any(text and not text.isspace() for text in (document.title, document.text))
-    ]
+    empty = []
+    for document in documents:
+        title, text = document.title, document.text
+        # `isspace` makes no copy of a large text, as `strip` does
+        if (not title or title.isspace()) and (not text or text.isspace()):
+            empty.append(document.id)
     ids = ", ".join(empty[:_LISTED_IDS]) + (", ..." if len(empty) > _LISTED_IDS else "")
     return [f"{counted(len(empty), 'empty document')}: {ids}"] if empty else []
 
@@ -204,9 +203,7 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
             the other parts become metadata.
 
     Raises:
-        DataError: The file cannot be read, there is no topic, a topic lacks the part, a `<top>` is
-            not closed, a line has no tab or no text, or an id is missing, is empty, has white
-            space, or comes again.
+        DataError: The file cannot be read, or a topic lacks its text or has no valid id of its own.
     """
     if plain_suffix(path) == ".jsonl":
         return read_queries(path)
@@ -282,9 +279,8 @@ def read_corpus(path: Path) -> Corpus:
     text, and equal texts count once.
 
     Raises:
-        DataError: The path does not exist, there is no document, one cannot be read, has no text
-            column, or repeats an id, or the ending of the file is none of .jsonl, .json, .csv, .tsv
-            (also with .gz) and .parquet.
+        DataError: The path or its format cannot be read, or a document has no text or an id that
+            comes again.
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
@@ -332,8 +328,7 @@ def corpus_of(value: object) -> Corpus:
             `Document`s and documents of LangChain.
 
     Raises:
-        DataError: There is no document, or one is of another kind, has no text, a field of a wrong
-            kind, or the id of another one; or the path does not exist or cannot be read.
+        DataError: There is no document, a path cannot be read, or a document is wrong.
         OptionError: The value is none of these.
         MissingExtra: The format of a file needs an extra.
 
@@ -360,10 +355,9 @@ def corpus_of(value: object) -> Corpus:
         if len({*sources} - {""}) == len(items):
             values = [{"id": name, **row} for name, row in zip(sources, values, strict=True)]
     notes: list[str] = []
-    entries = (
-        rows.Entry("documents", None, row, record=f"documents[{position}]")
-        for position, row in enumerate(values)
-    )
+    entries = []
+    for position, row in enumerate(values):
+        entries.append(rows.Entry("documents", None, row, record=f"documents[{position}]"))
     documents = list(_documents_of(entries, notes))
     if not documents:
         raise DataError("no documents", file="documents", allowed="at least one")
@@ -387,11 +381,10 @@ def _documents_of(entries: Iterable[rows.Entry], notes: list[str]) -> Iterator[D
     without_id = repeated = 0
     columns: dict[str, str] = {}
     for entry in entries:
-        columns = {
-            part: name
-            for part, names in _NAMES.items()
-            if (name := next(filter(entry.values.__contains__, names), None))
-        }
+        columns = {}
+        for part, names_of_part in _NAMES.items():
+            if name := next(filter(entry.values.__contains__, names_of_part), None):
+                columns[part] = name
         if "text" not in columns:
             names = ", ".join(entry.values) or "none"
             raise entry.error(f"no text (columns: {names})", allowed=", ".join(_NAMES["text"]))
@@ -422,11 +415,13 @@ def _read_folder(folder: Path) -> Corpus:
         allowed = f"{', '.join(_READERS)} files"
         raise DataError("no documents in the folder", file=folder, allowed=allowed)
     notes = []
-    if suffixes := Counter(path.suffix.lower() for path in visible if path not in set(files)):
-        kinds = ", ".join(
-            f"{count} {name or 'without an ending'}" for name, count in suffixes.items()
-        )
-        notes.append(f"files of {folder} that are no documents: {kinds}")
+    suffixes = Counter(path.suffix.lower() for path in visible)
+    kinds = []
+    for suffix, count in suffixes.items():
+        if suffix not in _READERS:
+            kinds.append(f"{count} {suffix or 'without an ending'}")
+    if kinds:
+        notes.append(f"files of {folder} that are no documents: {', '.join(kinds)}")
     documents = [_read_file(folder, path) for path in files]
     return Corpus(documents, folder.resolve().name, [*notes, *corpus_notes(documents)])
 

@@ -72,9 +72,8 @@ class ColumnContents:
 
     def meets(self, column: str, other: str) -> bool:
         """Return True if at least half of the values in a column stand in another one, too."""
-        values, other_values = (
-            {*map(_value_of, self._items(name))} - {""} for name in (column, other)
-        )
+        values = set(map(_value_of, self._items(column))) - {""}
+        other_values = set(map(_value_of, self._items(other))) - {""}
         return bool(values) and 2 * len(values & other_values) >= len(values)
 
     def are_ids_of_corpus(self, column: str) -> bool:
@@ -131,9 +130,10 @@ class ColumnContents:
 
     def _read_items(self, column: str) -> Sequence[Any]:
         """Return the items of the first cells of a column; the pieces of ids in a text."""
-        return [
-            item for entry in self._entries[:_SAMPLED_ROWS] for item in _items_of(entry, column)
-        ]
+        items: list[Any] = []
+        for entry in self._entries[:_SAMPLED_ROWS]:
+            items += _items_of(entry, column)
+        return items
 
 
 def _items_of(entry: Entry, column: str) -> Iterator[Any]:

@@ -85,51 +85,66 @@ def resolve_columns(
             it as an error.
 
     Raises:
-        DataError: A named column is missing, no column has the question or the turns, two columns
-            fit one part, or `answer` may be gold as well as generated.
+        DataError: A named column is missing, no column has the question, or the part of a column is
+            not clear.
     """
-    mapping = columns or {}
-    chosen = {part: column for part, column in mapping.items() if column is not None}
-    for part, column in chosen.items():
-        _check_present(column, present, part, file)
+    mapping, chosen = columns or {}, dict[str, str]()
+    for part, column in mapping.items():
+        if column is not None:
+            _check_present(column, present, part, file)
+            chosen[part] = column
     # a column holds one part only
     free = [column for column in present if column not in chosen.values()]
     finder = ColumnFinder(present, contents or ColumnContents([], None))
     for part in PARTS:
-        candidates = [] if part in mapping else finder.candidates(part, free)
+        if part in mapping:
+            continue
+        candidates = finder.candidates(part, free)
         if len(candidates) > 1:
-            both = " and ".join(f"'{column}'" for column in candidates)
-            choices = [f"columns: {{{part}: {column}}}" for column in candidates]
-            allowed = f"one of them: {' or '.join(choices)}"
-            problem = f"columns {both} could both be the {part}"
-            _report_ambiguity(DataError(problem, file=file, allowed=allowed), doubts)
+            _report_ambiguity(_several_columns(part, candidates, file), doubts)
         if candidates:
             chosen[part] = candidates[0]
             free.remove(candidates[0])
     # after all other parts: it depends on whether there are passages and an answer
     _place_context(chosen, free, mapping)
-    if "grades" in chosen and "grades" not in mapping and "relevant" not in chosen:
-        # a guessed column of grades belongs to no ids
-        del chosen["grades"]
-    if "page" in chosen and "page" not in mapping and "relevant" not in chosen:
-        # nor does a page without a file
-        del chosen["page"]
+    # guessed grades belong to no ids, nor does a page without a file
+    for part in ("grades", "page"):
+        if part not in mapping and "relevant" not in chosen:
+            chosen.pop(part, None)
     if "question" not in chosen and "turns" not in chosen:
-        names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-        option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
-        problem = f"no column with the question (columns: {', '.join(present)})"
-        raise DataError(problem, file=file, allowed=f"one of {names}, or {option}")
+        raise _no_question_error(present, file)
+    if "answer" not in mapping and "reference" not in mapping:
+        _check_answer(chosen, file, doubts)
+    return {part: chosen[part] for part in PARTS if part in chosen}
+
+
+def _several_columns(part: str, candidates: Sequence[str], file: object) -> DataError:
+    """Return the error on several columns that fit one part."""
+    both = " and ".join(f"'{column}'" for column in candidates)
+    choices = [f"columns: {{{part}: {column}}}" for column in candidates]
+    problem = f"columns {both} could both be the {part}"
+    return DataError(problem, file=file, allowed=f"one of them: {' or '.join(choices)}")
+
+
+def _no_question_error(present: Sequence[str], file: object) -> DataError:
+    """Return the error on a table without a column for the question."""
+    names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
+    option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
+    problem = f"no column with the question (columns: {', '.join(present)})"
+    return DataError(problem, file=file, allowed=f"one of {names}, or {option}")
+
+
+def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> None:
+    """Report a column `answer` that may be gold as well as generated."""
     # a file with `question` and `answer` alone: in half of all such files the answer is gold
-    is_decided = "answer" in mapping or "reference" in mapping
     outputs = {"contexts", "retrieved", "queries", "system", "standalone_question", "tool_calls"}
     lacks_output = not chosen.keys() & {"reference", *outputs}
-    if chosen.get("answer", "").casefold() == "answer" and lacks_output and not is_decided:
+    if chosen.get("answer", "").casefold() == "answer" and lacks_output:
         problem = "cannot tell whether the column 'answer' is gold or generated"
         answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
         output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
         _report_ambiguity(DataError(problem, file=file, allowed=f"{gold}, {output}"), doubts)
-    return {part: chosen[part] for part in PARTS if part in chosen}
 
 
 class ColumnFinder:
@@ -208,20 +223,19 @@ def with_paths(entries: Sequence[Entry], columns: PartMap) -> Sequence[Entry]:
     `entries` is returned as it is. Rows without the path have None; a path that no row has is left
     for `resolve_columns` to refuse.
     """
-    paths = [
-        column
-        for column in columns.values()
-        if column is not None
-        and "." in column
-        and not any(column in entry.values for entry in entries)
-        and any(value_at(entry.values, column) is not None for entry in entries)
-    ]
+    paths = []
+    for column in columns.values():
+        if column is None or "." not in column or any(column in e.values for e in entries):
+            continue
+        if any(value_at(entry.values, column) is not None for entry in entries):
+            paths.append(column)
     if not paths:
         return entries
-    return [
-        replace(entry, values=entry.values | {path: value_at(entry.values, path) for path in paths})
-        for entry in entries
-    ]
+    extended = []
+    for entry in entries:
+        further = {path: value_at(entry.values, path) for path in paths}
+        extended.append(replace(entry, values=entry.values | further))
+    return extended
 
 
 def value_at(value: Any, path: str | None) -> Any:

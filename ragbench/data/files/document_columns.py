@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from ragbench.data.files.column_contents import ColumnContents
 from ragbench.types.column_words import Form, NameMeaning, Origin, document_meaning
@@ -28,17 +29,14 @@ class DocumentColumns:
 
     def __init__(self, present: Sequence[str], contents: ColumnContents) -> None:
         self._contents = contents
-        self._exact = {
-            column: NameMeaning(origin, "", form)
-            for (origin, form), part in _PARTS.items()
-            for column in columns_named(present, PARTS[part].sure)
-        }
-        by_words = {column: document_meaning(column) for column in present}
-        self._by_words = {
-            column: meaning
-            for column, meaning in by_words.items()
-            if meaning is not None and column not in self._exact
-        }
+        self._exact, self._by_words = dict[str, NameMeaning](), dict[str, NameMeaning]()
+        for (origin, form), part in _PARTS.items():
+            for column in columns_named(present, PARTS[part].sure):
+                self._exact[column] = NameMeaning(origin, "", form)
+        for column in present:
+            meaning = document_meaning(column)
+            if meaning is not None and column not in self._exact:
+                self._by_words[column] = meaning
 
     def part_of(self, column: str) -> str:
         """Return the part of a column with documents; '' for a column without."""
@@ -51,7 +49,8 @@ class DocumentColumns:
         """
         columns = [column for column in free if self.part_of(column) == part]
         if exact := [column for column in columns if column in self._exact]:
-            return columns_named(exact, [n for p in DOCUMENT_PARTS for n in PARTS[p].sure])
+            names = chain.from_iterable(PARTS[part].sure for part in DOCUMENT_PARTS)
+            return columns_named(exact, [*names])
         if len(columns) < 2:
             return columns
         return [column for column in columns if self._is_met(column)] or columns
@@ -96,16 +95,15 @@ class DocumentColumns:
         origin = meanings[column].origin
         by_ids = [name for name in meanings if self._has_ids(name) and name != column]
         # beside a column of ids, the other one holds the texts
-        if meanings[column].default == "texts" and any(
-            meanings[name].origin == origin and meanings[name].default == "ids" for name in by_ids
-        ):
-            return False
-        pairs = (
-            (column, name) if origin == "gold" else (name, column)
-            for name in by_ids
-            if meanings[name].origin != origin
-        )
-        return any(self._contents.meets(gold, retrieved) for gold, retrieved in pairs)
+        if meanings[column].default == "texts":
+            for name in by_ids:
+                if meanings[name].origin == origin and meanings[name].default == "ids":
+                    return False
+        for name in by_ids:
+            gold, retrieved = (column, name) if origin == "gold" else (name, column)
+            if meanings[name].origin != origin and self._contents.meets(gold, retrieved):
+                return True
+        return False
 
     def _has_ids(self, column: str) -> bool:
         """Return True for a column whose name says ids, or with objects that have an id."""

@@ -242,16 +242,16 @@ class Passages:
         An empty list gives []. In CSV, an empty cell gives None, as in `read_list`.
 
         Raises:
-            DataError: A passage has neither a text nor the id of a document, or a field of the
-                wrong kind; or a cell in brackets cannot be parsed.
+            DataError: A passage has neither text nor id, a field has the wrong kind, or a list
+                cannot be parsed.
         """
         items = read_list(entry, column, ordered=True)
         if items is None:
             return None
-        return [
-            self._passage(entry, f"column '{column}': passage {position}", item)
-            for position, item in enumerate(items, start=1)
-        ]
+        passages = []
+        for position, item in enumerate(items, start=1):
+            passages.append(self._passage(entry, f"column '{column}': passage {position}", item))
+        return passages
 
     def by_id(self, name: str) -> Document:
         """Return the document of an id; one without text if the corpus lacks it."""
@@ -269,15 +269,8 @@ class Passages:
         for key, value in ((text_key, text), ("title", title)):
             if value is not None and not isinstance(value, str):
                 raise entry.error(f"{place}: '{key}' is {kind(value)}", allowed="text")
-        # ids from databases are numbers
-        try:
-            name = None if name is None else id_text(name)
-        except ValueError as error:
-            raise entry.error(f"{place}: 'id' is {name!r}", allowed=NUMBER_ALLOWED) from error
-        if name is not None and not name.strip():
-            raise entry.error(f"{place}: 'id' is {name!r}", allowed="text or an integer")
-        # run files are split at white space
-        name = None if name is None else encode_spaces(name)
+        if name is not None:
+            name = _passage_id(entry, place, name)
         if text is None:
             if name is not None and name in self._by_id:
                 return self._by_id[name]
@@ -289,6 +282,19 @@ class Passages:
         if isinstance(item.get("metadata"), dict):
             metadata |= item["metadata"]
         return Document(name, text, title or "", metadata)
+
+
+def _passage_id(entry: Entry, place: str, name: Any) -> str:
+    """Return the id of a passage as run files write it."""
+    # ids from databases are numbers
+    try:
+        text = id_text(name)
+    except ValueError as error:
+        raise entry.error(f"{place}: 'id' is {name!r}", allowed=NUMBER_ALLOWED) from error
+    if not text.strip():
+        raise entry.error(f"{place}: 'id' is {text!r}", allowed="text or an integer")
+    # run files are split at white space
+    return encode_spaces(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +355,10 @@ class ChatReader:
         """
         self._reasoning: Reasoning = reasoning
         self._columns, self._documents = columns, documents_by_id(documents)
-        column = columns.get("tool_calls")
         # if some row has tool calls, an empty cell means that the system made none
-        self._has_calls = column is not None and any(
-            entry.values.get(column) not in (None, "") for entry in entries
-        )
+        self._has_calls = False
+        if column := columns.get("tool_calls"):
+            self._has_calls = any(e.values.get(column) not in (None, "") for e in entries)
 
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.

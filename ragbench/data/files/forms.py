@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -51,7 +52,10 @@ def find_form(values: Values) -> Form | None:
         >>> find_form({"question": "Which moon?", "answer": {"aliases": ["Io"]}}).name
         'TriviaQA'
     """
-    return next((form for form in FORMS if all(_has(values, key) for key in form.keys)), None)
+    for form in FORMS:
+        if all(_has(values, key) for key in form.keys):
+            return form
+    return None
 
 
 def _has(value: Any, path: str) -> bool:
@@ -112,10 +116,9 @@ def _unique(items: Iterable[Any]) -> list[Any]:
 def _llama_index(values: Values) -> Content:
     """Return the questions and chunks of an EmbeddingQAFinetuneDataset."""
     gold = values["relevant_docs"]
-    rows = [
-        {"id": name, "question": text, "relevant": gold.get(name, [])}
-        for name, text in values["queries"].items()
-    ]
+    rows = []
+    for name, text in values["queries"].items():
+        rows.append({"id": name, "question": text, "relevant": gold.get(name, [])})
     return [*rows], [{"id": name, "text": text} for name, text in values["corpus"].items()]
 
 
@@ -155,10 +158,10 @@ def _with_facts(values: Values) -> Content:
         titles = _listed(facts["title"])
     else:
         titles = [_title_of(fact) for fact in facts]
-    documents = [
-        {"id": title, "title": title, "text": " ".join(text.strip() for text in sentences)}
-        for title, sentences in context
-    ]
+    documents = []
+    for title, sentences in context:
+        text = " ".join(sentence.strip() for sentence in sentences)
+        documents.append({"id": title, "title": title, "text": text})
     row = {**_without(values, "context", "supporting_facts"), "relevant": _unique(titles)}
     return [row], [*documents]
 
@@ -173,12 +176,12 @@ def _title_of(fact: Any) -> str:
 def _with_support(values: Values) -> Content:
     """Return a row of MuSiQue with its supporting paragraphs, and all of its paragraphs."""
     paragraphs = values["paragraphs"]
-    documents = [_passage(p["paragraph_text"], p["title"]) for p in paragraphs]
-    relevant = [
-        document["id"]
-        for document, paragraph in zip(documents, paragraphs, strict=True)
-        if _is_true(paragraph["is_supporting"])
-    ]
+    documents, relevant = [], []
+    for paragraph in paragraphs:
+        document = _passage(paragraph["paragraph_text"], paragraph["title"])
+        documents.append(document)
+        if _is_true(paragraph["is_supporting"]):
+            relevant.append(document["id"])
     gold = {"reference": [values["answer"], *_listed(values.get("answer_aliases"))]}
     row = _without(values, "paragraphs", "answer", "answer_aliases")
     return [{**row, **gold, "relevant": relevant}], documents
@@ -188,11 +191,10 @@ def _with_selection(values: Values) -> Content:
     """Return a question of MS MARCO with its selected passages, and all of its passages."""
     passages = values["passages"]
     documents = [_passage(text) for text in passages["passage_text"]]
-    relevant = [
-        document["id"]
-        for document, is_selected in zip(documents, passages["is_selected"], strict=True)
-        if _is_true(is_selected)
-    ]
+    relevant = []
+    for document, is_selected in zip(documents, passages["is_selected"], strict=True):
+        if _is_true(is_selected):
+            relevant.append(document["id"])
     answers = [text for text in _listed(values.get("answers")) if text != _NO_ANSWER]
     row = _without(values, "passages", "answers", "wellFormedAnswers")
     return [{**row, "reference": answers, "relevant": relevant}], documents
@@ -212,38 +214,37 @@ def _with_relevant_sentences(values: Values) -> Content:
     keys = values["all_relevant_sentence_keys"] or ()
     positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
     ids = [f"{values['id']}-{n}" for n in range(len(values["documents"]))]
-    passages = [
-        {"id": name, "text": text} for name, text in zip(ids, values["documents"], strict=True)
-    ]
+    passages = []
+    for name, text in zip(ids, values["documents"], strict=True):
+        passages.append({"id": name, "text": text})
     relevant = [ids[n] for n in positions if n < len(ids)]
     return [{**values, "passages": passages, "relevant": relevant}], []
 
 
 def _live_rag(values: Values) -> Content:
     """Return a row of LiveRAG with its passages under the first of their ids."""
-    passages = [
-        {"id": next(iter(_listed(passage.get("doc_IDs"))), None), "text": passage["passage"]}
-        for passage in values["passages"]
-    ]
+    passages = []
+    for passage in values["passages"]:
+        name = next(iter(_listed(passage.get("doc_IDs"))), None)
+        passages.append({"id": name, "text": passage["passage"]})
     return [{**_without(values, "passages"), "contexts": passages}], []
 
 
 def _bright(values: Values) -> Content:
     """Return a row of BRIGHT without the value N/A."""
-    lists = {
-        key: [name for name in _listed(values.get(key)) if name != _NOT_AVAILABLE]
-        for key in ("gold_ids", "gold_ids_long", "excluded_ids")
-    }
+    lists = {}
+    for key in ("gold_ids", "gold_ids_long", "excluded_ids"):
+        lists[key] = [name for name in _listed(values.get(key)) if name != _NOT_AVAILABLE]
     answer = values.get("gold_answer")
     return [{**values, **lists, "gold_answer": None if answer == _NOT_AVAILABLE else answer}], []
 
 
 def _crag(values: Values) -> Content:
     """Return a row of CRAG with its gold answers, and the snippets of its pages as documents."""
-    pages = [
-        {"id": page["page_url"], "title": page["page_name"], "text": page["page_snippet"]}
-        for page in values["search_results"]
-    ]
+    pages = []
+    for page in values["search_results"]:
+        text = page["page_snippet"]
+        pages.append({"id": page["page_url"], "title": page["page_name"], "text": text})
     answers = [values["answer"], *_listed(values.get("alt_ans"))]
     row = _without(values, "search_results", "answer", "alt_ans")
     return [{**row, "reference": answers}], [*pages]
@@ -261,7 +262,8 @@ def _kilt(values: Values) -> Content:
     """Return a row of KILT with its answers and the pages behind them."""
     outputs = values["output"]
     answers = [output["answer"] for output in outputs if output.get("answer")]
-    pages = [page["wikipedia_id"] for output in outputs for page in output.get("provenance") or ()]
+    sources = chain.from_iterable(output.get("provenance") or () for output in outputs)
+    pages = [page["wikipedia_id"] for page in sources]
     row = _without(values, "output")
     return [{**row, "reference": _unique(answers), "relevant": _unique(pages)}], []
 

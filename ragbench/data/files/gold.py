@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, ClassVar, TypeGuard
 
 from ragbench.data.files.fields import TEXT_KEYS, text_of_item
@@ -204,7 +205,7 @@ class GoldIds:
     def alternatives(self, entry: Entry, column: str) -> dict[str, str]:
         """Return further id -> first id of its inner list, as AutoRAG writes alternatives.
 
-        Any document of an inner list is enough, and all inner lists are needed. {} for other cells.
+        Any document of an inner list is enough, and all inner lists are needed.
 
         Raises:
             DataError: An id stands in two inner lists, or `read` refuses the cell.
@@ -240,8 +241,8 @@ class GoldIds:
             gold: The gold documents of the row, as `read` returns them.
 
         Raises:
-            DataError: There are more or fewer grades than ids, a grade is no integer, an id in an
-                object is no id or fits several documents, or a cell in brackets cannot be parsed.
+            DataError: Grades do not fit to the ids, a grade is no integer, or an id fits several
+                documents.
         """
         value = entry.values.get(column)
         defaults = {name: 1 if grade is None else grade for name, grade in gold}
@@ -300,11 +301,13 @@ class GoldIds:
         are_objects = {isinstance(item, Mapping) for item in values}
         is_nested = any(isinstance(item, _NO_ITEMS) for item in values)
         if self.has_grades and is_nested and all(map(_is_group, values)):
-            groups = [self._of_list(entry, column, group) for group in values]
-            return [pair for pairs in groups for pair in pairs]
+            return [*chain.from_iterable(self._of_list(entry, column, group) for group in values)]
         if len(are_objects) > 1 or is_nested:
             raise self._error(entry, column, shown(list(values)))
-        return [pair for item in values for pair in self._items(entry, column, item, top=False)]
+        pairs: list[tuple[str, int | None]] = []
+        for item in values:
+            pairs += self._items(entry, column, item, top=False)
+        return pairs
 
     def _of_text(self, entry: Entry, column: str, text: str, *, top: bool) -> GradedIds:
         """Return (id, grade) pairs of an id, ids between separators, or a list in brackets."""
@@ -320,9 +323,12 @@ class GoldIds:
         if top and (is_printed(text) or text[0] in QUOTES or text[-1] in QUOTES):
             return self._items(entry, column, self.parse_list(entry, column, text), top=False)
         pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
-        if len(pieces) > 1 and (top or any(map(self._is_name, pieces))):
-            return [pair for piece in pieces for pair in self._of_piece(entry, column, piece, top)]
-        return self._of_piece(entry, column, text, top)
+        if len(pieces) < 2 or not (top or any(map(self._is_name, pieces))):
+            pieces = [text]
+        pairs: list[tuple[str, int | None]] = []
+        for piece in pieces:
+            pairs += self._of_piece(entry, column, piece, top)
+        return pairs
 
     def _of_piece(self, entry: Entry, column: str, text: str, top: bool) -> GradedIds:
         """Return the ids of a text without separators other than commas and blanks."""
@@ -372,17 +378,19 @@ class GoldIds:
                 raise entry.error(problem, allowed=self.forms)
             name = ids[0][0]
             return [(name, None if grade is None else read_grade(entry, column, grade))]
-        return [
-            # Python prints numbers as keys: {7: 2}
-            (self._id_text(entry, column, name), read_grade(entry, column, grade))
-            for name, grade in value.items()
-            if grade is not None  # Parquet has all keys of the column in each row
-        ]
+        pairs: list[tuple[str, int | None]] = []
+        for name, grade in value.items():
+            # Parquet has all keys of the column in each row
+            if grade is not None:
+                # Python prints numbers as keys: {7: 2}
+                identifier = self._id_text(entry, column, name)
+                pairs.append((identifier, read_grade(entry, column, grade)))
+        return pairs
 
     def parse_list(self, entry: Entry, column: str, text: str) -> Any:
         """Return the list, set or object in a cell: in brackets or quotes, as `read_ids` does.
 
-        Raises a `DataError` for other text.
+        Other text raises a `DataError`.
         """
         try:
             return read_ids(text)
@@ -556,14 +564,13 @@ class QuotedPassages:
     Case, punctuation and white space do not matter. A quote of at least 8 words that stands nowhere
     is placed where at least 80 % of its sequences of four words stand, so that a cut or a typing
     error does not lose it. A quote that several documents hold is placed in each of them.
-    `place(quote)` returns the ids of its documents, and whether they hold it word for word:
-    ([], True) if no document holds it. KeyError for a word that is in none of the texts of the
-    index. Building it reads the whole corpus once.
+    `place(quote)` returns the ids of its documents, and whether they hold it word for word: ([],
+    True) if no document holds it. Building it reads the whole corpus once.
     """
 
     def __init__(self, texts: Iterable[str], documents: Sequence[Document]) -> None:
         # only words of quotes are indexed: few of the words of a large corpus
-        quoted_words = dict.fromkeys(word for text in texts for word in _words(text))
+        quoted_words = dict.fromkeys(chain.from_iterable(map(_words, texts)))
         self._documents = documents
         self._rows_with: dict[str, list[int]] = {word: [] for word in quoted_words}
         for row, document in enumerate(documents):
@@ -593,12 +600,12 @@ class QuotedPassages:
             return [self._documents[row].id for row in rows], True
         if len(words) < _MIN_WORDS:
             return [], True
-        counts = Counter(row for word in set(words) for row in self._rows_with[word])
-        ngrams = [" ".join(words[n : n + _NGRAM]) for n in range(len(words) - _NGRAM + 1)]
-        shares = {
-            row: sum(f" {ngram} " in self._joined_words(row) for ngram in ngrams) / len(ngrams)
-            for row, _ in counts.most_common(_CANDIDATES)
-        }
+        counts = Counter(chain.from_iterable(self._rows_with[word] for word in set(words)))
+        ngrams = [f" {' '.join(words[n : n + _NGRAM])} " for n in range(len(words) - _NGRAM + 1)]
+        shares = {}
+        for row, _ in counts.most_common(_CANDIDATES):
+            joined_words = self._joined_words(row)
+            shares[row] = sum(ngram in joined_words for ngram in ngrams) / len(ngrams)
         best = max(shares.values(), default=0.0)
         if best < _MIN_SHARE:
             return [], True

@@ -92,8 +92,8 @@ class SpanReader:
         quote. A quote beside positions has to stand there.
 
         Raises:
-            DataError: The cell or an item has another form, a name cannot be an id or fits several
-                documents, or there is a quote without positions and no corpus.
+            DataError: An item has another form, a name fits several documents, or a quote comes
+                without a corpus.
         """
         for _, name, place, quote in read_written_spans(entry, column):
             document = self._ids.resolve(entry, column, name)

@@ -163,17 +163,16 @@ def read_judgements(source: lines.Source, *, beir: bool = False) -> QrelsTable:
     A header `query-id corpus-id score`, in lower case, before the first judgement tells a BEIR
     table.
 
-    TREC: `query iteration document grade` between any white space. Bytes of an id that are not
-    UTF-8 become surrogates (`surrogateescape`). A line that starts with '#' is a comment. An
-    iteration that changes within the file is the subtopic of TREC's diversity tasks.
+    A line of TREC is `query iteration document grade` between any white space. Bytes of an id that
+    are not UTF-8 become surrogates (`surrogateescape`). A line that starts with '#' is a comment.
+    An iteration that changes within the file is the subtopic of TREC's diversity tasks.
 
     BEIR: columns between tabs, in UTF-8, with an optional column `subtopic`; with `beir` the header
     may be missing. Blank lines are skipped in both.
 
     Raises:
-        DataError: The file cannot be read or has no judgement, a line has other columns, a grade is
-            no integer or beyond `LARGEST_GRADE`, an id of a BEIR table is no UTF-8 or no id, or a
-            pair is judged twice under one subtopic; names the line.
+        DataError: The file cannot be read, a line is wrong, or a pair is judged twice; the message
+            has the line.
     """
     judgements = QrelsTable(lines.source_name(source))
     if is_json(source):
@@ -211,8 +210,8 @@ def judgements_of_rows(entries: Iterable[Entry], file: str) -> QrelsTable:
     Other usual names of these columns are read, too. A row counts as a line of the file.
 
     Raises:
-        DataError: A column is missing, an id is no id, a grade is no integer, a pair is judged
-            twice, or the table cannot be read; names the row.
+        DataError: The table cannot be read, a row is wrong, or a pair is judged twice; the message
+            has the row.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     judgements = QrelsTable(file)
@@ -326,9 +325,8 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
     those of that line. Queries are in the order of the file. An empty list of nuggets gives ().
 
     Raises:
-        DataError: The file cannot be read or has no records, a line or a nugget has another form, a
-            nugget is empty or repeated, or two lines of a query differ, also in the order of the
-            nuggets; names the line and the nugget.
+        DataError: The file cannot be read, a nugget is wrong or repeated, or two lines of a query
+            differ.
     """
     nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
     for entry in read_jsonl(path):

@@ -59,9 +59,8 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     A file is decompressed if it is gzip, a stream is read as it is.
 
     Raises:
-        DataError: The file is missing, cannot be read, is empty, is damaged gzip, has a NUL byte,
-            or a line of more than 64 MiB; names the line. Also for a source that is neither a path
-            nor a stream.
+        DataError: The file cannot be read, or has a NUL byte or a line of more than 64 MiB; the
+            message has the line.
     """
     name = source_name(source)
     number = 0
@@ -92,7 +91,7 @@ def endless_line(text: bytes, name: str, number: int) -> DataError:
 def nul_byte(line: bytes, name: str, number: int) -> DataError:
     """Return the error for a line with a NUL byte, as binary files have.
 
-    Names its column, from 1 in bytes.
+    The message names its column, counted in bytes from 1.
 
     Raises:
         ValueError: The line has no NUL byte.
@@ -125,7 +124,7 @@ def wrong_columns(
 def broken_gzip(error: Exception, name: str, number: int) -> DataError:
     """Return the error for a gzip file that fails after line `number`, or at its start for 0.
 
-    Truncated for an `EOFError`, else broken.
+    The file is truncated for an `EOFError`, else broken.
     """
     damage = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"
     return DataError(f"{damage} after line {number}", file=name, line=number or None)
@@ -137,8 +136,8 @@ def text_lines(source: Source) -> Iterator[tuple[int, str]]:
     A byte order mark is dropped. A stream is read as it is, without decompression.
 
     Raises:
-        DataError: A line is not UTF-8, has a NUL byte or is longer than 64 MiB, or the file is
-            missing, empty, damaged gzip, or cannot be read; names the line.
+        DataError: The file cannot be read, or a line is not UTF-8, has a NUL byte or more than 64
+            MiB.
     """
     for number, line in read_lines(source):
         try:
@@ -181,8 +180,8 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
     raises one of `GZIP_ERRORS` when it is read.
 
     Raises:
-        DataError: The file is missing, a folder, not readable, or named .gz without being gzip; an
-            empty .gz file is allowed. Also for a source that is neither a path nor a stream.
+        DataError: The file cannot be read, or its name ends in .gz and it is no gzip file. An empty
+            .gz file is allowed.
     """
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "read"):

@@ -32,9 +32,8 @@ def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
     scored. Tool calls are None if no row of the file has any, and else () in rows without them.
 
     Raises:
-        DataError: The file cannot be read or has no rows, a row has no key or no `answer`, a field
-            has the wrong form, a query comes again, two systems are in the file, or queries have
-            several samples.
+        DataError: The file cannot be read, a row is wrong, or the file has several systems or
+            samples.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     first, *more = read_samples(path)
@@ -156,9 +155,8 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
         references: Paths of the reference files; at least one.
 
     Raises:
-        DataError: Tables and text files are mixed, text files differ in length, no query of the
-            predictions has a reference, a file cannot be read or is empty, or a row of a table is
-            wrong, such as a second answer to a query.
+        DataError: The forms of the files do not fit together, a file cannot be read, or no query
+            has a reference.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     paths = (predictions, *references)

@@ -32,9 +32,8 @@ class Published:
 
     def mapping(self, columns: PartMap) -> PartMap:
         """Return part -> column of the user, and of the form where the user names neither."""
-        of_form = {
-            part: column for part, column in self.columns.items() if column not in columns.values()
-        }
+        of_user = columns.values()
+        of_form = {part: name for part, name in self.columns.items() if name not in of_user}
         return of_form | dict(columns)
 
 
@@ -85,9 +84,10 @@ def _missing(entries: Sequence[Entry], columns: PartMap) -> list[str]:
 
 def _is_present(entries: Sequence[Entry], column: str) -> bool:
     """Return True for a column or path that some row has."""
-    return any(
-        column in entry.values or value_at(entry.values, column) is not None for entry in entries
-    )
+    for entry in entries:
+        if column in entry.values or value_at(entry.values, column) is not None:
+            return True
+    return False
 
 
 def _joined(documents: Iterable[Entry]) -> list[Entry]:
@@ -100,7 +100,7 @@ def _joined(documents: Iterable[Entry]) -> list[Entry]:
             raise entry.error(f"passage '{name}' is {kind(text)}", allowed="text")
         first.setdefault(name, entry)
         texts.setdefault(name, {}).setdefault(text)
-    return [
-        replace(entry, values={**entry.values, "text": "\n".join(texts[name])})
-        for name, entry in first.items()
-    ]
+    joined = []
+    for name, entry in first.items():
+        joined.append(replace(entry, values={**entry.values, "text": "\n".join(texts[name])}))
+    return joined

@@ -47,8 +47,8 @@ def parse_json(text: str) -> Any:
     """Return the value of a JSON text; NaN and infinities are no JSON.
 
     Raises:
-        ValueError: The text is not JSON (also if empty), has a repeated key, NaN or an infinity, or
-            half of a surrogate pair, which no UTF-8 file can hold; says what is wrong.
+        ValueError: The text is not JSON, or has a repeated key, a number that is not finite, or
+            half of a surrogate pair.
     """
     try:
         value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
@@ -162,8 +162,8 @@ class Entry:
         """Return an id: a text without white space, or a whole number as its digits.
 
         Raises:
-            DataError: The key is missing, or its value is no id: empty, null, with white space or
-                NUL, no text and no integer, or a float that lost digits.
+            DataError: The key is missing, or its value is no id: blank, of another type, or a float
+                that lost digits.
         """
         value = self.field(key)
         try:
@@ -273,8 +273,8 @@ def read_rows(path: Path, subject: str) -> Iterator[Entry]:
         subject: What needs the file, for the message that Parquet needs an extra.
 
     Raises:
-        DataError: The suffix is none of `SUFFIXES`, or the file cannot be read or has no rows;
-            except for the suffix, and for JSON, only once rows are read.
+        DataError: The suffix is none of `SUFFIXES`, or the file cannot be read; a row is checked
+            only when it is read.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     readers = {
@@ -302,8 +302,8 @@ def read_csv(path: Path) -> Iterator[Entry]:
     formulas (`is_own_table`).
 
     Raises:
-        DataError: The file cannot be read, is no CSV, has no rows, repeats a column, or a row has
-            more cells than the header; names the line.
+        DataError: The file cannot be read, a column is repeated, or a row has more cells than the
+            header.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     pieces = (_END_OF_LINE.split(text) for _, text in text_lines(path))
@@ -380,8 +380,7 @@ def read_json(path: Path) -> Any:
     """Return the value of a JSON file, such as an array of rows.
 
     Raises:
-        DataError: The file cannot be read, is empty or is no JSON, such as JSON lines under the
-            name `.json`, a number NaN or a repeated key.
+        DataError: The file cannot be read or is no JSON, such as JSON lines under the name `.json`.
     """
     try:
         return parse_json("".join(text for _, text in text_lines(path)))
@@ -444,11 +443,10 @@ def array_entries(rows: Any, path: Path) -> Iterator[Entry]:
 
 def _only_list(values: dict[str, Any]) -> Any:
     """Return the value of an object that is a list of objects, if only one is; else the object."""
-    lists = [
-        value
-        for value in values.values()
-        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
-    ]
+    lists = []
+    for value in values.values():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            lists.append(value)
     return lists[0] if len(lists) == 1 else values
 
 

@@ -97,7 +97,7 @@ def read_table(path: Path, subject: str, split: str | None = None) -> Iterator[E
 def read_all_splits(path: Path, subject: str, split: str | None = None) -> Iterator[Entry]:
     """Return an iterator over the rows of a file, or of a folder: its split if it has that one.
 
-    Else the rows of all splits, in their order. The errors are those of `read_table`.
+    Else the rows of all splits follow each other. The errors are those of `read_table`.
     """
     if not os.path.isdir(path):
         return read_rows(path, subject)

@@ -93,8 +93,7 @@ class RunStream:
         Raises:
             ScatteredQueriesError: A query comes again after another one; the blocks so far are
                 right but incomplete.
-            DataError: The file is empty, damaged or has only blank lines; or a line has fewer than
-                six columns, a NUL byte, a blank in an id, or a score that is no number.
+            DataError: The file cannot be read or is blank, or a line is wrong.
         """
         if self._start is None:
             yield group_queries(self.pieces())
@@ -309,8 +308,8 @@ def read_qrels(source: lines.Source) -> Qrels:
     without decompression, and stays open.
 
     Raises:
-        DataError: The file cannot be read or has no judgement, a line has other columns, a grade is
-            no integer, or a pair is judged twice; names file and line.
+        DataError: The file cannot be read, a line is wrong, or a pair is judged twice; the message
+            has the line.
     """
     # line by line only if the fast reader declines; a stream could not be read twice
     qrels = read_uniform_qrels(source) if isinstance(source, (str, os.PathLike)) else None
@@ -336,8 +335,8 @@ def read_run(source: lines.Source, name: str | None = None) -> Run:
             without hits.
 
     Raises:
-        DataError: The file cannot be read, is empty or has only blank lines; or fewer than six
-            columns, a NUL byte, a score that is not a number, or a blank in an id, with the line.
+        DataError: The file cannot be read or is blank, or a line is wrong; the message has the
+            line.
     """
     with open_run_stream(source) as stream:
         return replace(whole_run(stream), name=name or stream.tag or "run")
@@ -386,8 +385,8 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
         tag: Last column; None takes the name of the run.
 
     Raises:
-        DataError: The tag or an id is empty, or has white space, NUL or half of a character. A
-            document id is checked with its piece, so that earlier pieces are out already.
+        DataError: The tag or an id is empty or has white space. Pieces before a wrong document id
+            are out already.
     """
     tag = run.name if tag is None else tag
     check_ids([tag], "tag")
@@ -412,7 +411,7 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
 
 
 def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
-    """Return some rows as lines, column by column: a Python object per row would take most time."""
+    """Return some rows as lines, made column by column."""
     # A Python object per row would take most of the time.
     first, end = np.searchsorted(run.starts, [part.start + 1, part.stop]) - [1, 0]
     starts, names = run.starts[first:end], run.query_ids[first:end]
@@ -436,8 +435,8 @@ def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
 def whole_run(stream: RunStream) -> Run:
     """Return the run of a stream in the order of the file, under the name `run`.
 
-    A file whose queries are scattered is read twice. Raises DataError for a wrong line, and for an
-    empty or damaged file.
+    A file whose queries are scattered is read twice. A wrong line, and an empty or damaged file,
+    raise a `DataError`.
     """
     try:
         parts = [_run_of(block) for block in stream.blocks()]
@@ -449,7 +448,7 @@ def whole_run(stream: RunStream) -> Run:
 def first_queries(source: lines.Source, n_bytes: int) -> Run:
     """Return the queries at the start of a run file, as far as some `n_bytes` have all their hits.
 
-    Raises a DataError as `read_run` does, for the lines that are read.
+    Raises a
     """
     with open_run_stream(source, chunk_bytes=n_bytes) as stream:
         pieces = list(islice(stream.pieces(), 2))

@@ -58,7 +58,7 @@ class Previewed(ABC):
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as the loader reads them, each as part -> value.
 
-        All rows if there are fewer. Raise as `load`.
+        All rows if there are fewer. The errors are those of `load`.
         """
 
 
@@ -91,7 +91,7 @@ class Located(ABC):
     def places(self) -> Places:
         """Return the places of the questions, judgements and gold answers.
 
-        The files are read again. Raise as `load`.
+        The files are read again. The errors are those of `load`.
         """
 
 
@@ -156,10 +156,9 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         """Return the values of the queries in `ids`."""
         return {query: value for query, value in values.items() if query in ids}
 
-    answers = {
-        name: [answered for answered in answers if answered.query_id in ids]
-        for name, answers in collection.given.items()
-    }
+    answers = {}
+    for name, rows in collection.given.items():
+        answers[name] = [answered for answered in rows if answered.query_id in ids]
     return replace(
         collection,
         queries=[query for query in collection.queries if query.id in ids],
@@ -208,22 +207,18 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         )
     if collection.gold_spans:
         spans = collection.gold_spans.items()
-        prints["spans"] = fingerprint_unordered(
-            [query, spans_fingerprint(gold)] for query, gold in spans
-        )
+        prints["spans"] = fingerprint_unordered([q, spans_fingerprint(gold)] for q, gold in spans)
     if collection.excluded:
         documents = collection.excluded.items()
         prints["excluded"] = fingerprint_unordered([q, *sorted(names)] for q, names in documents)
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
-        prints["expected_tool_calls"] = fingerprint_unordered(
-            [query, *_digests(gold)] for query, gold in calls
-        )
+        digests = ([query, *_digests(gold)] for query, gold in calls)
+        prints["expected_tool_calls"] = fingerprint_unordered(digests)
     if collection.given:
         systems = collection.given.items()
-        prints["given"] = fingerprint_unordered(
-            [name, *sorted(map(_answered, rows))] for name, rows in systems
-        )
+        digests = ([name, *sorted(map(_answered, rows))] for name, rows in systems)
+        prints["given"] = fingerprint_unordered(digests)
     return prints
 
 

@@ -72,10 +72,8 @@ class Beir(base.Located):
         notes.
 
         Raises:
-            DataError: The folder or `queries.jsonl` is missing, the split does not exist, a random
-                split is asked of a folder with a split `test`, a line is wrong, judgements or
-                answers are of queries that `queries.jsonl` lacks, two splits grade a pair
-                differently, or both a file and its .gz exist.
+            DataError: A file is missing or exists twice, the split does not exist, a line is wrong,
+                or judgements contradict each other.
         """
         if not os.path.isdir(self._path):
             fault = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
@@ -127,16 +125,20 @@ class Beir(base.Located):
         answers = list(read_jsonl(answers_file)) if answers_file else []
         texts = {entry.id(id_key(entry)): entry.text("text") for entry in queries}
         chosen = self._qrels_files()
-        parts = list(map(_read_split, chosen))
-        further = [_read_split(files) for files in self.splits().values() if files not in chosen]
+        judgements: dict[tuple[str, str], str] = {}
+        for part in map(_read_split, chosen):
+            judgements |= {pair: f"{part.file}:{line}" for pair, line in part.lines.items()}
+        other_splits = {}
+        for files in self.splits().values():
+            if files not in chosen:
+                part = _read_split(files)
+                of_split = [Query(name, texts[name]) for name in part.grades if name in texts]
+                other_splits[Path(part.file).name] = of_split
         return base.Places(
             {entry.id(id_key(entry)): entry.file_place for entry in queries},
-            {pair: f"{part.file}:{n}" for part in parts for pair, n in part.lines.items()},
+            judgements,
             {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},
-            {
-                Path(part.file).name: [Query(q, texts[q]) for q in part.grades if q in texts]
-                for part in further
-            },
+            other_splits,
         )
 
     def splits(self) -> dict[str, Sequence[Path]]:
@@ -196,8 +198,7 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     The order is that of the lines. A text instead of a list is one answer.
 
     Raises:
-        DataError: The file cannot be read or has no records, a line has no `query_id` or `answers`,
-            an answer is no text, a query comes again, or `queries` lack it.
+        DataError: The file cannot be read, or a line is wrong or has no query of `queries`.
     """
     answers: dict[str, list[str]] = {}
     entries: dict[str, Entry] = {}

@@ -66,12 +66,13 @@ class IrDatasets:
         # some collections judge queries that they do not contain
         if qrels is not None and (n := len(qrels) - len(ids)):
             notes.append(f"judgements of {n} queries that the collection lacks left out")
+        in_collection = None
+        if qrels is not None:
+            in_collection = Qrels.from_dict({q: qrels[q] for q in qrels if q in ids})
         collection = Collection(
             queries=[Query(q.query_id, _text(q), _metadata(q)) for q in judged],
             documents=documents,
-            qrels=None
-            if qrels is None
-            else Qrels.from_dict({query: qrels[query] for query in qrels if query in ids}),
+            qrels=in_collection,
             answers={query.query_id: gold for query in judged if (gold := _answers(query))},
             notes=notes,
         )
@@ -108,11 +109,11 @@ def _text(record: Any) -> Any:
 
 def _metadata(record: Any) -> dict[str, Any]:
     """Return the plain fields of a record: texts, numbers and truth values."""
-    return {
-        key: value
-        for key, value in record._asdict().items()
-        if key not in _PARTS and isinstance(value, (str, int, float, bool)) and value != ""
-    }
+    metadata = {}
+    for key, value in record._asdict().items():
+        if key not in _PARTS and isinstance(value, (str, int, float, bool)) and value != "":
+            metadata[key] = value
+    return metadata
 
 
 def _answers(record: Any) -> list[str]:

@@ -132,8 +132,8 @@ def collection_of(
 
     Raises:
         OptionError: The value or `documents` is none of these, or `columns` names an unknown part.
-        DataError: A row, an id or a part is wrong, no column has the question, there is no query,
-            or the rows are steps of traces; or a file cannot be read.
+        DataError: A row, an id or a part is wrong, no column has the question, or the rows are
+            steps of traces.
         MissingExtra: The format of a file needs an extra.
 
     Example:
@@ -159,10 +159,9 @@ def collection_of(
         file = str(value)
         entries = list(read_table(Path(value), "dataset"))
     elif is_table(value):
-        entries = [
-            Entry(file, None, row, record=f"row {number}")
-            for number, row in enumerate(rows_of(value, file), start=1)
-        ]
+        entries = []
+        for number, row in enumerate(rows_of(value, file), start=1):
+            entries.append(Entry(file, None, row, record=f"row {number}"))
     else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
         raise OptionError("dataset", "data", Phrase(shown(value)), allowed)
@@ -207,13 +206,12 @@ def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Colle
 def _without_reasoning(collection: Collection) -> Collection:
     """Return a data set whose recorded answers and earlier turns have no reasoning of a model."""
     systems = {name: list(map(without_reasoning, rows)) for name, rows in collection.given.items()}
-    queries = collection.queries
     # queries of large files are read one by one, and stay in their file
-    if any(query.turns for query in queries):
-        queries = [
-            replace(query, turns=tuple(map(turn_without_reasoning, query.turns)))
-            for query in queries
-        ]
+    if not any(query.turns for query in collection.queries):
+        return replace(collection, given=systems)
+    queries = []
+    for query in collection.queries:
+        queries.append(replace(query, turns=tuple(map(turn_without_reasoning, query.turns))))
     return replace(collection, queries=queries, given=systems)
 
 
@@ -228,15 +226,15 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
         keys = ", ".join(map(repr, value)) or "no keys"
         allowed = '{"queries": [{"id": "q1", "text": "..."}], ...}'
         raise DataError(f"a mapping without 'queries' ({keys})", file=owner, allowed=allowed)
+    queries = []
+    for item, entry in _entries(value["queries"], "queries", owner, Query):
+        queries.append(item if isinstance(item, Query) else _query(entry))
     documents, qrels = value.get("documents"), value.get("qrels")
+    if documents is not None:
+        documents = list(_checked(_documents(documents, owner), "documents", owner))
     return Collection(
-        queries=[
-            item if isinstance(item, Query) else _query(entry)
-            for item, entry in _entries(value["queries"], "queries", owner, Query)
-        ],
-        documents=None
-        if documents is None
-        else list(_checked(_documents(documents, owner), "documents", owner)),
+        queries=queries,
+        documents=documents,
         qrels=None if qrels is None else _qrels(qrels, owner),
         answers=_answers(value.get("answers") or {}, owner),
         expected_tool_calls=_expected(value.get("expected_tool_calls") or {}, owner),
@@ -292,11 +290,11 @@ def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
         allowed = "{query id: [{name, arguments}, ...]}"
         raise DataError(f"'{part}' is {kind(value)}", file=owner, allowed=allowed)
     value = text_keys(value, f"{owner}: {part}")
-    entries = {query: Entry(owner, None, {}, record=repr(query)) for query in value}
-    return {
-        query: read_tool_calls(calls, error_maker(entries[query], part))
-        for query, calls in value.items()
-    }
+    expected = {}
+    for query, calls in value.items():
+        entry = Entry(owner, None, {}, record=repr(query))
+        expected[query] = read_tool_calls(calls, error_maker(entry, part))
+    return expected
 
 
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
@@ -325,7 +323,9 @@ def _check(collection: Collection, owner: str) -> None:
         "gold_spans": collection.gold_spans,
         "ambiguous_gold": collection.ambiguous_gold,
     }
-    places = [(query, f"{part}[{query!r}]") for part, ids in parts.items() for query in ids]
+    places: list[tuple[str, str]] = []
+    for part, ids in parts.items():
+        places += [(query, f"{part}[{query!r}]") for query in ids]
     for name, answers in collection.given.items():
         places += [(answered.query_id, f"given[{name!r}]") for answered in answers]
     for query, place in places:

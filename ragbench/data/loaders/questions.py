@@ -149,11 +149,12 @@ class QuestionTable:
 
         Questions without quoted passages and spans have no key.
         """
-        # a part of the gold would give other values than the whole
-        return {
-            query: [] if None in spans else [span for span in spans if span is not None]
-            for query, spans in self.spans.items()
-        }
+        gold = {}
+        for query, spans in self.spans.items():
+            placed = [span for span in spans if span is not None]
+            # a part of the gold would give other values than the whole
+            gold[query] = placed if len(placed) == len(spans) else []
+        return gold
 
     def drop_ambiguous(self) -> None:
         """Remove all gold documents and spans of questions with an ambiguous quoted passage.
@@ -199,11 +200,10 @@ class QuestionTable:
         if query.turns != row.query.turns:
             raise self._conflict("other earlier turns", row)
         # metadata that differs between the rows of a question describes the answers
-        shared = {
-            key: value
-            for key, value in query.metadata.items()
-            if key in row.query.metadata and row.query.metadata[key] == value
-        }
+        shared, metadata = {}, row.query.metadata
+        for key, value in query.metadata.items():
+            if key in metadata and metadata[key] == value:
+                shared[key] = value
         if len(shared) < len(query.metadata):
             self.queries[query.id] = replace(query, metadata=shared)
         if row.reference:
@@ -293,7 +293,7 @@ class ParsedRow:
     def of_a_system(self) -> bool:
         """Return True if the record has passages, an answer, search queries or tool calls.
 
-        True too for a missing prediction.
+        A missing prediction counts as one with ids.
         """
         outputs = (self.contexts, self.answer, self.talk.tool_calls)
         has_output = bool(self.queries) or any(output is not None for output in outputs)
@@ -397,9 +397,8 @@ class GoldColumns:
             entry: Row of the table.
 
         Raises:
-            DataError: A column has another form, an id fits several documents, or grades are
-                malformed, contradict each other, or do not go with the ids; or a quoted span
-                without a corpus.
+            DataError: A cell has another form, an id fits several documents, or grades do not fit
+                to the ids.
         """
         grades, spans = self._named_documents(entry), list[Span | None]()
         alternatives = dict[str, str]()
@@ -635,13 +634,13 @@ def map_columns(
         doubts: Receives ambiguous columns as sentences; None raises the first one.
 
     Raises:
-        DataError: No column has the question, a named column is missing, the part of a column
-            cannot be told and `doubts` is None, or `kept_rows` refuses the column `keep`.
+        DataError: No column has the question, a named column is missing, or the part of a column is
+            not clear.
     """
     # numbered before rows are left out: these are the numbers that the user sees
     numbered = enumerate(with_paths(entries, mapping), 1)
     rows = kept_rows([replace(entry, number=number) for number, entry in numbered])
-    present = list(dict.fromkeys(key for row in rows for key in row.values))
+    present = list(dict.fromkeys(chain.from_iterable(row.values for row in rows)))
     return rows, resolve_columns(present, mapping, file, ColumnContents(rows, names), doubts)
 
 
@@ -654,7 +653,7 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
     Raises:
         DataError: Some cells are such words and another one is not, or no row is kept.
     """
-    present = dict.fromkeys(key for entry in entries for key in entry.values)
+    present = dict.fromkeys(chain.from_iterable(entry.values for entry in entries))
     column = next(iter(columns_named([*present], [KEEP])), None)
     if column is None:
         return entries

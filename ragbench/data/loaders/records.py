@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -255,10 +256,10 @@ class HuggingFace(TableLoader):
             allowed = "a data set of the hub that can be reached, or a folder with one"
             problem = f"cannot be loaded: {type(error).__name__}: {reason}"
             raise DataError(problem, file=self._path, allowed=allowed) from error
-        return [
-            Entry(label, None, without_nameless(row), f"{name} row {n}")
-            for n, row in enumerate(rows, start=1)
-        ]
+        entries = []
+        for number, row in enumerate(rows, start=1):
+            entries.append(Entry(label, None, without_nameless(row), f"{name} row {number}"))
+        return entries
 
     def _chosen_split(self, names: list[str]) -> str:
         """Return the split to read; raise a `DataError` if there is none of its name."""
@@ -308,8 +309,8 @@ class RecordTable:
             reasoning: Whether reasoning is cut from answers and from turns of the assistant.
 
         Raises:
-            DataError: The rows are traces, the column of a part cannot be told, no row is
-                kept, or a gold passage or a list of ids cannot be read.
+            DataError: The rows are traces, the part of a column is not clear, or a gold cell cannot
+                be read.
         """
         # before the columns are resolved: the keys of spans would give an error about a missing
         # question
@@ -355,21 +356,24 @@ class RecordTable:
 
     def _recorded_passages(self) -> list[Document]:
         """Return the passages of all rows, named by their pages; [] without a column of them."""
-        column = self._columns.get("contexts")
-        if column is None:
-            return []
-        return [p for entry in self._entries for p in self._read_passages(entry, column) or ()]
+        passages: list[Document] = []
+        if column := self._columns.get("contexts"):
+            for entry in self._entries:
+                passages += self._read_passages(entry, column) or ()
+        return passages
 
     def _read_passages(self, entry: Entry, column: str) -> list[Document] | None:
         """Return the passages in a column, named by their pages if no corpus has them."""
         passages = self._passages.read(entry, column)
         if passages is None or "page" not in self._columns or self._corpus is not None:
             return passages
-        pages = [(passage, page_of(passage.metadata)) for passage in passages]
-        return [
-            passage if page is None else replace(passage, id=f"{page[0]}#page={page[1]}")
-            for passage, page in pages
-        ]
+        of_pages = []
+        for passage in passages:
+            page = page_of(passage.metadata)
+            if page is not None:
+                passage = replace(passage, id=f"{page[0]}#page={page[1]}")
+            of_pages.append(passage)
+        return of_pages
 
     def collection(self) -> Collection:
         """Return the data set of all rows, without fingerprints.
@@ -412,15 +416,15 @@ class RecordTable:
     def _unread(self) -> dict[str, tuple[str, str]]:
         """Return column without a part -> (part that it may hold, its first value)."""
         contents = ColumnContents(self._entries, None)
-        return {
-            column: (contents.likely_part(column), contents.example(column))
-            for column in self._further()
-        }
+        unread = {}
+        for column in self._further():
+            unread[column] = contents.likely_part(column), contents.example(column)
+        return unread
 
     def _further(self) -> list[str]:
         """Return the columns that hold no part and become metadata, in the order of the table."""
         used = set(self._columns.values())
-        present = dict.fromkeys(key for entry in self._entries for key in entry.values)
+        present = dict.fromkeys(chain.from_iterable(entry.values for entry in self._entries))
         return [column for column in present if column not in used]
 
     def _notes(self, table: QuestionTable) -> list[str]:
@@ -459,7 +463,7 @@ class RecordTable:
     def preview(self, count: int) -> list[dict[str, Any]]:
         """Return the first `count` rows, all if there are fewer, each as part -> value.
 
-        A `DataError` for a wrong one of these rows.
+        A wrong row raises a `DataError`.
         """
         return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
 

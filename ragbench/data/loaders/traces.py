@@ -122,10 +122,11 @@ class TraceSet:
     @property
     def queries(self) -> list[Query]:
         """Question of each clear trace, in order, under the id of the trace; [] without any."""
-        return [
-            Query(trace.answered.query_id, trace.question, _metadata(trace), self.turns[trace.id])
-            for trace in self.traces
-        ]
+        queries = []
+        for trace in self.traces:
+            name, turns = trace.answered.query_id, self.turns[trace.id]
+            queries.append(Query(name, trace.question, _metadata(trace), turns))
+        return queries
 
     def systems(self, hops: Hops) -> dict[str, list[Answered]]:
         """Return system -> the answers and passages of the traces.
@@ -171,12 +172,7 @@ class TraceSet:
             notes += _counts(f"{kind}s", names)
         hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
         shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
-        notes.append(f"retrievals: {shares}")
-        later = [trace for trace in self.traces if self.turns[trace.id]]
-        if later:
-            sessions = {trace.session for trace in later if trace.session and not trace.turns}
-            suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
-            notes.append(f"{counted(len(later), 'question')} after earlier turns{suffix}")
+        notes += [f"retrievals: {shares}", *self._session_notes()]
         failures = (trace.answered.error for trace in self.traces)
         errors = Counter(error for error in failures if error is not None)
         for error, number in errors.most_common(_LISTED):
@@ -185,6 +181,14 @@ class TraceSet:
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
             notes.append(f"{counted(renamed, 'passage')} with the id of another passage; {advice}")
         return [*notes, *(self.corpus.notes if self.corpus else [])]
+
+    def _session_notes(self) -> Iterator[str]:
+        """Yield a note on the questions that have earlier turns, if there are some."""
+        later = [trace for trace in self.traces if self.turns[trace.id]]
+        if later:
+            sessions = {trace.session for trace in later if trace.session and not trace.turns}
+            suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
+            yield f"{counted(len(later), 'question')} after earlier turns{suffix}"
 
     def warnings(self) -> list[str]:
         """Return warnings on unclear traces, possible retrievals, sessions without times; or [].
@@ -197,9 +201,8 @@ class TraceSet:
             examples = ", ".join(ids[:_LISTED]) + (", ..." if len(ids) > _LISTED else "")
             verb = "is" if len(ids) == 1 else "are"
             warnings.append(f"{counted(len(ids), 'trace')} {verb} left out: {cause} ({examples})")
-        returning = Counter(
-            (span.name, span.kind) for span in self.spans if self._returns_passages(span)
-        )
+        spans = filter(self._returns_passages, self.spans)
+        returning = Counter((span.name, span.kind) for span in spans)
         for (name, kind), number in returning.most_common(_LISTED):
             warnings.append(
                 f"'{name}' ({kind}, {number} times) returns passages, but is no retriever by its "
@@ -267,8 +270,8 @@ def _parts(trace: TraceRoles) -> dict[str, Json]:
 class TracesOptions(OptionSet):
     """Options of `type: traces` in the YAML; each has its description beside it.
 
-    None finds `question`, `answer` and `id_field` by their usual keys. Without `gold` there is no
-    gold, and `columns` must be None; without a `split` all traces are scored.
+    Without paths, `question`, `answer` and `id_field` are found by their usual keys. Without `gold`
+    there is no gold, and `columns` must be None; without a `split` all traces are scored.
     """
 
     path: Annotated[Path, Option("The .jsonl, .json, .csv or .parquet export.", refers_to="path")]
@@ -333,8 +336,8 @@ class Traces(Previewed):
         """Return the traces as a data set.
 
         Raises:
-            DataError: The file cannot be read or is no export of traces, no trace can be read, a
-                name in `kinds` is no step, or no trace asks a question of `gold`.
+            DataError: The file is no export of traces, no trace can be read, or `kinds` or `gold`
+                fits none of them.
             OptionError: `columns` is set without `gold`.
             MissingExtra: A file needs an extra, such as Parquet.
         """

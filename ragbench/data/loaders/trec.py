@@ -108,8 +108,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
     lines of their own; tags may be in any case.
 
     Raises:
-        DataError: A file cannot be read or is empty, there is no document, a document is not closed
-            or has no id, text stands outside of the documents, or an id comes again.
+        DataError: A file cannot be read, a document is damaged or has no id, or an id comes again.
     """
     if plain_suffix(path) == ".jsonl":
         yield from collection.read_documents(path)
@@ -130,11 +129,8 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = [file.relative_to(path) for file in path.rglob("*") if file.is_file()]
     # the order of a folder differs between file systems
-    return sorted(
-        path / file
-        for file in files
-        if not str(file).startswith(".") and "/." not in file.as_posix()
-    )
+    visible = [file for file in files if not any(part[0] == "." for part in file.parts)]
+    return sorted(path / file for file in visible)
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:

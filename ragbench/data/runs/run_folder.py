@@ -338,9 +338,8 @@ def write_run_folder(
         is_latest: True lets `latest` point at the run; False for a copy of an older result.
 
     Raises:
-        DataError: The folder exists or cannot be written, and nothing remains of it; or `latest`
-            cannot be written, and the folder stays. Errors of `finish` other than OSError pass
-            through.
+        DataError: The folder cannot be written, and nothing remains of it; or `latest` cannot be
+            written, and the folder stays.
     """
     folder = experiment / run_id
     try:
@@ -373,8 +372,7 @@ def resolve_run_folder(path: Path) -> Path:
     `latest` may be a link or a file with the name of a folder beside it.
 
     Raises:
-        DataError: There is no run (names the nearest folder with one), or only a summary over
-            several collections; a file of it is a link, a pipe or a device, or `latest` cannot be
+        DataError: There is no run or only a summary over several collections, or a file cannot be
             read.
     """
     folder = _follow_latest(path)
@@ -445,8 +443,7 @@ def read_record(path: Path, record_type: type[R]) -> R:
     """Return the record in a versioned JSON file, such as a baseline or a certificate.
 
     Raises:
-        DataError: The file is missing or cannot be read, is no JSON, of another version, in a merge
-            conflict, or lacks a field or has a wrong value in one.
+        DataError: The file cannot be read, is of another version, or has a wrong field.
     """
     try:
         text = path.read_bytes().decode("utf-8")

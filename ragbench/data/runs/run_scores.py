@@ -381,8 +381,7 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
         source: Name of the file in messages and tables; None takes the path.
 
     Raises:
-        DataError: The file is missing, no JSON, of another version, without a system, or
-            inconsistent, such as a mean that is not that of its values; names the place.
+        DataError: The file cannot be read, is of another version, or contradicts itself.
     """
     record = read_record(Path(path), BaselineFile)
     names = list(record.systems)

@@ -109,14 +109,18 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
     attributes = {**attributes, "metadata": to_mapping(attributes.get("metadata"))}
     if isinstance(texts := attributes.get("mlflow"), Mapping):  # JSON texts
         attributes["mlflow"] = {key: _decode_mlflow(value) for key, value in texts.items()}
-    events = parse(row.get("events"))
-    messages = (
-        value_at(nested(event["attributes"]), "exception.message")
-        for event in (events if isinstance(events, list) else ())
-        if isinstance(event, Mapping) and isinstance(event.get("attributes"), Mapping)
-    )
-    exception = next(filter(None, messages), None)
+    exception = _exception_message(parse(row.get("events")))
     return _span(entry, {**row, "attributes": attributes, "exception": exception}, _SPAN)
+
+
+def _exception_message(events: Json) -> Json:
+    """Return the message of the first event with an exception; None if no event has one."""
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, Mapping) and isinstance(event.get("attributes"), Mapping):
+            message = value_at(nested(event["attributes"]), "exception.message")
+            if message:
+                return message
+    return None
 
 
 def _decode_mlflow(value: Json) -> Json:
@@ -135,8 +139,7 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     Spans are in the order of the file.
 
     Raises:
-        DataError: A row has no list `resourceSpans`, a list has an item that is no object, a span
-            has no id, or an `intValue` is no integer.
+        DataError: A row is no export of OTLP, or a span has no id or a wrong value.
     """
     for entry in entries:
         resources = pick(entry.values, "resourceSpans", "resource_spans")
@@ -167,10 +170,10 @@ def _with_attributes(entry: Entry, values: Tree) -> dict[str, Json]:
 
 def _attributes(entry: Entry, pairs: Json) -> dict[str, Json]:
     """Return OTLP's list of {key, value} as a mapping; empty for null."""
-    return {
-        str(pair.get("key", "")): _any_value(entry, pair.get("value"))
-        for pair in _objects(entry, pairs)
-    }
+    attributes = {}
+    for pair in _objects(entry, pairs):
+        attributes[str(pair.get("key", ""))] = _any_value(entry, pair.get("value"))
+    return attributes
 
 
 def _any_value(entry: Entry, value: Json) -> Json:

@@ -108,44 +108,35 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
     A trace with an error may lack an answer.
 
     Raises:
-        UnclearTrace: The question, the answer or the passages of a retrieval cannot be told, no
-            span or several could be the root, or ids are repeated or in a circle.
+        UnclearTrace: The root, the question, the answer or the passages of a retrieval are not
+            clear.
     """
     tree = _Tree(spans)
     root = _root(tree, rules)
-    retrievals = [
-        Retrieval(span, values.read_question(span.input)[0], _documents(span, rules))
-        for span in tree.outermost("retriever")
-    ]
-    union, renamed = values.unique_passages(
-        [d for retrieval in retrievals for d in retrieval.documents]
-    )
+    retrievals, documents = [], []
+    for span in tree.outermost("retriever"):
+        query, _ = values.read_question(span.input)
+        retrievals.append(Retrieval(span, query, _documents(span, rules)))
+        documents += retrievals[-1].documents
+    union, renamed = values.unique_passages(documents)
     reranked = _reranked(tree, retrievals, rules)
     passages = union if reranked is None else values.unique_passages(reranked)[0]
     question, turns = _question(root, retrievals, rules)
-    answer = values.read_answer(root.output, rules.answer)
-    error = root.error
-    if answer is None and error is None:
-        # an application may catch the error of a step, and return nothing
-        error = next((span.error for span in tree.spans if span.error), None)
-        if error is None:
-            raise UnclearTrace(_NO_ANSWER)
+    answer, error = _answer_or_error(tree, root, rules)
     # each query once, in the order of the retrievals
     queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
-    calls = [call for span in tree.outermost("llm") for call in tree.calls_with_usage(span)]
     return TraceRoles(
         id=root.trace,
         question=question,
         answered=Answered(
             encode_spaces(root.trace),
-            # the output of a failed application is not its answer
-            None if root.error is not None else answer,
+            answer,
             # None if no retrieval was recorded, which differs from one without passages
             passages if retrievals or reranked is not None else None,
             [query for query in queries if query is not None and query != question],
             tuple(map(_tool_call, tree.outermost("tool"))),
-            error=error if answer is None or root.error is not None else None,
-            usage=add_usage(call.usage for call in calls) if calls else Usage(),
+            error=error,
+            usage=_usage(tree),
             latency_ms=root.latency_ms,
         ),
         turns=turns,
@@ -158,6 +149,30 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
         models=sorted({span.model for span in tree.spans if span.kind == "llm" and span.model}),
         metadata=root.metadata,
     )
+
+
+def _answer_or_error(
+    tree: _Tree, root: TraceSpan, rules: RoleRules
+) -> tuple[str | None, str | None]:
+    """Return (answer of a trace, None), or (None, its error)."""
+    if root.error is not None:
+        # the output of a failed application is not its answer
+        return None, root.error
+    answer = values.read_answer(root.output, rules.answer)
+    if answer is not None:
+        return answer, None
+    # an application may catch the error of a step, and return nothing
+    error = next((span.error for span in tree.spans if span.error), None)
+    if error is None:
+        raise UnclearTrace(_NO_ANSWER)
+    return None, error
+
+
+def _usage(tree: _Tree) -> Usage:
+    """Return the tokens and cost of all model calls of a trace."""
+    calls = chain.from_iterable(map(tree.calls_with_usage, tree.outermost("llm")))
+    usages = [call.usage for call in calls]
+    return add_usage(usages) if usages else Usage()
 
 
 def _tool_call(span: TraceSpan) -> ToolCall:
@@ -251,9 +266,10 @@ def _question(
     question, turns = values.read_question(root.input, rules.question)
     if question is None:
         raise UnclearTrace(_NO_QUESTION)
-    texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
+    documents = chain.from_iterable(retrieval.documents for retrieval in retrievals)
+    has_passages = any(d.text and d.text in question for d in documents)
     # a question without passages in it is no prompt
-    if root.kind != "llm" or not any(text in question for text in texts):
+    if root.kind != "llm" or not has_passages:
         return question, turns
     query, *other_queries = {retrieval.query for retrieval in retrievals}
     if other_queries or query is None or query not in question:
@@ -278,11 +294,11 @@ def _reranked(
     """Return the passages after all rerankers; None without a reranker."""
     # Passages that no reranker got follow in their order. A reranker inside of a retriever is a
     # part of it.
-    rerankers = [
-        span
-        for span in tree.outermost("reranker")
-        if span.error is None and not any(outer.kind == "retriever" for outer in tree.above(span))
-    ]
+    rerankers = []
+    for span in tree.outermost("reranker"):
+        is_part = any(outer.kind == "retriever" for outer in tree.above(span))
+        if span.error is None and not is_part:
+            rerankers.append(span)
     if not rerankers:
         return None
     passages: list[Document] = []

@@ -195,7 +195,7 @@ def read_time(value: Json) -> datetime | None:
 def number(value: Json) -> float | None:
     """Return a finite number >= 0, such as a cost, also from a text such as "0.5".
 
-    None for other values, booleans included.
+    Other values, booleans included, give None.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
@@ -230,7 +230,7 @@ def error_reason(code: Json, *messages: Json) -> str | None:
 def to_mapping(value: Json) -> Tree:
     """Return an object, also if it is written as JSON; an empty one for anything else.
 
-    The same object, not a copy.
+    The result is the same object.
     """
     value = parse(value)
     return value if isinstance(value, Mapping) else {}
@@ -255,8 +255,8 @@ def nested(values: Tree) -> dict[str, Json]:
     """Return attributes as a tree: keys are split at dots, and numbers are positions in lists.
 
     Keys with None are left out, and lists have no gaps. The value of a key that others continue
-    stands under '': {"a": 1, "a.b": 2} gives {"a": {"": 1, "b": 2}}. Without keys: {}. Raises
-    TypeError or AttributeError for keys that are no texts.
+    stands under '': {"a": 1, "a.b": 2} gives {"a": {"": 1, "b": 2}}. Raises TypeError or
+    AttributeError for keys that are no texts.
 
     Example:
         >>> nested({"retrieval.documents.0.document.id": "a", "input.value": "Why?"})
@@ -355,8 +355,10 @@ def detect_format(values: Tree) -> str | None:
     # the context of a span is a mapping; that of a question is a text or a list of passages
     if _is_passages(values.get("context")):
         keys.discard("context")
-    forms = (form for form, signs in _SIGNS.items() if any(sign <= keys for sign in signs))
-    return next(forms, None)
+    for form, signs in _SIGNS.items():
+        if any(sign <= keys for sign in signs):
+            return form
+    return None
 
 
 def _is_passages(context: Json) -> bool:

@@ -74,16 +74,13 @@ def anchor_quotes(
     by_id = documents_by_id(documents)
     homes = [_resolve(label.document, names) for label in labels]
     # most labels still stand in their own document; only the rest needs an index of the corpus
-    anchors = [
-        None if home is None else _anchor_at_home(label, by_id[home])
-        for label, home in zip(labels, homes, strict=True)
-    ]
+    anchors = []
+    for label, home in zip(labels, homes, strict=True):
+        anchors.append(None if home is None else _anchor_at_home(label, by_id[home]))
     lost = [label.text for label, anchor in zip(labels, anchors, strict=True) if anchor is None]
-    search = _QuoteSearch(documents, lost)
-    placed = [
-        search.anchor(label) if anchor is None else anchor
-        for label, anchor in zip(labels, anchors, strict=True)
-    ]
+    search, placed = _QuoteSearch(documents, lost), []
+    for label, anchor in zip(labels, anchors, strict=True):
+        placed.append(search.anchor(label) if anchor is None else anchor)
     # last: whether labels are merged depends on the new places of all labels of a question
     return _mark_merged(labels, homes, placed)
 
@@ -164,10 +161,11 @@ class _QuoteSearch:
         inner = [self._rows[pair] for pair in pairwise(words)]
         # a document with all pairs may have them in different places: `locate_quote` decides
         rows = sorted(set(inner[0]).intersection(*inner[1:]))
-        located = [
-            (d, locate_quote(label.text, d.text)) for d in map(self._documents.__getitem__, rows)
-        ]
-        whole = [(document, place) for document, place in located if place is not None]
+        whole = []
+        for document in map(self._documents.__getitem__, rows):
+            place = locate_quote(label.text, document.text)
+            if place is not None:
+                whole.append((document, place))
         if len(whole) == 1:
             # one document, which may still have the quote twice
             return _anchor_elsewhere(label, *whole[0])
@@ -188,9 +186,8 @@ class _QuoteSearch:
         while position < len(words):
             # greedy: the longest part from here leaves the fewest parts; the negative row lets the
             # first document of the corpus win a tie
-            reach, row = max(
-                ((self._reach(row, words, position), -row) for row in rows), default=(0, 0)
-            )
+            reaches = [(self._reach(row, words, position), -row) for row in rows]
+            reach, row = max(reaches, default=(0, 0))
             # a hole: some words of the quote stand in no part, and its documents do not cover it
             if reach <= position:
                 return []
@@ -236,20 +233,17 @@ def _mark_merged(
             # two of them from one document never count as merged
             old = Span(home or label.document, *(label.place or (new.start, new.end)))
             by_question[label.question].append((row, old, new))
-    merged = {
-        row
-        for group in by_question.values()
-        for pair in combinations(group, 2)
-        if _are_merged(*pair)
-        for row, _, _ in pair
-    }
-    return [
+    merged = set[int]()
+    for group in by_question.values():
+        for one, other in combinations(group, 2):
+            if _are_merged(one, other):
+                merged.update((one[0], other[0]))
+    marked = list(anchors)
+    for row in merged:
+        finding = f"{anchors[row].finding}, as another label"
         # no span: a merged label must not be written back before a person has read it
-        replace(anchor, status="merged", finding=f"{anchor.finding}, as another label", span=None)
-        if row in merged
-        else anchor
-        for row, anchor in enumerate(anchors)
-    ]
+        marked[row] = replace(anchors[row], status="merged", finding=finding, span=None)
+    return marked
 
 
 def _are_merged(first: tuple[int, Span, Span], second: tuple[int, Span, Span]) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ragbench.config.schema import AuditRules, ExperimentConfig
 from ragbench.data.loaders.base import Located, Places
@@ -47,7 +48,7 @@ def audit_test_set(config: ExperimentConfig, collection: Collection) -> Audit:
             names metadata that no query has.
     """
     audited = audited_set(config, collection)
-    findings = [finding for check in _CHECKS for finding in check(audited)]
+    findings = [*chain.from_iterable(check(audited) for check in _CHECKS)]
     findings.sort(key=lambda finding: [*FINDING_KINDS].index(finding.kind))
     return Audit(
         queries=len(audited.queries),
@@ -74,7 +75,7 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     judged = {} if qrels is None else {q: d for q, d in qrels.by_query.items() if q in ids}
     gold_of = {q: [d for d, grade in docs.items() if grade > 0] for q, docs in judged.items()}
     corpus = documents_by_id(collection.documents or ())
-    names = {name for query_gold in gold_of.values() for name in query_gold}
+    names = set(chain.from_iterable(gold_of.values()))
     texts = {name: corpus[name] for name in names if name in corpus}
     return AuditedSet(
         queries=collection.queries,
@@ -93,10 +94,9 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
 
 def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dict[str, list[str]]]:
     """Return the hits that are stored: of run files and of recorded systems, by name and query."""
-    rankings = {
-        name: {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
-        for name, answered in collection.given.items()
-    }
+    rankings: dict[str, dict[str, list[str]]] = {}
+    for name, answered in collection.given.items():
+        rankings[name] = {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
     for name, component in config.retrievers.items():
         if component.cls is RunFile:
             retriever = RunFile(**component.options)
@@ -120,12 +120,10 @@ def _detects(
     scores = {"measures of rankings": audited.gold, "metrics of answers": audited.answers}
     for name, scored in scores.items():
         for prefix, of_queries in labels.items():
-            counts = Counter(
-                label
-                for query, of_query in zip(queries, of_queries, strict=True)
-                if query.id in scored
-                for label in of_query
-            )
+            counts = Counter[str]()
+            for query, of_query in zip(queries, of_queries, strict=True):
+                if query.id in scored:
+                    counts.update(of_query)
             for label, n in counts.items():
                 yield Detectable(
                     scores=name,

@@ -79,8 +79,7 @@ def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], 
     Documents are not checked: a row may name one that the data set lacks.
 
     Raises:
-        DataError: The file cannot be read or is no sheet of an audit, a row comes twice or has a
-            query that the data set lacks, or a label is no grade of the scale.
+        DataError: The file is no sheet of an audit, or a row has a wrong query or label.
     """
     levels = [f"{level:g}" for level in grade_scale(collection.qrels).levels]
     queries = {query.id for query in collection.queries}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from ragbench.comparison.gold import answerable_questions
 from ragbench.experiment.audit.audited import AuditedSet
@@ -29,7 +30,7 @@ def _listed(names: Sequence[str]) -> str:
 def check_documents(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the gold documents that the corpus lacks, or that have no text.
 
-    Nothing without a corpus.
+    Without a corpus nothing is yielded.
     """
     if audited.corpus is None:
         return
@@ -49,14 +50,13 @@ def check_duplicates(audited: AuditedSet) -> Iterator[Finding]:
 
     A copy shares 90 % of the words; documents of fewer than 8 words are passed over.
     """
-    gold = {name for names in audited.gold.values() for name in names}
+    gold = set(chain.from_iterable(audited.gold.values()))
     corpus = audited.corpus or ()
     ids, texts = record_ids(corpus), [document.full_text for document in corpus]
-    rows = [
-        row
-        for row, name in enumerate(ids)
-        if name in gold and len(set(words(texts[row]))) >= _SHORTEST_DOCUMENT
-    ]
+    rows = []
+    for row, name in enumerate(ids):
+        if name in gold and len(set(words(texts[row]))) >= _SHORTEST_DOCUMENT:
+            rows.append(row)
     copies: dict[str, list[str]] = {}
     for row, other, _ in near_duplicates(texts, _SAME_CONTENT, rows=rows):
         copies.setdefault(ids[row], []).append(ids[other])
@@ -146,9 +146,9 @@ def check_pool(audited: AuditedSet) -> Iterator[Finding]:
     if 2 * len(judged) < len(audited.judged):
         return
     for system, ranking in audited.rankings.items():
-        n_hits = sum(
-            len(docs.keys() & set(ranking.get(q, ())[: len(docs)])) for q, docs in judged.items()
-        )
+        n_hits = 0
+        for query, documents in judged.items():
+            n_hits += len(documents.keys() & set(ranking.get(query, ())[: len(documents)]))
         if n_judged and n_hits >= _POOL * n_judged:
             problem = (
                 f"{n_hits} of {n_judged} judged documents are the first hits of {system}: "

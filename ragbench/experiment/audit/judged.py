@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 
 from ragbench.config.schema import ExperimentConfig, Fill
 from ragbench.errors import DataError
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
-from ragbench.experiment.plan.components import connected
+from ragbench.experiment.plan.components import open_models
 from ragbench.experiment.plan.records import PlannedFill
 from ragbench.experiment.plan.scores import plan_fill
 from ragbench.experiment.records import judge_totals
@@ -92,22 +93,21 @@ def judge_labels(
     # the rules of `fill`, so that a later run with `fill` reads the same replies from the store
     fill = plan_passage_judge(config)
     passages = list(labelled_passages(collection, audited, fill.rules.depth))
-    items = [
-        JudgedItem(
-            p.query.text, None, [p.document.full_text], query_id=p.query.id, turns=p.query.turns
-        )
-        for p in passages
-    ]
+    items = []
+    for passage in passages:
+        query, texts = passage.query, [passage.document.full_text]
+        items.append(JudgedItem(query.text, None, texts, query_id=query.id, turns=query.turns))
     # `metrics.retrieval.fill` names one rubric, so that a passage has one verdict
     judge, rubric = fill.judge.judge, fill.rubric
-    with connected({fill.name: fill.judge}, config, budget=Budget(**asdict(config.budget))):
+    with open_models({fill.name: fill.judge}, config, budget=Budget(**asdict(config.budget))):
         # by number: replies of a model come in any order, and a stopped judge leaves gaps
         verdicts = {}
-        for number, by_rubric in (
-            judge.judge_each(items, [rubric])
-            if judge.asks
-            else enumerate(judge_all(judge, items, [rubric]))
-        ):
+        replies: Iterable[tuple[int, Mapping[str, Verdict]]]
+        if judge.asks:
+            replies = judge.judge_each(items, [rubric])
+        else:
+            replies = enumerate(judge_all(judge, items, [rubric]))
+        for number, by_rubric in replies:
             verdicts[number] = by_rubric[rubric.name]
             advance(1)
         totals = judge_totals(fill.judge)
@@ -135,20 +135,20 @@ def labelled_passages(
     """
     corpus = documents_by_id(audited.corpus or ())
     # records may have no corpus: then the texts of their own passages are judged
-    recorded = {
-        hit.id: hit
-        for answered in collection.given.values()
-        for answer in answered
-        for hit in answer.ranking or ()
-    }
+    recorded = dict[str, Document]()
+    for answered in chain.from_iterable(collection.given.values()):
+        recorded |= {hit.id: hit for hit in answered.ranking or ()}
     rankings = audited.rankings.values() if audited.matches_ids else ()
     for query in audited.queries:
         judged = audited.judged.get(query.id, {})
         for document in audited.gold_documents(query):
             yield LabelledPassage(query, document, judged[document.id])
-        candidates = ([n for n in r.get(query.id, ()) if n not in judged] for r in rankings)
         # a hit of several rankings is one call
-        for name in dict.fromkeys(name for names in candidates for name in names[:depth]):
+        candidates: dict[str, None] = {}
+        for ranking in rankings:
+            unjudged = (name for name in ranking.get(query.id, ()) if name not in judged)
+            candidates |= dict.fromkeys(islice(unjudged, depth))
+        for name in candidates:
             hit = corpus.get(name) or recorded.get(name)
             if hit is not None and hit.full_text.strip():
                 yield LabelledPassage(query, hit, None)
@@ -158,8 +158,8 @@ def plan_passage_judge(config: ExperimentConfig) -> PlannedFill:
     """Return the judge of passages with its rules; `when: available` alone checks key and packages.
 
     Raises:
-        DataError: There is no judge, it is left out, it is unclear which one reads passages, or a
-            file of nuggets or of a rubric is wrong.
+        DataError: No judge is named or clear, it is left out, or a file of nuggets or of a rubric
+            is wrong.
         ConfigError: The judge refuses an option.
         OptionError: A rubric is unknown, or the judge cannot apply it.
         AdapterError: Code of the user fails, or returns no judge.

@@ -118,11 +118,8 @@ def _main_language(texts: Sequence[str]) -> str | None:
 @lru_cache(maxsize=20_000)
 def _language(text: str) -> str | None:
     """Return the language of a text, or its script if that is not Latin; None if unclear."""
-    scripts = Counter(
-        unicodedata.name(character, "").partition(" ")[0]
-        for character in text
-        if character.isalpha()
-    )
+    names = (unicodedata.name(letter, "") for letter in filter(str.isalpha, text))
+    scripts = Counter(name.partition(" ")[0] for name in names)
     if not scripts:
         return None
     script, n_letters = scripts.most_common(1)[0]
@@ -139,7 +136,7 @@ def check_length(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the questions at least four times as long, or as short, as the median question.
 
     They must be far from it by the spread of the set, too: 5 robust standard deviations of the
-    logarithm of the number of words. Nothing for fewer than 10 questions.
+    logarithm of the number of words. Fewer than 10 questions yield nothing.
     """
     lengths = [len(words(query.text)) for query in audited.queries]
     logs = [math.log(max(length, 1)) for length in lengths]

@@ -8,6 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,8 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
         target: File to write, which may be the table itself; None writes nothing.
 
     Raises:
-        DataError: The data set is no table in a file that can be rewritten, has no corpus or no
-            quote, a row cannot be read, gold that moved is in no column of its own, or `target`
-            cannot be written or is another file that holds something else.
+        DataError: The data set cannot be rewritten, has no corpus or quote, or `target` holds
+            something else.
         MissingExtra: A format of the corpus needs an extra.
     """
     table = _StaleTable(config, target)
@@ -97,25 +97,21 @@ def repair_labels(config: ExperimentConfig, target: Path | None) -> Repair:
         allowed = "columns relevant and quote, or reference_spans with quotes"
         raise DataError("no gold has a quote to look for", file=table.path, allowed=allowed)
     anchors = anchor_quotes([label.quote for label in labels], table.corpus.documents, table.names)
-    anchored = [
-        (label, label.settle(anchor)) for label, anchor in zip(labels, anchors, strict=True)
-    ]
-    by_row = defaultdict[int, list[tuple[_RowLabel, QuoteAnchor]]](list)
-    for label, anchor in anchored:
-        by_row[label.row.number].append((label, anchor))
-    open_rows = {
-        number
-        for number, group in by_row.items()
-        if any(anchor.status not in _REPAIRABLE for _, anchor in group)
-    }
+    anchored, by_row = [], defaultdict[int, list[tuple[_RowLabel, QuoteAnchor]]](list)
+    for label, anchor in zip(labels, anchors, strict=True):
+        pair = label, label.settle(anchor)
+        anchored.append(pair)
+        by_row[label.row.number].append(pair)
+    open_rows = set()
+    for number, group in by_row.items():
+        if any(anchor.status not in _REPAIRABLE for _, anchor in group):
+            open_rows.add(number)
     if target is not None:
-        table.write(
-            target,
-            {
-                number: table.open_cells() if number in open_rows else table.repaired_cells(group)
-                for number, group in by_row.items()
-            },
-        )
+        cells = {}
+        for number, group in by_row.items():
+            is_open = number in open_rows
+            cells[number] = table.open_cells() if is_open else table.repaired_cells(group)
+        table.write(target, cells)
     counts = Counter(anchor.status for _, anchor in anchored)
     return Repair(
         counts={status: counts[status] for status in LABEL_STATUSES},
@@ -155,7 +151,7 @@ class _StaleTable:
 
     def labels(self) -> list[_RowLabel]:
         """Return the gold quotes in the order of the rows; those with keep = no have none."""
-        return [label for row in self._rows for label in self._row_labels(row)]
+        return list(chain.from_iterable(map(self._row_labels, self._rows)))
 
     def _row_labels(self, row: Entry) -> Iterator[_RowLabel]:
         """Yield the labels of a row; raise a `DataError` if a cell cannot be read."""
@@ -185,7 +181,7 @@ class _StaleTable:
 
     def open_cells(self) -> dict[str, Any]:
         """Return column -> cell, one entry, that leaves a row out of every run."""
-        present = list(dict.fromkeys(key for entry in self._entries for key in entry.values))
+        present = list(dict.fromkeys(chain.from_iterable(e.values for e in self._entries)))
         # the column may have another spelling; a second `keep` beside it would be ambiguous
         column = next(iter(columns_named(present, [KEEP])), KEEP)
         return {column: "no" if is_csv(self.path) else False}
@@ -223,10 +219,9 @@ class _StaleTable:
                 problem = f"'{column}' is no column of the file, and cannot be rewritten"
                 raise row.error(problem, allowed="a column of ids or spans, no path")
         if is_csv(self.path):
-            cells = {
-                column: cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
-                for column, cell in cells.items()
-            }
+            for column, cell in cells.items():
+                if not isinstance(cell, str):
+                    cells[column] = json.dumps(cell, ensure_ascii=False)
         return cells
 
     def _renamed(self, row: Entry, moves: Mapping[str, Iterable[str]]) -> dict[str, Any]:
@@ -269,7 +264,7 @@ class _StaleTable:
 
     def _to_table(self, rows: Sequence[Mapping[str, str | None]]) -> str:
         """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
-        header = list(dict.fromkeys(column for row in rows for column in row))
+        header = list(dict.fromkeys(chain.from_iterable(rows)))
         cells = [[row.get(column) or "" for column in header] for row in rows]
         # apostrophes before formulas are removed when such a table is read, and have to come back;
         # in a foreign table they would change its texts

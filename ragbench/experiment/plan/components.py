@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from ragbench import errors
 from ragbench.config import schema
 from ragbench.config.components import indexes
 from ragbench.data.files.judgements import read_nuggets
 from ragbench.executors.base import Executor
-from ragbench.experiment.plan.records import PlannedJudge
+from ragbench.experiment.plan.records import Noun, PlannedJudge
 from ragbench.files import cache_folder
 from ragbench.generate.base import Generator
 from ragbench.generate.python import APP_METHODS, GENERATOR_METHODS, as_app, as_generator
@@ -40,8 +40,8 @@ Entry = TypeVar("Entry")
 Built = TypeVar("Built")
 
 
-class Reranked(Retriever):
-    """Retriever that orders the hits of another one by a reranker; `build_retriever` makes it.
+class RerankingRetriever(Retriever):
+    """Retriever that orders the hits of another one by a reranker; `build` makes it.
 
     `combine` returns the reranked hits, and errors of the reranker pass through. `retrieve` raises
     NotImplementedError.
@@ -98,7 +98,7 @@ def calls_code(component: schema.Component | None) -> bool:
     """Return True if creating a component calls a class, factory or chunker that is not built in.
 
     Classes that other packages register count as not built in. An object or a function of the user
-    (`python:...`) is used without a call, which gives False. False without a component.
+    (`python:...`) is used without a call, which gives False.
     """
     if component is None:
         return False
@@ -212,31 +212,83 @@ def _is_built_in(component: object) -> bool:
     return str(getattr(component, "__module__", "")).partition(".")[0] == "ragbench"
 
 
-def build_retriever(
-    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
-) -> Retriever:
-    """Create a retriever from its entry, or adapt a live object; it is not indexed yet.
+@overload
+def build(
+    noun: Literal["retriever"],
+    name: str,
+    component: schema.Component | None,
+    live: Any,
+    *,
+    calls: bool = True,
+) -> Retriever: ...
+@overload
+def build(
+    noun: Literal["generator"],
+    name: str,
+    component: schema.Component | None,
+    live: Any,
+    *,
+    calls: bool = True,
+) -> Generator: ...
+@overload
+def build(
+    noun: Literal["app"],
+    name: str,
+    component: schema.Component | None,
+    live: Any,
+    *,
+    calls: bool = True,
+) -> Any: ...
+def build(
+    noun: Noun, name: str, component: schema.Component | None, live: Any, *, calls: bool = True
+) -> Any:
+    """Create a retriever, generator or app from its config entry, or adapt a live object.
 
-    The entry of a reranker gives a `Reranked`. A MissingExtra of a component passes through.
+    A retriever is not indexed yet. The entry of a reranker gives a `RerankingRetriever`.
 
     Args:
-        name: Name of the retriever in the config, for messages.
-        component: Entry of the retriever or reranker; None adapts `live`.
+        noun: Kind of the component.
+        name: Name of the component in the config, for messages.
+        component: Entry of the component, or of a reranker; None adapts `live`.
         live: Object that a caller passed in place of an entry.
-        calls: False returns an `UncalledRetriever` where `calls_code` holds.
+        calls: False calls no code of the user: where `calls_code` holds, the methods are checked,
+            and the result has the facts that a plan reads, but cannot work.
 
     Raises:
-        ConfigError: A built-in retriever or its chunker refuses an option.
-        AdapterError: Code of the user's fails, or returns no retriever.
+        ConfigError: A built-in component or a chunker refuses an option, or to be repeated.
+        DataError: A file that the component reads is missing or wrong.
         OptionError: The user's class or function lacks an option.
+        AdapterError: Code of the user fails, or returns another component.
+        MissingExtra: A package that the component needs is not installed.
     """
     if component is not None and not calls and calls_code(component):
+        return _build_uncalled(noun, component)
+    if noun == "retriever":
+        return _build_retriever(name, component, live)
+    if noun == "generator":
+        return _build_generator(name, component, live)
+    return _create(name, component, live, "app", as_app)
+
+
+def _build_uncalled(noun: Noun, component: schema.Component) -> Any:
+    """Return a component that cannot work, with all that a plan reads of it."""
+    if noun == "retriever":
         return UncalledRetriever(component)
+    require_method(component, noun)
+    if noun == "generator":
+        return Generator()
+    return SimpleNamespace(is_opaque=True)  # all that a plan reads of an app
+
+
+def _build_retriever(name: str, component: schema.Component | None, live: Any) -> Retriever:
+    """Create a retriever, with its chunks or its reranker if it has them."""
     if component is not None and component.retriever is not None:
-        reranker = _build(name, component, live, "reranker", as_reranker)
+        reranker = _create(name, component, live, "reranker", as_reranker)
         _check_repeat(reranker, component, "retrievers")
-        return Reranked(to_reranker(reranker), component.retriever, component.depth, component.tail)
-    retriever = _build(name, component, live, "retriever", as_retriever)
+        return RerankingRetriever(
+            to_reranker(reranker), component.retriever, component.depth, component.tail
+        )
+    retriever = _create(name, component, live, "retriever", as_retriever)
     if component is not None:
         _check_repeat(retriever, component, "retrievers")
     if component is None or component.chunk is None:
@@ -245,30 +297,9 @@ def build_retriever(
         return with_chunks(retriever, component.chunk)
 
 
-def build_generator(
-    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
-) -> Generator:
-    """Create a generator from its entry, or adapt a live object.
-
-    A MissingExtra of a component passes through.
-
-    Args:
-        name: Name of the generator in the config, for messages.
-        component: Entry of the generator; None adapts `live`.
-        live: Object that a caller passed in place of an entry.
-        calls: False returns a `Generator` that cannot answer where `calls_code` holds, after
-            checking its methods.
-
-    Raises:
-        ConfigError: A built-in generator refuses an option, or to be repeated.
-        DataError: A file that the generator reads is missing or wrong.
-        OptionError: The user's class or function lacks an option.
-        AdapterError: Code of the user fails, or returns no generator.
-    """
-    if component is not None and not calls and calls_code(component):
-        require_method(component, "generator")
-        return Generator()
-    generator = declared_generator(_build(name, component, live, "generator", as_generator))
+def _build_generator(name: str, component: schema.Component | None, live: Any) -> Generator:
+    """Create a generator, and check that it may be repeated."""
+    generator = declared_generator(_create(name, component, live, "generator", as_generator))
     if component is not None:
         _check_repeat(generator, component, "generators")
     return generator
@@ -280,32 +311,7 @@ def _check_repeat(target: object, component: schema.Component, kind: str) -> Non
         check_repeat(target, component.repeat)
 
 
-def build_app(
-    name: str, component: schema.Component | None, live: Any, *, calls: bool = True
-) -> Any:
-    """Create a whole app from its entry, or adapt a live object.
-
-    A MissingExtra of a component passes through.
-
-    Args:
-        name: Name of the app in the config, for messages.
-        component: Entry of the app; None adapts `live`.
-        live: Object that a caller passed in place of an entry.
-        calls: False returns an object that cannot answer where `calls_code` holds, after checking
-            its methods.
-
-    Raises:
-        ConfigError: A built-in app refuses an option.
-        AdapterError: Code of the user's fails, or returns no app.
-        OptionError: The user's class or function lacks an option.
-    """
-    if component is not None and not calls and calls_code(component):
-        require_method(component, "app")
-        return SimpleNamespace(is_opaque=True)  # all that a plan reads of an app
-    return _build(name, component, live, "app", as_app)
-
-
-def _build(
+def _create(
     name: str,
     component: schema.Component | None,
     live_object: Any,
@@ -503,7 +509,7 @@ def _path_of(block: schema.JudgeBlock) -> str:
 
 
 @contextmanager
-def connected(
+def open_models(
     judges: Mapping[str, PlannedJudge],
     config: schema.ExperimentConfig | None = None,
     generators: Mapping[str, Generator] = MappingProxyType({}),

@@ -111,9 +111,9 @@ def clusters_by(
     """
     values = _values(path, metadata, file, record)
     # no text of a file contains NUL: the label of a single query equals no value
-    labels = [
-        value[0] if value else f"\0{query}" for query, value in zip(query_ids, values, strict=True)
-    ]
+    labels = []
+    for query, value in zip(query_ids, values, strict=True):
+        labels.append(value[0] if value else f"\0{query}")
     return labels, values.count(())
 
 
@@ -140,47 +140,48 @@ def slicings(
         answers: Gold answers by query id.
 
     Raises:
-        DataError: The data lack what a field needs, no query has a value of the metadata, or a
-            value is a mapping, or a list with a list or mapping in it, or, for a period, no time.
+        DataError: The data lack what a field needs, or a value of metadata is of another type.
     """
-    place, relevant = "statistics.slices", None
-    if qrels is not None:
-        grades = [qrels.by_query.get(query, {}).values() for query in record_ids(queries)]
-        relevant = [sum(grade > 0 for grade in query_grades) for query_grades in grades]
     slices = []
     for field in config.statistics.slices or ():
         lacks = ""
-        if field == "relevant" and relevant is None:
+        if field == "relevant" and qrels is None:
             lacks = "relevance judgements, and the data set has none"
-        elif field == "answerable" and relevant is None and not answers:
+        elif field == "answerable" and qrels is None and not answers:
             lacks = "relevance judgements or gold answers, and the data set has neither"
         if lacks:
             allowed, problem = "slices without it", f"{field} needs {lacks}"
-            raise DataError(problem, file=config.path, record=place, allowed=allowed)
+            raise DataError(problem, file=config.path, record=_SLICES, allowed=allowed)
         if field == "query_length":
             slices.append(thirds_of(field, [len(query.text.split()) for query in queries], "words"))
         elif field == "relevant":
-            slices.append(thirds_of(field, relevant or [], "relevant"))
+            judged = {} if qrels is None else qrels.by_query
+            grades = [judged.get(query, {}).values() for query in record_ids(queries)]
+            n_relevant = [sum(grade > 0 for grade in of_query) for of_query in grades]
+            slices.append(thirds_of(field, n_relevant, "relevant"))
         elif field == "answerable":
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
-            labels: list[tuple[str, ...]]
             has_answer = answerable_questions(queries, answers, qrels)
             labels = [(words[0 if answerable else 1],) for answerable in has_answer]
             slices.append(Slicing(field, words, labels))
         else:
-            # a query with a list, such as tags, is in the slice of each of its values
-            period = PERIOD.fullmatch(field)
-            path = field if period is None else period[2]
-            values = _values(path, _metadata_of(queries), config.path, place, lists=True)
-            if period is not None:
-                values = [
-                    _periods(value, period[1], f"{place}: {field}: query {query.id}")
-                    for query, value in zip(queries, values, strict=True)
-                ]
-            labels = [value or (_NO_VALUE,) for value in values]
-            names = sorted(set(chain(*labels)), key=lambda name: (name == _NO_VALUE, name))
-            slices.append(Slicing(field, tuple(names), labels))
+            slices.append(_metadata_slices(field, queries, config.path))
     return slices
+
+
+def _metadata_slices(field: str, queries: Sequence[Query], file: object) -> Slicing:
+    """Return the slices by a key of metadata, or by a period of its times."""
+    # a query with a list, such as tags, is in the slice of each of its values
+    period = PERIOD.fullmatch(field)
+    path = field if period is None else period[2]
+    values = _values(path, _metadata_of(queries), file, _SLICES, lists=True)
+    if period is not None:
+        for row, query in enumerate(queries):
+            place = f"{_SLICES}: {field}: query {query.id}"
+            values[row] = _periods(values[row], period[1], place)
+    labels = [value or (_NO_VALUE,) for value in values]
+    names = sorted(set(chain(*labels)), key=lambda name: (name == _NO_VALUE, name))
+    return Slicing(field, tuple(names), labels)
 
 
 def _values(
@@ -207,6 +208,8 @@ def _values(
     return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
 
 
+# Option of the config that names the fields of slices, for messages.
+_SLICES = "statistics.slices"
 # Period -> format of its label; weeks are those of ISO 8601, which start on Monday
 _PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 
@@ -241,11 +244,11 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
     if not METADATA.fullmatch(path):
         raise OptionError("compare", "cluster", path, "metadata.<key>, such as metadata.topic")
     ids = list(runs.sources[0].query_ids)
-    labels_by_source = {
-        source.source: labels
-        for source in runs.sources
-        if (labels := source_clusters(path, source, ids)) is not None
-    }
+    labels_by_source = {}
+    for source in runs.sources:
+        of_source = source_clusters(path, source, ids)
+        if of_source is not None:
+            labels_by_source[source.source] = of_source
     if not labels_by_source:
         names = ", ".join(dict.fromkeys(source.source for source in runs.sources))
         allowed = (

@@ -10,8 +10,7 @@ from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.components import (
-    build_app,
-    build_generator,
+    build,
     check_startup,
     require_method,
 )
@@ -101,8 +100,8 @@ def make_plan(
 
     Raises:
         ConfigError: A component or a gate refuses an option or a name.
-        DataError: The data lack what a retriever, a measure or a control needs, there is no system,
-            two systems share a name, or a baseline of a gate cannot be read.
+        DataError: The data lack what a component or measure needs, names clash, or a baseline
+            cannot be read.
         OptionError: `only`, `limit` or the baseline names nothing that runs, a judge cannot apply a
             rubric, or the user's class lacks an option.
         AdapterError: Code of the user fails, or returns no component.
@@ -130,10 +129,9 @@ def make_plan(
     warnings += _coverage_warnings("retriever", retrievers, collection.queries, queries)
     warnings += _coverage_warnings("generator", generators, collection.queries, queries)
     baseline = choose_baseline(inputs, systems)
-    apps = {
-        name: build_app(name, *inputs.parts("app", name), calls=calls)
-        for name in names_of(systems, "app")
-    }
+    apps = {}
+    for name in names_of(systems, "app"):
+        apps[name] = build("app", name, *inputs.parts("app", name), calls=calls)
     plan = Plan(
         config=config,
         choices=choices,
@@ -221,26 +219,30 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
     retrievers = build_retrievers(inputs, systems)
     generators = _build_generators(inputs, systems)
     for name in names_of(systems, "app"):
-        build_app(name, config.apps[name], None, calls=False)
+        build("app", name, config.apps[name], None, calls=False)
     check_startup(config, retrievers, generators, judges)
 
 
 def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Generator]:
     """Create the generators of the pairs by name, in the order of the pairs; {} without pairs."""
-    return {
-        name: build_generator(name, *inputs.parts("generator", name), calls=inputs.calls)
-        for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair")
-    }
+    generators = {}
+    for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair"):
+        component, live = inputs.parts("generator", name)
+        generators[name] = build("generator", name, component, live, calls=inputs.calls)
+    return generators
 
 
 def _selection_warnings(config: ExperimentConfig, choices: Choices) -> list[str]:
     """Return a warning for each sweep whose combination is still to be chosen; [] with `--only`."""
-    return [
-        f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
-        f"'{sweep.select.on}', by {sweep.select.measure}, and has that one alone"
-        for name, sweep in config.sweeps.items()
-        if sweep.select is not None and sweep.is_open and not choices.only
-    ]
+    warnings = []
+    for name, sweep in config.sweeps.items():
+        select = sweep.select
+        if select is not None and sweep.is_open and not choices.only:
+            warnings.append(
+                f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
+                f"'{select.on}', by {select.measure}, and has that one alone"
+            )
+    return warnings
 
 
 def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
@@ -290,9 +292,9 @@ def _score_names(plan: Plan) -> list[str]:
     for name in plan.skipped_judges:
         block = (plan.config.metrics.judges or {})[name]
         rubrics[name] = [load_rubric(rubric) for rubric in block.rubrics]
-    judge_scores = [
-        plan.judge_score(rubric.name, judge) for judge, group in rubrics.items() for rubric in group
-    ]
+    judge_scores = []
+    for judge, group in rubrics.items():
+        judge_scores += [plan.judge_score(rubric.name, judge) for rubric in group]
     # `right` is a score of every system that answers
     return [*plan.measures, "right", *(metric.name for metric in plan.metrics), *judge_scores]
 

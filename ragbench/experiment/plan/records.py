@@ -306,10 +306,7 @@ class Plan:
 
     @cached_property
     def corpus(self) -> Mapping[str, Document]:
-        """Id -> document, of the corpus and of gold passages that stand in no corpus.
-
-        Empty without both.
-        """
+        """Id -> document, of the corpus and of gold passages that stand in no corpus."""
         documents, gold = self.collection.documents, self.collection.gold_passages
         return documents_by_id(documents or ()) | dict(gold)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from ragbench.comparison.scorable import decides_by_refusals, nothing_to_score
@@ -21,6 +22,7 @@ from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
 from ragbench.score.text import DEFAULT_METRICS
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
+from ragbench.types import Answered, Collection
 
 # Default measures behind `found`; those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
@@ -67,13 +69,10 @@ def choose_measures(
         no_fill: Reason why the judge of the config does not, for messages; else empty.
 
     Raises:
-        DataError: The data lack what a measure of the config reads; the measure reads subtopics,
-            and a judge fills; or the config names measures without retriever, generator or app, and
-            there is no ranking.
+        DataError: The data lack what a measure of the config reads, or there is no ranking for it.
         OptionError: Ties are averaged, and a named measure has no average over ties.
     """
-    config, collection = inputs.config, inputs.collection
-    rules = config.metrics.retrieval
+    config, rules = inputs.config, inputs.config.metrics.retrieval
     if not retrievers:
         # measures without a ranking would vanish unseen; with `--only`, they are those of others
         if rules.measures and not (config.retrievers or config.apps or config.generators):
@@ -81,24 +80,30 @@ def choose_measures(
             allowed = "a retriever, an app, records with contexts, or no measures"
             raise inputs.error(problem, "metrics.retrieval.measures", allowed)
         return ()
-    if rules.measures is not None:
-        chosen = parse_measures(rules.measures)
-        for measure in chosen:
-            _check_needs(measure, inputs, fills, no_fill)
-        first = _found_measures(inputs, fills) if chosen else ()
-        chosen_names = {measure.name for measure in chosen}
-        return (*(m for m in first if parse_measure(m).name not in chosen_names), *rules.measures)
-    answer_measures = DEFAULT_ANSWER_MEASURES if collection.answers else ()
-    judged = collection.qrels is not None or fills
+    if rules.measures is None:
+        return tuple(_default_measures(inputs, fills))
+    chosen = parse_measures(rules.measures)
+    for measure in chosen:
+        _check_needs(measure, inputs, fills, no_fill)
+    first = _found_measures(inputs, fills) if chosen else ()
+    chosen_names = {measure.name for measure in chosen}
+    return (*(m for m in first if parse_measure(m).name not in chosen_names), *rules.measures)
+
+
+def _default_measures(inputs: PlanInputs, fills: bool) -> Iterator[str]:
+    """Yield the measures that the data allow, for a config that names none."""
+    collection, rules = inputs.collection, inputs.config.metrics.retrieval
     names = [*_found_measures(inputs, fills)]
-    names += DEFAULT_SPAN_MEASURES if any(collection.gold_spans.values()) else ()
-    measures = parse_measures([*names, *(DEFAULT_MEASURES if judged else answer_measures)])
-    return tuple(
-        measure.label
-        for measure in measures
-        if (measure.k or 0) <= rules.top_k
-        and (rules.ties != "average" or measure.spec.averages_ties)
-    )
+    if any(collection.gold_spans.values()):
+        names += DEFAULT_SPAN_MEASURES
+    if collection.qrels is not None or fills:
+        names += DEFAULT_MEASURES
+    elif collection.answers:
+        names += DEFAULT_ANSWER_MEASURES
+    for measure in parse_measures(names):
+        has_ties = rules.ties != "average" or measure.spec.averages_ties
+        if has_ties and (measure.k or 0) <= rules.top_k:
+            yield measure.label
 
 
 def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
@@ -113,36 +118,39 @@ def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
 def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:
     """Check that the data have what a measure of the config reads."""
     rules, reads = inputs.config.metrics.retrieval, measure.spec.reads
-    collection = inputs.collection
     if rules.ties == "average" and not measure.spec.averages_ties:
         raise no_average(measure.spec.name)
-    lacks = allowed = ""
-    if reads == "passages" and not collection.answers:
-        lacks, allowed = "gold answers", "answers in the data set, or measures of judgements"
-    elif reads == "spans" and not any(collection.gold_spans.values()):
-        lacks = "gold spans"
-        allowed = (
-            "records with a column reference_spans ({document, start, end} or {document, quote}), "
-            "or with a column quote beside a corpus that holds the quotes; or other measures"
-        )
-    elif reads == "gold" and collection.qrels is None and not collection.answers and not fills:
-        lacks, allowed = "gold", "qrels, or gold answers, in the data set; or `measures: []`"
-    elif measure.spec.reads_ids and collection.qrels is None and not fills:
-        lacks = "relevance judgements"
-        allowed = (
-            "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
-            "by a model (metrics.retrieval.fill), or `measures: []`"
-        )
-    elif reads == "subtopics" and fills:
+    if reads == "subtopics" and fills:
         problem = f"{measure.label} reads subtopics, and relevance judged by a model has none"
         allowed = "measures of grades, or no fill"
         raise inputs.error(problem, "metrics.retrieval.fill", allowed)
-    elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
-        lacks, allowed = "subtopics", SUBTOPICS_ALLOWED
+    lacks, allowed = _missing_data(measure, inputs.collection, fills)
     if lacks:
         note = f" ({no_fill})" if no_fill else ""
         problem = f"{measure.label} needs {lacks}, and the data set has none{note}"
         raise inputs.error(problem, "metrics.retrieval.measures", allowed)
+
+
+def _missing_data(measure: Measure, collection: Collection, fills: bool) -> tuple[str, str]:
+    """Return (data that a measure reads and the data set lacks, remedy); both are empty if none."""
+    reads, has_judgements = measure.spec.reads, collection.qrels is not None or fills
+    if reads == "passages" and not collection.answers:
+        return "gold answers", "answers in the data set, or measures of judgements"
+    if reads == "spans" and not any(collection.gold_spans.values()):
+        return "gold spans", (
+            "records with a column reference_spans ({document, start, end} or {document, quote}), "
+            "or with a column quote beside a corpus that holds the quotes; or other measures"
+        )
+    if reads == "gold" and not (has_judgements or collection.answers):
+        return "gold", "qrels, or gold answers, in the data set; or `measures: []`"
+    if measure.spec.reads_ids and not has_judgements:
+        return "relevance judgements", (
+            "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
+            "by a model (metrics.retrieval.fill), or `measures: []`"
+        )
+    if reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
+        return "subtopics", SUBTOPICS_ALLOWED
+    return "", ""
 
 
 def choose_answer_scores(
@@ -287,41 +295,19 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
 
     Raises:
         ConfigError: A metric or judge refuses an option.
-        DataError: The data lack what a measure or metric of the config reads, nothing would be
-            scored, or a file of nuggets or of a rubric cannot be read.
+        DataError: The data lack what a score of the config reads, nothing would be scored, or a
+            file of a judge is wrong.
         OptionError: Ties are averaged, and a named measure has no average over ties; or a judge
             cannot apply a rubric.
         MissingExtra: A measure or metric needs a package that is not installed.
         AdapterError: The judge of a user fails, or is none.
     """
     config, collection = inputs.config, inputs.collection
-    recorded = names_of(systems, "recorded")
-    has_answers = bool(names_of(systems, "pair", "app")) or any(
-        row.answer is not None for name in recorded for row in collection.given[name]
-    )
+    recorded = {name: collection.given[name] for name in names_of(systems, "recorded")}
+    has_answers = bool(names_of(systems, "pair", "app"))
+    has_answers = has_answers or any(map(_has_answer, chain.from_iterable(recorded.values())))
     metrics, judges, skipped = choose_answer_scores(inputs, has_answers=has_answers)
-    # contexts of recorded systems are scored as rankings if the config names measures, if the
-    # judgements may be of them (a hash of a text is no id that somebody judged), or if there are
-    # gold answers and no others to compare with them
-    is_judged, measures_named = collection.qrels is not None, config.metrics.retrieval.measures
-    # passages that are matched by their words need no ids
-    by_texts = bool(measures_named) or (is_judged and bool(collection.gold_passages))
-    by_ids = is_judged and measures_named is None
-    answerless = {
-        name for name in recorded if all(row.answer is None for row in collection.given[name])
-    }
-    by_answers = answerless if collection.answers and not (is_judged or measures_named) else set()
-    rankings = [
-        name
-        for name in recorded
-        if any(
-            by_texts
-            or (by_ids and any(hit.id != content_id(hit.text) for hit in row.contexts))
-            or (name in by_answers and any(hit.full_text for hit in row.contexts))
-            for row in collection.given[name]
-            if row.contexts is not None
-        )
-    ]
+    rankings = [name for name, rows in recorded.items() if _are_rankings(rows, inputs)]
     ranked = [*names_of(systems, "retriever", "app"), *rankings]
     fill, no_fill = plan_fill(config, inputs.choices, judges, calls=inputs.calls)
     measures = choose_measures(inputs, ranked, fills=fill is not None, no_fill=no_fill)
@@ -331,15 +317,35 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
     warnings = [*([no_fill] if no_fill and ranked else []), *remarks]
     for name, judge in judges.items():
         warnings += components.nugget_warnings(name, judge, collection.queries)
-    warnings += [
-        f"judge {name} was skipped: {reason} (when: available)" for name, reason in skipped.items()
-    ]
-    has_judge = (
-        judges or skipped or (config.metrics.judges is not None and not inputs.choices.judge)
-    )
-    if not (measures or metrics or has_judge):
+    for name, reason in skipped.items():
+        warnings.append(f"judge {name} was skipped: {reason} (when: available)")
+    is_unasked = config.metrics.judges is not None and not inputs.choices.judge
+    if not (measures or metrics or judges or skipped or is_unasked):
         warnings += _unscored_warnings(inputs, has_answers=has_answers)
     return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)
+
+
+def _has_answer(row: Answered) -> bool:
+    return row.answer is not None
+
+
+def _are_rankings(rows: Sequence[Answered], inputs: PlanInputs) -> bool:
+    """Return True if the passages of a recorded system are scored as its ranking."""
+    collection, names = inputs.collection, inputs.config.metrics.retrieval.measures
+    passages = [row.contexts for row in rows if row.contexts is not None]
+    if names:
+        return bool(passages)
+    if collection.qrels is not None:
+        # passages that are matched by their words need no ids
+        if collection.gold_passages:
+            return bool(passages)
+        # a hash of a text is no id that somebody judged
+        hits = chain.from_iterable(passages)
+        return names is None and any(hit.id != content_id(hit.text) for hit in hits)
+    # gold answers, and no answers to compare with them
+    if not collection.answers or any(map(_has_answer, rows)):
+        return False
+    return any(hit.full_text for hit in chain.from_iterable(passages))
 
 
 def _unscored_warnings(inputs: PlanInputs, *, has_answers: bool) -> list[str]:

@@ -6,12 +6,13 @@ import re
 from collections import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, product
 
 from ragbench.comparison.systems import baseline_of
 from ragbench.config.components import is_opaque
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.plan.components import build_retriever
+from ragbench.experiment.plan.components import build
 from ragbench.experiment.plan.records import Plan, PlanInputs, System
 from ragbench.generate.base import Generator
 from ragbench.records.summary import SystemType
@@ -140,7 +141,8 @@ def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str,
     for name in waiting:  # a retriever over others appends these to the list
         if name in built:
             continue
-        built[name] = build_retriever(name, *inputs.parts("retriever", name), calls=inputs.calls)
+        component, live = inputs.parts("retriever", name)
+        built[name] = build("retriever", name, component, live, calls=inputs.calls)
         waiting += built[name].sources
         if inputs.collection.documents is None and built[name].indexes:
             raise inputs.error(
@@ -155,8 +157,7 @@ def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str,
 def choose_systems(inputs: PlanInputs) -> list[System]:
     """Pair retrievers with generators, and return the systems that `only` names.
 
-    In the order of the tables: each retriever with its pairs, controls, apps, and the systems that
-    the records came with. They get rankings and baselines in `complete_systems`.
+    They get rankings and baselines in `complete_systems`.
 
     Raises:
         DataError: There is no system, a control cannot be made, a name fits no file, or two names
@@ -170,20 +171,20 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
     systems: list[System] = []
     for name in (*config.retrievers, *live.retrievers):
         systems.append(System(name, name, None, type="retriever", ranking_of=name))
-        systems += [
-            System(f"{name}/{generator}", name, generator, type="pair", ranking_of=name)
-            for generator, retrievers in sources.items()
-            if retrievers is None or name in retrievers
-        ]
+        for generator, retrievers in sources.items():
+            if retrievers is None or name in retrievers:
+                pair = f"{name}/{generator}"
+                systems.append(System(pair, name, generator, type="pair", ranking_of=name))
     apps = [*config.apps, *live.apps]
     systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
     systems += [System(name, None, None, type="recorded") for name in inputs.collection.given]
     systems = narrow(systems, inputs.choices.only)
     generators = [str(system.generator) for system in systems if system.type == "pair"]
-    controls = [
-        System(f"{control}/{name}", control, name, type="control", role="control", control=control)
-        for control, name in control_pairs(inputs, generators)
-    ]
+    controls = []
+    for word, generator in control_pairs(inputs, generators):
+        name = f"{word}/{generator}"
+        control = System(name, word, generator, type="control", role="control", control=word)
+        controls.append(control)
     if not systems:
         allowed = "a retriever, an app, or records with contexts or answers"
         raise inputs.error("there is no system to evaluate", "", allowed)
@@ -192,7 +193,7 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
     systems = [*retrieving, *controls, *systems[len(retrieving) :]]
     # each system has a file of its own, where one would hide the other
     types: list[SystemType] = ["retriever", "pair", "control", "app", "recorded"]
-    names = [name for type_ in types for name in names_of(systems, type_)]
+    names = [*chain.from_iterable(names_of(systems, type_) for type_ in types)]
     for _, problem, allowed in unfit_names(names):
         # names of recorded systems stand in the records
         where = f"{allowed}, in the config or in the records"
@@ -220,17 +221,18 @@ def complete_systems(
     Raises:
         KeyError: The generator of a control is not in `generators`.
     """
-    systems = [
-        replace(system, ranking_of=system.name) if system.name in rankings else system
-        for system in systems
-        if system.control is None or not generators[str(system.generator)].is_stored
-    ]
-    by_name = {system.name: system for system in systems}
-    compared = [(system, baseline_of(system, by_name, baseline)) for system in systems]
-    return [
-        replace(system, baseline=None if other is None else other.name)
-        for system, other in compared
-    ]
+    by_name = {}
+    for system in systems:
+        if system.control is not None and generators[str(system.generator)].is_stored:
+            continue
+        if system.name in rankings:
+            system = replace(system, ranking_of=system.name)
+        by_name[system.name] = system
+    complete = []
+    for system in by_name.values():
+        other = baseline_of(system, by_name, baseline)
+        complete.append(replace(system, baseline=None if other is None else other.name))
+    return complete
 
 
 def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
@@ -287,5 +289,5 @@ def control_pairs(inputs: PlanInputs, generators: Sequence[str]) -> list[tuple[s
         lacks = "relevance judgements and a corpus, and the data set has none"
         allowed = "no_context, shuffled_context, injection"
         raise inputs.error(f"{of_gold[0]} needs {lacks}", "controls", allowed)
-    names = dict.fromkeys(generators)
-    return [(control, generator) for generator in names for control in config.controls]
+    pairs = product(dict.fromkeys(generators), config.controls)
+    return [(control, generator) for generator, control in pairs]

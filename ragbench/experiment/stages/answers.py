@@ -92,8 +92,8 @@ def generate(
             there; None answers here.
 
     Raises:
-        AdapterError: The generator of a worker refuses its options, a worker has another model or
-            another version of ragbench, or the first three requests each end their worker.
+        AdapterError: A worker cannot create the generator or has another version, or the first
+            three requests end their workers.
         RuntimeError: Creating the generator fails in a worker with another error.
     """
     if workers is None:
@@ -606,7 +606,7 @@ class AskApp(AnswerQueries):
         return self.node(work, len(self.plan.queries) * self.samples)
 
 
-class Recorded(AnswerQueries):
+class RecordedAnswers(AnswerQueries):
     """Stage that reads answers from the records of the data set; nothing is asked or stored.
 
     Its output has one outcome per query; `recorded_answers` tells the causes of missing ones.

@@ -14,7 +14,13 @@ from typing import Any
 from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
-from ragbench.experiment.stages.answers import AnswerHits, AnswerQueries, AskApp, Generate, Recorded
+from ragbench.experiment.stages.answers import (
+    AnswerHits,
+    AnswerQueries,
+    AskApp,
+    Generate,
+    RecordedAnswers,
+)
 from ragbench.experiment.stages.base import Outputs, Stage, Step, in_random_order
 from ragbench.experiment.stages.causes import find_causes
 from ragbench.experiment.stages.comparison import Compare
@@ -28,7 +34,7 @@ from ragbench.experiment.stages.model_judgements import (
 )
 from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.resources import PromptWords, Resources
-from ragbench.experiment.stages.retrieval import Rank, Retrieve
+from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, spending_of
 from ragbench.files import cache_folder
@@ -71,10 +77,12 @@ def stages_of(resources: Resources) -> Graph:
         for name in plan.scored_retrievers
     }
     answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
-    ranks = dict[str, list[Rank]]()
+    ranks = dict[str, list[BuildRanking]]()
     stages: list[Stage[Any]] = []
     for name, repeats in retrieve.items():
-        ranks[name] = [Rank(plan, name, stage, number) for number, stage in enumerate(repeats)]
+        ranks[name] = [
+            BuildRanking(plan, name, stage, number) for number, stage in enumerate(repeats)
+        ]
         for stage, rank in zip(repeats, ranks[name], strict=True):
             # a source that is not scored itself has place 0, and may serve several retrievers
             unscored = [source for source in stage.sources if source.place == 0]
@@ -83,7 +91,9 @@ def stages_of(resources: Resources) -> Graph:
     for name, answer in answers.items():
         if answer.system.ranking_of == name:
             hits = [AnswerHits(answer, number) for number in range(answer.samples)]
-            ranks[name] = [Rank(plan, name, stage, number) for number, stage in enumerate(hits)]
+            ranks[name] = [
+                BuildRanking(plan, name, stage, number) for number, stage in enumerate(hits)
+            ]
             stages += ranks[name]
     judgements = _judgements(resources, [*chain.from_iterable(ranks.values())])
     stages.append(judgements)
@@ -136,7 +146,7 @@ def _answer(
     if system.type == "app":
         return AskApp(resources, system)
     if system.type == "recorded":
-        return Recorded(plan, system)
+        return RecordedAnswers(plan, system)
     # controls get other passages than the baseline retriever returned for the same queries
     scored = plan.scored_retrievers
     baseline = plan.baseline if plan.baseline in scored else scored[0]
@@ -144,7 +154,7 @@ def _answer(
     return Generate(resources, system, retrieve[name or ""])
 
 
-def _judgements(resources: Resources, ranks: Sequence[Rank]) -> Stage[Judgements]:
+def _judgements(resources: Resources, ranks: Sequence[BuildRanking]) -> Stage[Judgements]:
     """Return the stage with the judgements: of people alone, or filled by a model."""
     plan = resources.plan
     if plan.fill is None:

@@ -83,7 +83,7 @@ def hits_to_place(
     """Return the hits of each query with gold spans, best first, with the documents they are of.
 
     They are passages as they were retrieved, before they are folded or matched. A query without
-    gold spans or without hits has []. In the order of the queries.
+    gold spans or without hits has [].
 
     Args:
         ranking: Ranking of the hits.
@@ -335,8 +335,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
 
     Raises:
         UnknownIds: No hit is judged or in the corpus, and measures read ids. The message names the
-            metadata key, or the part of the ids before a separator, that is judged. Without one,
-            there is an error for a retriever over a corpus alone, with ids of both sides.
+            part of the ids or the metadata that is judged.
     """
     qrels, corpus, run = plan.qrels, plan.corpus, ranking.run
     if qrels is None or not len(run) or plan.config.metrics.retrieval.match.level == "text":
@@ -566,10 +565,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
 
 
 def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
-    """Yield id and hits of each query in the run; failed and missing queries are left out.
-
-    In the order of the queries.
-    """
+    """Yield id and hits of each query in the run; failed and missing queries are left out."""
     query_index = ranking.run.query_index
     for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
         if query.id in query_index and outcome.value is not None:

@@ -17,7 +17,7 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.resources import Resources
-from ragbench.experiment.stages.retrieval import Rank
+from ragbench.experiment.stages.retrieval import BuildRanking
 from ragbench.llm import Totals
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import FillCounts
@@ -181,7 +181,7 @@ class PoolPassages(Stage[PassagePool]):
         fill: Judge that grades them.
     """
 
-    def __init__(self, plan: Plan, fill: PlannedFill, ranks: Sequence[Rank]) -> None:
+    def __init__(self, plan: Plan, fill: PlannedFill, ranks: Sequence[BuildRanking]) -> None:
         super().__init__(plan, inputs=ranks)
         self.fill, self._ranks = fill, ranks
 

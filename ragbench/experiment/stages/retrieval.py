@@ -375,7 +375,7 @@ class Retrieve(base.Stage[HitOutcomes]):
         return self.node(work, len(self.plan.queries))
 
 
-class Rank(base.Stage[RetrieverRun | None]):
+class BuildRanking(base.Stage[RetrieverRun | None]):
     """Stage that turns the hits of a retriever or an app into the ranking that is scored.
 
     Its output is the ranking with notes and warnings; None for an app without passages.

@@ -22,7 +22,7 @@ from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_passages
 from ragbench.experiment.stages.model_judgements import Judgements
-from ragbench.experiment.stages.retrieval import Rank
+from ragbench.experiment.stages.retrieval import BuildRanking
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
@@ -88,7 +88,11 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
     unit = "measures"
 
     def __init__(
-        self, plan: Plan, system: System, ranks: Sequence[Rank], judgements: Stage[Judgements]
+        self,
+        plan: Plan,
+        system: System,
+        ranks: Sequence[BuildRanking],
+        judgements: Stage[Judgements],
     ) -> None:
         super().__init__(plan, f"score {system.name}", (*ranks, judgements), ranks[0].under)
         self.system, self._ranks, self._judgements = system, ranks, judgements
@@ -284,7 +288,7 @@ class _RankingScorer:
         match, columns = self.plan.config.metrics.retrieval.match, dict[str, ScoreColumn]()
         scored = score_run(self.ranking.run, qrels, measures, **asdict(self._rules()))
         if scored.ranked is not None:
-            self.ranking.note_ranks(qrels, scored.ranked)
+            self.ranking.store_ranks(qrels, scored.ranked)
         row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
         # -1, a query without judgements, reads the NaN that is appended to the values
         rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)

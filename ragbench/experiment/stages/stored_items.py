@@ -330,8 +330,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
 def read_predicted(stored: Stored) -> Outcome[Prediction]:
     """Return an outcome of generation; raise `TypeError` or `ValueError` for a malformed one.
 
-    Also KeyError for a missing key or an unknown cause, and AttributeError for a value that is no
-    object.
+    Also
     """
     value = stored.get("value")
     if value is None:

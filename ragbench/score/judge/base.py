@@ -119,10 +119,7 @@ class Rubric:
 
     @property
     def levels(self) -> int:
-        """Number of levels, the largest key of the scale.
-
-        ValueError for an empty scale.
-        """
+        """Number of levels, the largest key of the scale."""
         return max(self.scale)
 
     @property
@@ -145,7 +142,7 @@ class Rubric:
     def score_of(self, level: float) -> float:
         """Return the score from 0 to 1 of a level from 1 to n, also of a fractional level.
 
-        A level outside gives a score outside 0..1. ZeroDivisionError for a scale of one level.
+        A level outside gives a score outside 0..1.
         """
         return (level - 1) / (self.levels - 1)
 
@@ -200,7 +197,7 @@ class RubricJudge:
     def label(self) -> str:
         """Description of the kind of judge in one sentence, printed beside its scores.
 
-        NotImplementedError in this base class.
+        This base class raises `NotImplementedError`.
         """
         raise NotImplementedError
 
@@ -208,7 +205,7 @@ class RubricJudge:
     def model(self) -> str:
         """Name of the model, or name and version of the method, that gives the verdicts.
 
-        NotImplementedError in this base class.
+        This base class raises `NotImplementedError`.
         """
         raise NotImplementedError
 
@@ -216,7 +213,7 @@ class RubricJudge:
     def models(self) -> tuple[str, ...]:
         """Names of the models in the order of the config; several for a jury.
 
-        By default `model` alone.
+        The default is `model` alone.
         """
         return (self.model,)
 
@@ -229,7 +226,7 @@ class RubricJudge:
     def missing_key(self) -> str | None:
         """Name of the environment variable that should hold the key and is not set, or None.
 
-        None by default.
+        The default is None.
         """
         return None
 
@@ -286,25 +283,25 @@ class RubricJudge:
     def close(self) -> None:
         """Close connections and unload models.
 
-        Does nothing by default.
+        The default does nothing.
         """
 
     def keep_replies(self, replies: Replies | None) -> None:
         """Set the store of replies, before the first request; None stores nothing.
 
-        Ignored by default.
+        The default ignores it.
         """
 
     def spend_from(self, budget: Budget | None) -> None:
         """Set the budget of all requests together, before the first one; None: unlimited.
 
-        Ignored by default.
+        The default ignores it.
         """
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        By default `rubric`, the fingerprint of the rubric, and the keys of `options`.
+        The default has `rubric`, the fingerprint of the rubric, and the keys of `options`.
         """
         return {"rubric": rubric.fingerprint, **self.options}
 
@@ -404,7 +401,7 @@ def both_orders(rubric: Rubric, scores: tuple[float, float], reasons: Sequence[s
     `scores` are the scores of the answer in the two orders: 1 a win, 0.5 a tie, 0 a loss. `reasons`
     are the two reasonings, which the verdict quotes. The score is the mean of both if the orders
     agree on the better answer, or both are ties; else 0.5. The level is that score on the scale of
-    `rubric`. IndexError for fewer than two reasons.
+    `rubric`.
     """
     lines = [f"in this order: {reasons[0]}", f"in the other order: {reasons[1]}"]
     sides = {int(score > 0.5) - int(score < 0.5) for score in scores}

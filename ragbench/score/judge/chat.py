@@ -45,9 +45,10 @@ class OpenAIJudge(ModelJudge):
     and unreadable ones are requested once more. Levels are weighted by their probabilities if the
     server returns log-probabilities.
 
-    It is created with options of `OpenAIJudgeOptions`: `model`, or `models` for a jury. OptionError
-    for a wrong value. A missing key is an OptionError at `check` or the first request. `judge_all`
-    returns rubric -> verdict per item; a failed request is a verdict with status `failed`.
+    It is created with options of `OpenAIJudgeOptions`: `model`, or `models` for a jury. A wrong
+    value raises an `OptionError`. A missing key is an OptionError at `check` or the first request.
+    `judge_all` returns rubric -> verdict per item; a failed request is a verdict with status
+    `failed`.
     """
 
     declares = OpenAIJudgeOptions
@@ -61,9 +62,8 @@ class OpenAIJudge(ModelJudge):
                 a jury.
 
         Raises:
-            OptionError: A value that an option does not allow, neither or both of `model` and
-                `models`, a model named twice, a malformed address, or options that exclude each
-                other.
+            OptionError: An option is not allowed, or not exactly one of `model` and `models` is
+                given.
             TypeError: An unknown option.
         """
         chosen = OpenAIJudgeOptions(**options)

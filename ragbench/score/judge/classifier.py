@@ -134,7 +134,8 @@ class Classifier(RubricJudge):
 
     `Classifier(**options)` returns a `ServedClassifier` if the options name a server, a splitter or
     the preset of a chat model, else a `LocalClassifier`. The options are those of
-    `ClassifierOptions`. OptionError for a wrong value, or without a model and a preset.
+    `ClassifierOptions`. A wrong value raises an `OptionError`, and so does a call without model and
+    preset.
     """
 
     declares = ClassifierOptions
@@ -183,10 +184,10 @@ def _read_options(options: Mapping[str, Any]) -> tuple[ClassifierOptions, Preset
 class LocalClassifier(LocalJudge[Support], Classifier):
     """Judge support by a local classifier.
 
-    It is created with options of `ClassifierOptions`: OptionError for a wrong value, or without a
-    model and a preset. It applies the rubric `supported`: the score is the largest probability that
-    a passage supports the answer. The model is loaded at the first item; `check` raises
-    MissingExtra, OptionError or DataError before that. `close` unloads it.
+    It is created with options of `ClassifierOptions`: A wrong value raises an `OptionError`, and so
+    does a call without model and preset. It applies the rubric `supported`: the score is the
+    largest probability that a passage supports the answer. The model is loaded at the first item;
+    `check` raises MissingExtra, OptionError or DataError before that. `close` unloads it.
     """
 
     declares = ClassifierOptions
@@ -251,9 +252,8 @@ class ServedClassifier(ModelJudge, Classifier):
         """Create a judge; it sends nothing, and loads no model, before the first item.
 
         Raises:
-            OptionError: Neither a model nor a preset, a wrong value, a preset of a chat model
-                without `base_url`, one that computes here with it, or a splitter with the name of
-                the classifier.
+            OptionError: A value is not allowed, neither a model nor a preset is given, or the
+                preset does not fit.
             TypeError: An unknown option.
         """
         chosen, preset, model = _read_options(options)

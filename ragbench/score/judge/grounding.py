@@ -99,10 +99,7 @@ class Formula:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Parts of an item that the formula needs: answer, contexts, reference.
-
-        In this order.
-        """
+        """Parts of an item that the formula needs: answer, contexts, reference."""
         words = {word for side in self.sides for word in side.split("_")}
         needs = {"answer": "answer", "passages": "contexts", "reference": "reference"}
         return tuple(need for word, need in needs.items() if word in words)

@@ -287,7 +287,7 @@ def explain_evidence(verdict: Verdict, item: JudgedItem, completed: JudgedItem) 
     """Return the verdict with the origin of each added passage appended to its reasoning.
 
     `completed` is the item after `with_evidence`. A verdict without score, or without added
-    passages, is returned unchanged. One line per passage, numbered on from those of the item.
+    passages, is returned unchanged. Each passage has a line, with numbers behind those of the item.
     """
     n_retrieved = len(item.contexts or ())
     evidence = (completed.contexts or [])[n_retrieved:]

@@ -106,14 +106,11 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: Unknown judge, rubric or option, another `reasoning`, a rubric that comes
-                twice or does not suit the judge, no key, or `replies` for a judge that calls no
-                model.
+            OptionError: A judge, rubric or option is unknown or does not fit, or a key is missing.
             AdapterError: The factory of a chat model fails. Exceptions of your own class or
                 function that creates a judge are passed on.
-            DataError: A file is no rubric or no store of replies, `type` is code that cannot be
-                imported or is no judge, or a model is not in the cache of the hub, and the hub
-                cannot be reached.
+            DataError: A file is wrong, code of `type` cannot be imported, or a model cannot be
+                loaded.
         """
         check_reasoning("Judge", reasoning)
         self._reasoning: Reasoning = reasoning
@@ -231,8 +228,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 and so is any other column of a data frame.
 
         Raises:
-            DataError: `rows` are no list of mappings or data frame, a mapping has an unknown key,
-                or a value has a form that `score` refuses. No answer is judged then.
+            DataError: `rows` are no table, or a row has a wrong key or value. No answer is judged
+                then.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         verdicts = judge_all(self._judge, items_of(rows, self._reasoning), self.rubrics)

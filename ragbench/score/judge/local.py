@@ -113,8 +113,8 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     def values(self, pairs: Sequence[Pair]) -> list[Value]:
         """Return the value of each pair, in order; a pair is computed once.
 
-        The first call loads the model: MissingExtra, OptionError or DataError as in `check`. Errors
-        of the model are passed on.
+        The first call loads the model: MissingExtra, OptionError or Errors of the model are passed
+        on.
         """
         with self._lock:
             new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]

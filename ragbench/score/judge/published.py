@@ -25,7 +25,7 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
     Full support counts 1, partial support 0.5, or 0 in the strict scores; a nugget without
     assignment counts 0. The score is the mean over the vital nuggets, or over all. In the weighted
     scores an okay nugget weighs half as much as a vital one. TREC ranks by `strict_vital`. The
-    score is from 0 to 1. KeyError for an unknown assignment or score.
+    score is from 0 to 1.
 
     Example:
         >>> from ragbench.types.records import Nugget
@@ -63,10 +63,9 @@ SUPPORT_LEVELS = tuple(_SUPPORT)
 def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:
     """Return the mean support of sentences by their first citation; None without a sentence.
 
-    `levels` has a word of `SUPPORT_LEVELS` per sentence, None for a sentence without citation.
-    Full support counts 1, partial support 0.5. `precision` averages over the sentences with a
-    citation, `recall` over all sentences. The score is from 0 to 1; `precision` is None without a
-    citation. KeyError for an unknown level.
+    `levels` has a word of `SUPPORT_LEVELS` per sentence, None for a sentence without citation. Full
+    support counts 1, partial support 0.5. `precision` averages over the sentences with a citation,
+    `recall` over all sentences. The score is from 0 to 1; `precision` is None without a citation.
 
     Example:
         >>> levels = ["full_support", None, "partial_support", "no_support"]
@@ -112,7 +111,7 @@ def ragas_relevancy(cosines: Sequence[float], noncommittal: Sequence[bool]) -> f
     """Return the mean cosine between the question and the questions generated from the answer.
 
     0 if there is no generated question, or if all answers are noncommittal. A negative mean, which
-    ragas returns unchanged, becomes 0, since scores lie in 0..1. From 0 to 1.
+    ragas returns unchanged, becomes 0, since scores lie in 0..1. The value is from 0 to 1.
 
     Example:
         >>> ragas_relevancy([0.9, 0.6], [True, False]), ragas_relevancy([0.9], [True])
@@ -127,7 +126,7 @@ def ragas_precision(useful: Sequence[bool]) -> float:
     """Return the mean of the precisions at the ranks of the useful passages; 0 without one.
 
     Useful passages that were not retrieved do not count: if the first passage is the only useful
-    one in the list, the score is 1. From 0 to 1.
+    one in the list, the score is 1. The value is from 0 to 1.
 
     Example:
         >>> round(ragas_precision([True, False, True]), 4), ragas_precision([False])
@@ -164,8 +163,8 @@ def ragas_noise(
     `answer` and `reference` have a row per statement and a column per passage: True if the passage
     supports the statement. `right` marks the statements of the answer that the reference supports.
     A passage is relevant if it supports a statement of the reference. An answer without statements
-    raises ZeroDivisionError. From 0 to 1. `reference` has a row, and all rows are equally long;
-    a row of another length raises ValueError, one of `answer` not always.
+    raises ZeroDivisionError. The value is from 0 to 1. `reference` has a row, and all rows are
+    equally long; a row of another length raises ValueError, one of `answer` not always.
 
     Example:
         >>> ragas_noise([[True, False], [False, True]], [[True, False]], [False, False])

@@ -117,8 +117,8 @@ def missing_members(judge: object) -> str | None:
     """Return a message on the required members that an object lacks; None if it has all.
 
     They are `judge`, `label`, `model` and `options`; the last three have to be of their type. The
-    message is the end of a sentence: `has no label, allowed: ...`. None too for a subclass of
-    `RubricJudge`.
+    message is the end of a sentence: `has no label, allowed: ...`. A subclass of `RubricJudge` has
+    all of them.
     """
     if isinstance(judge, RubricJudge):
         return None
@@ -208,8 +208,8 @@ def judge_maker(target: Any, name: str = "") -> Any:
     `judge` the factory returns the object itself.
 
     Raises:
-        DataError: The target is neither a judge nor a factory; or it is an async function, or a
-            function with a required parameter that is neither a part of an item nor declared.
+        DataError: The target is neither a judge nor a factory, is async, or requires unknown
+            parameters.
     """
     name = name or name_of(target)
     if not inspect.isclass(target) and callable(getattr(target, "judge", None)):

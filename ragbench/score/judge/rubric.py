@@ -36,7 +36,7 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
 
     A plain function has its own rubric. Other judges have those of `DEFAULT_RUBRICS` that they can
     apply; a judge that can apply none of these has all its rubrics as default. A classifier has
-    `supported`. In the order of `DEFAULT_RUBRICS`, else of the judge.
+    `supported`.
     """
     if judge.own_rubric is not None:
         return (judge.own_rubric,)

@@ -85,8 +85,8 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
 def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
     """Return the verdict on a text whose best source counts; the first if several are equal.
 
-    Not applicable to an empty text. Without a source the score is 0. Unsupported spans are claims
-    of the verdict, with their probability to be supported.
+    An empty text gives `not_applicable`. Without a source the score is 0. Unsupported spans are
+    claims of the verdict, with their probability to be supported.
 
     Args:
         text: The judged text.
@@ -115,7 +115,8 @@ def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Suppor
     """Return the verdict on claims: the mean of the probabilities of their best sources.
 
     That is the expected share of supported claims. Each claim has its probability, and counts as
-    supported from 0.5 on. Not applicable without claims. ValueError if the lists differ in length.
+    supported from 0.5 on. No claims give `not_applicable`. ValueError if the lists differ in
+    length.
 
     Args:
         claims: Claims of an answer.
@@ -160,8 +161,7 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
         answers: Words for "supported" and "unsupported", in lower case.
 
     Raises:
-        CallFailure: The model refuses, or its reply has neither word, or the token limit ended a
-            reply of several words: a word of its reasoning is no verdict.
+        CallFailure: The model refuses, or its reply does not end with one of the two words.
 
     Example:
         >>> reply = llm.ChatReply('{"REASONING": ["It may pass."],"SCORE":"FAIL"}')

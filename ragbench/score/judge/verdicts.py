@@ -111,8 +111,8 @@ def judge_on(
     Items whose worker process died get `failed` verdicts.
 
     Raises:
-        AdapterError: A worker cannot create the judge, reports another model, or the user has to
-            act, as for a missing key; or the first three blocks end their workers.
+        AdapterError: A worker cannot create the judge or has another model, or the first three
+            blocks end their workers.
         RuntimeError: The judge fails with another error.
     """
     task = Task(

@@ -38,8 +38,7 @@ def average_precision(
         rel: Smallest grade that counts as relevant.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Raises:
         OptionError: An option is not allowed, such as `divide` without k.
@@ -105,9 +104,6 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
         Array of shape (n,), in the order of the queries; NaN for a query without a relevant
         document.
 
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
-
     Example:
         The only relevant document stands at rank 2, then is missed: the floor.
 
@@ -144,9 +140,6 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
         Array of shape (n,), in the order of the queries; NaN for a query without a relevant
         document.
 
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
-
     Example:
         S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).
 
@@ -175,11 +168,7 @@ def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Float
     counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         `b` is taken to be relevant like `a`, the only one judged above `c`: (1 + 3/3) / 2.
@@ -215,11 +204,7 @@ def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> 
     was not retrieved adds 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         `a` and `x` are tied, so `a` counts at rank 2 and `b` at rank 3: (1/2 + 2/3) / 2.

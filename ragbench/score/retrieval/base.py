@@ -141,7 +141,7 @@ class RankedGrades:
     def sum(self, values: FloatArray) -> FloatArray:
         """Return the sum of the rows' values per query; 0 for a query without rows.
 
-        Shape (n,).
+        It has the shape (n,).
         """
         total = np.bincount(self.query, weights=values, minlength=self.n_queries)
         return total.astype(np.float64, copy=False)
@@ -178,7 +178,7 @@ class RankedGrades:
     def divide(self, total: FloatArray | IntArray, by: FloatArray | IntArray) -> FloatArray:
         """Return total / by per query; NaN if `by` is 0, where the measure does not apply.
 
-        Shape (n,).
+        It has the shape (n,).
         """
         scores = np.full(self.n_queries, np.nan)
         np.divide(total, by, out=scores, where=np.asarray(by) > 0)
@@ -187,7 +187,7 @@ class RankedGrades:
     def where_relevant(self, scores: FloatArray | IntArray, rel: int = 1) -> FloatArray:
         """Return the scores with NaN for queries without a document of grade `rel` or above.
 
-        Shape (n,).
+        It has the shape (n,).
         """
         return np.where(self.count_relevant(rel) > 0, scores, np.nan)
 

@@ -98,7 +98,7 @@ class Gained:
     def n_gaining(self) -> IntArray:
         """Query -> number of judged documents that gain something.
 
-        Shape (n,).
+        It has the shape (n,).
         """
         gaining = self.ranked.judged_query[self.ideal > 0]
         return np.bincount(gaining, minlength=self.ranked.n_queries)
@@ -106,14 +106,14 @@ class Gained:
     def where_gaining(self, scores: FloatArray) -> FloatArray:
         """Return the scores with NaN for queries without a document that gains anything.
 
-        Shape (n,).
+        It has the shape (n,).
         """
         return np.where(self.n_gaining > 0, scores, np.nan)
 
     def sum_ideal(self, terms: FloatArray) -> FloatArray:
         """Return the sum per query of terms of the ideal ranking, one per judged document.
 
-        Shape (n,); 0 for a query without judgements.
+        It has the shape (n,), and is 0 for a query without judgements.
         """
         total = np.bincount(self.ranked.judged_query, terms, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
@@ -174,12 +174,10 @@ def cg(
         gain: What a grade gains: the grade itself, or 2^grade - 1.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
-        judged document that gains.
+        Array of shape (n,), values from 0; NaN for a query without a judged document that gains.
 
     Raises:
         DataError: A grade is too large for gain=exp.
-        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -217,8 +215,7 @@ def dcg(
         base: Base of the logarithm with discount=jk.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
-        judged document that gains.
+        Array of shape (n,), values from 0; NaN for a query without a judged document that gains.
 
     Raises:
         OptionError: An option is not allowed or has no effect.
@@ -247,8 +244,7 @@ def ideal_dcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     `k`, `gain`, `gains`, `discount` and `base`; without k all judged documents count.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values from 0; NaN for a query without a
-        judged document that gains.
+        Array of shape (n,), values from 0; NaN for a query without a judged document that gains.
 
     Raises:
         OptionError: An option is not allowed or has no effect.
@@ -278,8 +274,7 @@ def ndcg(ranked: RankedGrades, **options: Any) -> FloatArray:
     `discount` and `base`. A cut-off holds for the best ranking too.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a judged document that gains.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a judged document that gains.
 
     Raises:
         OptionError: An option is not allowed or has no effect.
@@ -321,11 +316,7 @@ def ndcg_rel(ranked: RankedGrades, *, gains: options.Gains | None = None) -> Flo
     `gains` sets the gains of single grades, as `{1:3,2:9}`; any other grade gains itself.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a judged document that gains.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a judged document that gains.
 
     Example:
         `a` at rank 2: (1/log2(3)) / (1 + 1/log2(3)); `b` is missed: the same, over the whole list.
@@ -356,11 +347,8 @@ def rndcg(
     needs a document of grade `rel`, which changes nothing else. `gains` is that of `ndcg_rel`.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a document of grade `rel`, or without one that gains.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a document of grade `rel`, or
+        without one that gains.
 
     Example:
         The best ranking is 2, 1: it changes at ranks 1 and 2. nDCG@1 = 1/2, and
@@ -431,11 +419,7 @@ def normalized_gain(ranked: RankedGrades, *, gains: options.Gains | None = None)
     the gains of single grades, as `{1:3,2:9}`; any other grade gains itself.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a judged document that gains.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a judged document that gains.
 
     Example:
         1/log2(2 + 2 - 1) for `b`, 2/log2(2 + 3 - 3) for `a`, over 3.

@@ -34,18 +34,15 @@ def alpha_ndcg(
     covered it already. The best ranking is built greedily from all relevant documents, as its
     authors do: to find the true best is NP-hard, and a ranking that beats the greedy one by its
     luck with ties counts as 1. A cut-off holds for the best ranking too. With alpha = 0 every
-    mention counts in full, near 1 only the first. NaN for a query without a subtopic. Without k
-    both rankings count in full.
+    mention counts in full, near 1 only the first. A query without a subtopic has no value (NaN).
+    Without k both rankings count in full.
 
     Args:
         queries: Subtopics of each query.
         k: Number of ranks; None for all.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1].
 
     Example:
         The second document repeats subtopic a; the best ranking has b there:
@@ -70,13 +67,10 @@ def alpha_ndcg(
 def subtopic_recall(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its subtopics that its first k documents cover.
 
-    NaN for a query without a subtopic. Without k all retrieved documents count.
+    A query without a subtopic has no value (NaN). Without k all retrieved documents count.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1].
 
     Example:
         >>> judged = {"d1": ["a"], "d2": ["a"], "d3": ["b"]}
@@ -103,10 +97,7 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
     where the first k documents hold no relevant one. Without k all retrieved documents count.
 
     Returns:
-        Array of shape (n,), in the order of the queries.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,).
 
     Example:
         One of two relevant documents repeats what the first says.

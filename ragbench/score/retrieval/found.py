@@ -75,10 +75,7 @@ def found(ranks: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> Flo
     Without k all hits count.
 
     Returns:
-        Array of shape (n,), in the order of the queries.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,).
 
     Example:
         One of two gold documents is at rank 2, the other is not retrieved.

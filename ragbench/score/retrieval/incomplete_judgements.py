@@ -26,11 +26,7 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     unjudged.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         R = 2, N = 2: nothing precedes `a`, one of min(R, N) = 2 precedes `b`: (1 + 1/2) / 2.
@@ -66,9 +62,6 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
         Array of shape (n,), in the order of the queries; NaN for a query without a relevant
         document.
 
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
-
     Example:
         The documents of a perfect query and one whose relevant document is missed: the floor.
 
@@ -92,10 +85,7 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     counts as a judgement here. NaN where nothing was retrieved.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1].
 
     Example:
         One of two retrieved documents is judged.
@@ -156,8 +146,7 @@ def num_ret(ranked: RankedGrades) -> FloatArray:
     """Count the documents that each query retrieved.
 
     Returns:
-        Array of shape (n,), in the order of the queries, of whole numbers as floats; 0 for a judged
-        query that the run lacks.
+        Array of shape (n,), of whole numbers as floats; 0 for a judged query that the run lacks.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -172,10 +161,7 @@ def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the relevant documents of each query, retrieved or not.
 
     Returns:
-        Array of shape (n,), in the order of the queries, never NaN.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), never NaN.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -191,9 +177,6 @@ def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
     Returns:
         Array of shape (n,), in the order of the queries; 0 for a query that the run lacks.
-
-    Raises:
-        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -226,9 +209,6 @@ def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
 
     Returns:
         Array of shape (n,), in the order of the queries; 0 for a query that the run lacks.
-
-    Raises:
-        OptionError: An option is not allowed.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

@@ -89,8 +89,8 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     documents. The number of documents has shape (n,), positions count from 0.
 
     Raises:
-        DataError: An id is no text, at once for queries without judgements; or an id or a score of
-            a judged query is wrong, when its block is read.
+        DataError: An id or a score is wrong; those of judged queries are checked when their block
+            is read.
     """
     # judged ids are looked up block by block, while the dictionaries are in the processor's cache
     tables = [*map(run.get, judged.query_ids, repeat(_NOTHING))]

@@ -81,8 +81,8 @@ def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, 
     Spaces do not count; `owner` is the measure, for messages.
 
     Raises:
-        OptionError: The text has another form, as without any pair, a grade twice, or a gain that
-            is negative or infinite; or there is a text, and `gain` is not linear.
+        OptionError: The text is no list of grades and gains from 0 on, or `gain` is not linear
+            beside it.
 
     Example:
         >>> read_gains("ndcg", "{1:3.5,2:9}")

@@ -189,8 +189,7 @@ def before_last(identifier: str, separator: str) -> str:
     """Return the document id of a passage id: the part before the last separator.
 
     The last one counts, since numbers are appended to ids that may contain the separator. An id
-    without separator, or with one only at its start, is returned whole. ValueError for an empty
-    separator.
+    without separator, or with one only at its start, is returned whole.
 
     Example:
         >>> [before_last(name, "#") for name in ("d1#0", "site/a#top#3", "d2", "#1")]
@@ -246,11 +245,11 @@ def answer_hit(
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 
     The rule is that of `GoldAnswers`, by which `ragbench explain` finds gold answers, too. A hit is
-    not a proof: the answer may stand there for another reason. NaN for a query without a gold
-    answer. Without k all passages are looked at.
+    not a proof: the answer may stand there for another reason. A query without a gold answer has no
+    value (NaN). Without k all passages are looked at.
 
     Returns:
-        Array of shape (n,), in the order of the queries.
+        Array of shape (n,).
 
     Raises:
         OptionError: An option is not allowed, or the tokenizer is unknown.

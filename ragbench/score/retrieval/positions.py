@@ -199,8 +199,7 @@ class TiedMembers:
     def in_order(self, ids: ByteIds | None) -> IntArray:
         """Return the place of each member where ids fall, as bytes: trec_eval's rule.
 
-        `ids` has the id of each member. With None, members that tie keep their input order. Shape
-        (members,).
+        `ids` has the id of each member. With None, members that tie keep their input order.
         """
         by_row = (self.group << 32) + self.rows
         order = np.argsort(by_row) if ids is None else ids.falling_order(self.group)

@@ -35,11 +35,7 @@ def precision(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) 
     was retrieved is looked at, and divided by.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Two of four ranks, and two of two retrieved.
@@ -62,11 +58,7 @@ def recall(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> 
     Divided by all relevant documents, whatever k is. Without k all that was retrieved is looked at.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         One of two relevant documents was retrieved.
@@ -85,11 +77,7 @@ def f1(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -> Floa
     Without a hit it is 0. Without k it is that of all that was retrieved.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Precision 2/3 and recall 2/10: 2 * 2 / (3 + 10).
@@ -113,11 +101,7 @@ def r_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     A perfect ranking scores 1 whatever R is, which precision@k cannot promise.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         R = 2, and one of the first two is relevant.
@@ -147,11 +131,7 @@ def r_precision_multiple(
     `multiple * R` is below a tenth, the score is 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         R = 2: one hit in the first rank, and in the first four.
@@ -187,11 +167,7 @@ def relative_precision(
     within reach. Without k, the number of retrieved documents takes its place.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         One hit, where three ranks might have held both relevant documents.
@@ -219,11 +195,7 @@ def iprec_at_recall(
     gives the best precision of all ranks. A level that is not reached gives 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Hits at ranks 1 and 4, all there are: 1/1 at a recall of 0.5, 2/4 at a recall of 1.
@@ -255,8 +227,7 @@ def eleven_point_average(
     levels of recall, whose mean it is then: `{0.2,0.5,0.8}`.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Raises:
         OptionError: An option is not allowed, `levels` are no numbers from 0 to 1, or `ranked`
@@ -310,11 +281,7 @@ def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     An empty ranking has 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -329,11 +296,7 @@ def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of its relevant documents that was retrieved at all.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank
@@ -350,11 +313,7 @@ def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArra
     An empty ranking has 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         One hit, where two retrieved documents might have been two of the three relevant ones.
@@ -374,11 +333,7 @@ def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
     This is average precision if every relevant document stood at the mean precision of the set.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         1/2 * 1/2.
@@ -401,11 +356,7 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
     Without a hit it is 0.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         P = 1/2, R = 1/3, beta = 2: 3 * 1/6 / (1 + 1/3).
@@ -450,7 +401,7 @@ def utility(
         rel: Smallest grade that counts as relevant.
 
     Returns:
-        Array of shape (n,), in the order of the queries, without bounds and never NaN.
+        Array of shape (n,), without bounds and never NaN.
 
     Raises:
         OptionError: An option is not allowed, or `d` is not 0 and `documents` is None.

@@ -381,10 +381,7 @@ def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
 
 
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:
-    """Return the order by query and then by rank; pairs of both are distinct.
-
-    An array of positions.
-    """
+    """Return the order by query and then by rank; pairs of both are distinct."""
     keys = (query << 32) + rank  # one number sorts quicker than two
     return np.argsort(keys, kind="stable")  # quick where most of it is sorted already
 
@@ -424,7 +421,7 @@ class BlockRanker:
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
         """Return the ranking of all blocks of one run; each query is in one block.
 
-        Sets `unknown`, `duplicates` and `steps`. DataError as reading the blocks raises it.
+        Sets `unknown`, `duplicates` and `steps`.
         """
         return self.rank_parts([blocks], threads=1)
 

@@ -31,11 +31,7 @@ def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -
     of tied documents in which one is there.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         The only relevant document is at rank 2.
@@ -61,11 +57,7 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     the first k, without k if none was retrieved.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         The first relevant document is at rank 2.
@@ -148,11 +140,7 @@ def rbp(
         rel: Smallest grade that counts as relevant.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
@@ -188,11 +176,7 @@ def rbp_residual(
         p: Chance that a reader goes on from one rank to the next.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Ranks 1 and 3 are judged: 1 - 0.5 * (1 + 0.5^2).
@@ -226,11 +210,7 @@ def err(
         max: Top of the scale of grades, such as 4 for gdeval; default: the largest in the qrels.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1]; NaN for a query without
-        a relevant document.
-
-    Raises:
-        OptionError: An option is not allowed, or `ranked` averages over ties.
+        Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.

@@ -4,6 +4,10 @@
 ids to grades, or is a collection of the relevant ids. Every function returns the value that the
 measure of the same name has for a run by its default rules: NaN if no document is relevant, but 0
 with `rel` above 1 if a document is judged.
+
+Every function raises an `OptionError` for an option that is not allowed, for an argument that is no
+collection of ids, and for a `retrieved` that has no order or holds pairs. It raises a `DataError`
+for a grade that is no integer or too large.
 """
 
 from __future__ import annotations
@@ -73,13 +77,6 @@ def hit_rate(
 ) -> float:
     """Return 1 if a relevant document is among the first k, else 0.
 
-    NaN without a relevant document. A repeated id counts at its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
-
     Example:
         >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
         (0.0, 1.0)
@@ -93,13 +90,6 @@ def mrr(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
     """Return 1 / rank of the first relevant document, 0 without one in the first k.
-
-    NaN without a relevant document. A repeated id counts at its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
 
     Example:
         >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
@@ -117,14 +107,8 @@ def precision(
 ) -> float:
     """Return the share of the first k ranks that hold a relevant document.
 
-    The divisor is k for a shorter list too; without k it is the number of distinct ids. NaN without
-    a relevant document; a list that has none of them gives 0. A repeated id counts at its first
-    place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    The divisor is k for a shorter list too; without k it is the number of distinct ids. A list that
+    holds no relevant document gives 0.
 
     Example:
         >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
@@ -140,13 +124,7 @@ def recall(
 ) -> float:
     """Return the share of the relevant documents that is among the first k.
 
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    A list that holds no relevant document gives 0.
 
     Example:
         >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
@@ -162,13 +140,7 @@ def f1(
 ) -> float:
     """Return the harmonic mean of precision and recall at k.
 
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    A list that holds no relevant document gives 0.
 
     Example:
         Precision 1/3 and recall 1/2: 2 * 1 / (2 + 3).
@@ -193,13 +165,11 @@ def average_precision(
     """Return the mean of the precisions at the relevant documents; one that was missed adds 0.
 
     `divide="min"` needs a k, and divides by min(k, R), not by the number R of relevant documents. A
-    repeated id counts at its first place. NaN without a relevant document; a list that has none of
-    them gives 0.
+    list that holds no relevant document gives 0.
 
     Raises:
         OptionError: An option is not allowed, `divide` has no k, an argument is no collection of
             ids, or `retrieved` has no order or holds pairs.
-        DataError: A grade is no integer or too large.
 
     Example:
         Hits at ranks 1 and 3, two relevant documents: (1/1 + 2/3) / 2.
@@ -221,13 +191,7 @@ def average_precision(
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
 
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    A list that holds no relevant document gives 0.
 
     Example:
         >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
@@ -252,12 +216,9 @@ def dcg(
 
     A grade gains itself, or 2^grade - 1 with `gain="exp"`. The gain is divided by log2(rank + 1);
     with `discount="jk"` by the logarithm to `base` of the rank, from rank `base` on. NaN if no
-    judged document gains anything; a list that has none of them gives 0. A repeated id counts at
-    its first place.
+    judged document gains anything; a list that has none of them gives 0.
 
     Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
         DataError: A grade is no integer or too large, also for gain=exp.
 
     Example:
@@ -285,12 +246,10 @@ def ndcg(
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
-    Options as for `dcg`; k cuts the best ranking too. NaN if no judged document gains anything; a
-    list that has none of them gives 0. A repeated id counts at its first place.
+    The options are those of `dcg`; k cuts the best ranking too. NaN if no judged document gains
+    anything; a list that has none of them gives 0.
 
     Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
         DataError: A grade is no integer or too large, also for gain=exp.
 
     Example:
@@ -312,13 +271,7 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> f
 
     A retrieved relevant document counts 1 - min(n, R) / min(R, N), with n of the N judged
     non-relevant ones above it, and 1 if n is 0. The sum is divided by the number R of relevant
-    documents. NaN without a relevant document; a list that has none of them gives 0. A repeated id
-    counts at its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    documents. A list that holds no relevant document gives 0.
 
     Example:
         Nothing precedes `a`, one of two precedes `b`: (1 + 1/2) / 2.
@@ -349,13 +302,7 @@ def rbp(
 ) -> float:
     """Return the relevance that a reader meets who leaves after each rank with chance 1 - p.
 
-    NaN without a relevant document; a list that has none of them gives 0. A repeated id counts at
-    its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    A list that holds no relevant document gives 0.
 
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).
@@ -382,13 +329,7 @@ def err(
     """Return the expected 1 / rank at which a reader is satisfied and stops.
 
     `max` is the top of the scale of grades, which larger grades count as; None takes the largest
-    grade in `judged`. NaN without a relevant document; a list that has none of them gives 0. A
-    repeated id counts at its first place.
-
-    Raises:
-        OptionError: An option is not allowed, an argument is no collection of ids, or `retrieved`
-            has no order or holds pairs.
-        DataError: A grade is no integer or too large.
+    grade in `judged`. A list that holds no relevant document gives 0.
 
     Example:
         Grade 1 of 1 at ranks 1 and 2: 1/2 + 1/2 * 1/2 * 1/2.
@@ -416,8 +357,8 @@ def span_recall(
 ) -> float:
     """Return the share of the characters of the gold spans that the first k hits hold.
 
-    NaN without a gold character. Hits and gold are spans: `Span`, or mappings with `document`,
-    `start` and `end`. Hits are best first, and k counts them as they are.
+    The value is NaN without a gold character. Hits and gold are spans: `Span`, or mappings with
+    `document`, `start` and `end`. Hits are best first, and k counts them as they are.
 
     Raises:
         OptionError: `k` is not allowed, or an argument is no list of spans.
@@ -437,8 +378,8 @@ def span_precision(
 ) -> float:
     """Return the share of the characters of the first k hits that are gold.
 
-    Overlapping hits count once. 0 for hits without a character; NaN without a gold character.
-    Arguments are those of `span_recall`.
+    Overlapping hits count once. Hits without a character give 0; the value is NaN without a gold
+    character. Arguments are those of `span_recall`.
 
     Raises:
         OptionError: `k` is not allowed, or an argument is no list of spans.
@@ -458,7 +399,7 @@ def span_iou(
 ) -> float:
     """Return the characters that are gold and in the first k hits, over those that are either.
 
-    NaN without a gold character. Arguments are those of `span_recall`.
+    The value is NaN without a gold character. Arguments are those of `span_recall`.
 
     Raises:
         OptionError: `k` is not allowed, or an argument is no list of spans.
@@ -505,7 +446,7 @@ def ranks_of_hits(
     """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved.
 
     Ranks count from 1 and rise; None looks at all. The last two numbers are of all distinct ids,
-    whatever k is. OptionError and DataError as `grades_of` raises them.
+    whatever k is. OptionError and
     """
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
@@ -519,8 +460,7 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
     collection of ids gives each the grade 1. The ids 7, 7.0 and "7" are one.
 
     Raises:
-        OptionError: An argument is no collection of ids that can be hashed, or `retrieved` has no
-            order, or holds pairs and no judged id; or a value is no id, such as bytes.
+        OptionError: An argument is no collection of ids, or `retrieved` has no order.
         DataError: A grade is no integer or too large, or a document has two grades.
     """
     if isinstance(retrieved, (dict, set, frozenset)):  # their order is no ranking
@@ -585,8 +525,8 @@ def _comparable(name: str, identifier: Hashable) -> Hashable:
 def discounted_gain(owner: str, grades: list[int], gain: str, discount: str, base: float) -> float:
     """Return the sum of gain / discount over the ranks, by the options of `dcg`.
 
-    `grades` are those of the documents in rank order, -1 for an unjudged one. 0 for no grades;
-    grades of 0 and less gain nothing. `owner` is the measure, for messages.
+    `grades` are those of the documents in rank order, -1 for an unjudged one. Grades of 0 and less
+    gain nothing. `owner` is the measure, for messages.
 
     Raises:
         DataError: A grade is too large for gain=exp.

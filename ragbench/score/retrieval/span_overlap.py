@@ -48,7 +48,7 @@ def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatA
     Without k all passages count.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
+        Array of shape (n,), values in [0, 1].
 
     Raises:
         OptionError: `k` is below 1.
@@ -78,7 +78,7 @@ def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> Flo
     divisor; here once. Without k all passages count.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
+        Array of shape (n,), values in [0, 1].
 
     Raises:
         OptionError: `k` is below 1.
@@ -106,7 +106,7 @@ def span_iou(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArra
     Without k all passages count.
 
     Returns:
-        Array of shape (n,), in the order of the queries, values in [0, 1].
+        Array of shape (n,), values in [0, 1].
 
     Raises:
         OptionError: `k` is below 1.

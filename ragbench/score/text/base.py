@@ -91,7 +91,7 @@ class RougeScore(OverlapScore):
         """Return the scores of a prediction that shares `hits` units with its reference.
 
         Units are tokens or n-grams; the other two numbers count those of each text. All scores are
-        0 without a hit, also for empty texts. ZeroDivisionError for hits in an empty text.
+        0 without a hit, also for empty texts.
         """
         if not hits:
             return NO_OVERLAP
@@ -130,7 +130,7 @@ class RougeScores(dict[str, RougeScore]):
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return a JSON-ready mapping.
 
-        Type -> its precision, recall and fmeasure.
+        The keys are the types; a value has precision, recall and fmeasure.
         """
         return {name: score.to_dict() for name, score in self.items()}
 

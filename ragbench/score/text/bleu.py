@@ -189,11 +189,11 @@ def corpus_bleu(
 ) -> base.BleuScore:
     """Score all predictions together by n-gram precisions over the whole corpus.
 
-    Matches, n-grams and lengths are added up first, so that long texts weigh more than short
-    ones: the BLEU of the papers on translation, that of sacrebleu's `corpus_bleu` divided by 100,
-    bit for bit. It is not the mean of `bleu`. As a score of an experiment each query gets what it
-    moves the number by (the jackknife's pseudo-values, moved so that their mean is the number):
-    intervals and tests read those, and they may lie outside 0..1. Options as for `bleu`. Without
+    Matches, n-grams and lengths are added up first, so that long texts weigh more than short ones:
+    the BLEU of the papers on translation, that of sacrebleu's `corpus_bleu` divided by 100, bit for
+    bit. It is not the mean of `bleu`. As a score of an experiment each query gets what it moves the
+    number by (the jackknife's pseudo-values, moved so that their mean is the number): intervals and
+    tests read those, and they may lie outside 0..1. The options are those of `bleu`. Without
     predictions the score is 0.
 
     Raises:

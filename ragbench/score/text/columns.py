@@ -42,8 +42,8 @@ class TextScorer:
     ) -> None:
         """Parse the metrics; with an executor, expensive ones are computed by its workers.
 
-        None computes all in this process. Packages and models of a metric that workers compute are
-        looked up there: `score` raises AdapterError without them.
+        Without one, everything is computed in this process. Packages and models of a metric that
+        workers compute are looked up there: `score` raises AdapterError without them.
 
         Raises:
             OptionError: An unknown metric or option, or a function of the user that takes other

@@ -244,7 +244,7 @@ class GoldWords:
 
         Best is a gold answer word by word, then one without a lacking number, then the largest
         share; of equals the first. If there are short gold answers, these decide alone. `whole` is
-        True if any gold answer stands in the text. ValueError without gold answers.
+        True if any gold answer stands in the text.
         """
         content, words = content_of(text), _WORDS(text)
         # the first word of "No information is given" is no answer

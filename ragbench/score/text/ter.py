@@ -127,7 +127,7 @@ def corpus_ter(
     Edits and words are added up first, so that long texts weigh more than short ones: the TER of
     the papers on translation, sacrebleu's `corpus_ter` divided by 100, bit for bit. It is not the
     mean of `ter`. As a score of an experiment each query gets what it moves the number by, as for
-    `bleu.corpus`. Options as for `ter`. Without predictions it is 0.
+    `bleu.corpus`. The options are those of `ter`. Without predictions it is 0.
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.

@@ -24,7 +24,7 @@ class EncodedTexts:
 
     `encoder` computes them. `tokens` returns text -> tokens; `blocks` yields blocks of rows with
     the vectors of their texts. `kept_bytes` bounds the vectors of references that stay between
-    calls. Not safe for several threads.
+    calls. Only one thread may use it.
     """
 
     def __init__(self, encoder: TokenEncoder, kept_bytes: int = KEPT_BYTES) -> None:
@@ -130,7 +130,7 @@ class TokenWeights:
     def __call__(self, tokens: TextTokens) -> FloatArray:
         """Return the weights of the tokens of a text, shape (n tokens,).
 
-        Shape (0,) without tokens.
+        A text without tokens gives an empty array.
         """
         import numpy as np
 

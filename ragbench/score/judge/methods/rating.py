@@ -20,10 +20,9 @@ _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a s
 async def rate(vote: Vote) -> Verdict:
     """Return the rating of an item; for a rubric on passages, the mean of their ratings.
 
-    One request, or one per passage, also for an empty one. Levels are weighted by their
-    probabilities if the server returns log-probabilities for all of them. The score is from 0 to 1,
-    the level from 1 to the rubric's number of levels. ZeroDivisionError for a rubric on passages
-    without a passage.
+    It costs one request, or one per passage, also for an empty passage. Levels are weighted by
+    their probabilities if the server returns log-probabilities for all of them. The score is from 0
+    to 1, the level from 1 to the rubric's number of levels.
 
     Raises:
         CallFailure: A request failed.

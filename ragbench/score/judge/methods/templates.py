@@ -192,7 +192,7 @@ def user_text(step: str, material: Material, **values: Any) -> str:
 def worked_examples(step: str) -> list[dict[str, str]]:
     """Return the formatted worked examples of a step with a shared prompt, in order.
 
-    Each has `material` (fenced texts) and `reply` (JSON). KeyError for a step without them.
+    Each has `material` (fenced texts) and `reply` (JSON).
     """
     examples: list[dict[str, str]] = []
     for number, example in enumerate(load_examples("examples")[step], start=1):
@@ -215,8 +215,7 @@ def prompt_parts(
     """Return the signature parts of a rubric's prompts: short hashes of their texts.
 
     `rubric` is the hash of the whole rubric, `prompt` that of the templates, and `examples` that of
-    the examples of both; None if the prompts show no examples. KeyError for an unknown method or
-    formula.
+    the examples of both; None if the prompts show no examples.
 
     Args:
         rubric: Rubric whose prompts are hashed.
@@ -233,10 +232,7 @@ def prompt_parts(
 
 
 def reads_passages(rubric: Rubric) -> bool:
-    """Return True if a rubric checks claims against passages; False for another method.
-
-    KeyError for an unknown formula.
-    """
+    """Return True if a rubric checks claims against passages; False for another method."""
     sides = FORMULAS[rubric.formula or ""].sides if rubric.method == "claims" else ()
     return any(side.endswith("_passages") for side in sides)
 
@@ -287,6 +283,6 @@ os.register_at_fork(after_in_child=load_templates.cache_clear)
 def load_examples(name: str) -> Any:
     """Return the content of the YAML file `name` beside the templates; `name` has no ending.
 
-    It is cached: do not change it. FileNotFoundError without such a file.
+    It is cached: do not change it.
     """
     return load_yaml((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), typed=True)

@@ -24,8 +24,9 @@ async def count_nuggets(vote: Vote) -> Verdict:
 
     The nuggets are those of the item, or, if these are None, extracted from the references or
     passages by one request. If people have assigned all nuggets of the item, no request is sent;
-    else one request assigns all of them, 50 at most. `not_applicable` without nuggets. The score is
-    from 0 to 1; it is `not_applicable` too if only vital nuggets count and none is.
+    else one request assigns all of them, 50 at most. The verdict is `not_applicable` without
+    nuggets. The score is from 0 to 1; it is `not_applicable` too if only vital nuggets count and
+    none is.
 
     Raises:
         CallFailure: A request failed.

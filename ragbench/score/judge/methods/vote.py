@@ -287,8 +287,7 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
     Names are `question`, `answer`, `other`, `passage 1`, `reference 1` and `passages` (all of them
-    in lines). A text that `harmless` changed stays in full, since it was sent in another form. In
-    the order of the votes, and within a vote in the order of sending.
+    in lines). A text that `harmless` changed stays in full, since it was sent in another form.
     """
     contexts = item.contexts or []
     texts = {
