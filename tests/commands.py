@@ -29,13 +29,13 @@ def run_command(
     words = ["ragbench", *map(str, arguments)]
 
     def exited() -> int:
-        before, sys.argv = sys.argv, words
+        arguments_before, sys.argv = sys.argv, words
         try:
             main()
         except SystemExit as left:
             return left.code
         finally:
-            sys.argv = before
+            sys.argv = arguments_before
 
     return CompletedProcess(words, *call(exited, cwd=cwd, env=env, stdin=stdin))
 
@@ -48,20 +48,20 @@ def call(
     stdin: bytes = b"",
 ) -> tuple[int, str, str]:
     """Call what a program calls; exit code, stdout and stderr."""
-    printed, told = _stream(), _stream()
-    known = secrets._noted
+    printed, errors = _stream(), _stream()
+    secrets_before = secrets._noted
     secrets._noted = {}  # a process knows the secrets of its own config alone
     with _place(Path(cwd).resolve(), os.environ if env is None else env):
         streams = sys.stdin, sys.stdout, sys.stderr
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
-        sys.stdout, sys.stderr = printed, told
+        sys.stdout, sys.stderr = printed, errors
         try:
             code = function()
         finally:
             sys.stdin, sys.stdout, sys.stderr = streams
-            secrets._noted = known
+            secrets._noted = secrets_before
     assert isinstance(code, int), "a program exits with a number"
-    return int(code), _text(printed), _text(told)
+    return int(code), _text(printed), _text(errors)
 
 
 def _stream() -> io.TextIOWrapper:
@@ -87,8 +87,8 @@ def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
         for name in (file.stem for file in folder.glob("*.py"))
         if name in sys.modules
     }
-    known = {*sys.modules}
-    before = Path.cwd()
+    modules = {*sys.modules}
+    folder_before = Path.cwd()
     changed = dict(environment)
     os.chdir(folder)
     os.environ.clear()
@@ -97,12 +97,12 @@ def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.chdir(before)
+        os.chdir(folder_before)
         os.environ.clear()
         os.environ.update(variables)
         sys.path[:] = path
         # the root of this project has no modules of a test, but those of the package and of .venv
-        for name in () if folder == _ROOT else {*sys.modules} - known:
+        for name in () if folder == _ROOT else {*sys.modules} - modules:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).resolve().is_relative_to(folder):
                 del sys.modules[name]

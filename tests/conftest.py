@@ -82,10 +82,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# The fixtures that load torch.
 MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder", "tiny_gpt"}
-"""The fixtures that load torch."""
+# The fixtures that load models or whole collections, or run the quickstart: seconds each.
 SLOW = {*MODELS, "lent_data", "finished_quickstart"}
-"""Those, and the ones that load whole collections, or run the quickstart, which takes seconds."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -115,15 +115,15 @@ def _turn(item: pytest.Item) -> int:
 
 def _keep_to_profile(item: pytest.Item) -> None:
     """Let properties that ask for more examples take as many as the profile says."""
-    own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    limits = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
     profile, usual = settings.get_current_profile_name(), settings.default.max_examples
-    if own is not None and profile in ("fast", "local") and own.max_examples > usual:
-        few = usual if profile == "fast" else max(usual, own.max_examples // 4)
-        item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
+    if limits is not None and profile in ("fast", "local") and limits.max_examples > usual:
+        few = usual if profile == "fast" else max(usual, limits.max_examples // 4)
+        item.obj._hypothesis_internal_use_settings = settings(limits, max_examples=few)
 
 
+# What `make lowest` and `make fast` select.
 QUICK = ("not slow", "not slow and not costly")
-"""What `make lowest` and `make fast` select."""
 _ALL_SLOW = re.compile(rb"^pytestmark = pytest\.mark\.slow\b", re.MULTILINE)
 
 
@@ -188,11 +188,11 @@ class ExamplesAlone:
     def pytest_collect_file(
         self, file_path: Path
     ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-        found = yield
-        looks = [each for each in found if isinstance(each, DoctestModule)]
+        collectors = yield
+        looks = [collector for collector in collectors if isinstance(collector, DoctestModule)]
         if looks and b">>>" not in file_path.read_bytes():
-            return [each for each in found if each not in looks]
-        return found
+            return [collector for collector in collectors if collector not in looks]
+        return collectors
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -261,7 +261,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker neighbours, which share fixtures; who is done first takes from the other.
+    """Distribute neighbouring tests, which share fixtures, to a worker; idle workers steal tests.
 
     Meanwhile they collect: here is the time to write the table of characters that all of them read.
     """
@@ -273,7 +273,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep what is made for more than one test, before any of them, out of the user's cache."""
+    """Store results of session fixtures in a temporary cache instead of the user's."""
     folder = tmp_path_factory.mktemp("caches")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE", str(folder / "session"))
@@ -291,7 +291,7 @@ def quick_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def keep_compiled() -> Iterator[None]:
-    """Keep what tests compile of packages and of this one, for the other workers and the next time.
+    """Write compiled modules of packages and of ragbench to disk, for other workers and later runs.
 
     `make setup` compiles nothing, and torch alone takes seconds. What is compiled of the modules
     that tests write is not kept: they change within the second that Python tells them by.
@@ -316,7 +316,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(autouse=True)
 def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own, which is not there yet: none reads another one's."""
+    """Point each test to a new cache folder, so that no test reads the cache of another one."""
     folder = caches / str(next(_numbers))
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder))
     return folder
@@ -329,7 +329,8 @@ def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     `mine.py` of one test is not `mine.py` of the next, whichever of them comes first; nor is it
     `configs/myapp.py`.
     """
-    path, written = [*sys.path], (str(tmp_path_factory.getbasetemp()), str(REPOSITORY / "configs"))
+    path = [*sys.path]
+    test_folders = (str(tmp_path_factory.getbasetemp()), str(REPOSITORY / "configs"))
     # imports append to `sys.modules`: to compare all of its names takes a millisecond a test
     last = next(reversed(sys.modules.items()))
     yield
@@ -339,7 +340,7 @@ def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if (name, module) == last:
             break
         file = getattr(module, "__dict__", {}).get("__file__")
-        if file and file.startswith(written):
+        if file and file.startswith(test_folders):
             del sys.modules[name]
 
 
@@ -396,7 +397,7 @@ def warm_cache(finished_quickstart: FinishedRun, own_cache: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
-    """What starts commands as processes that have imported what those before them did."""
+    """A server that starts commands in processes with all modules of earlier commands imported."""
     from tests.warm import Warm
 
     if not hasattr(os, "fork"):
@@ -414,11 +415,11 @@ def signals_as_usual() -> Iterator[None]:
         for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(s) is signal.SIG_IGN
     ]
-    for each in ignored:
-        signal.signal(each, signal.SIG_DFL)
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
     yield
-    for each in ignored:
-        signal.signal(each, signal.SIG_IGN)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One Python file of a package, parsed."""
+    """A parsed Python file of a package."""
 
     path: Path
     """Relative to the folder of the package."""
@@ -57,7 +57,7 @@ class SourceFile:
 
     @property
     def comments(self) -> int:
-        """How many lines have a comment, behind code or alone."""
+        """Count the lines with a comment, behind code or alone."""
         lines = self.text.splitlines()
         return len(self.comment_lines) + sum("  # " in lines[n - 1] for n in self.code_lines)
 

@@ -22,9 +22,9 @@ def build_tiny_nli(folder, *, labels=NLI_LABELS, max_length=None, positions=64, 
     from transformers import BertForSequenceClassification
 
     torch.manual_seed(seed)
-    named = dict(enumerate(labels))
+    by_number = dict(enumerate(labels))
     model = BertForSequenceClassification(
-        _config(positions, id2label=named, label2id={name: n for n, name in named.items()})
+        _config(positions, id2label=by_number, label2id={name: n for n, name in by_number.items()})
     )
     with torch.no_grad():  # random weights hardly tell texts apart: pull them apart
         for name, weights in model.named_parameters():

@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+# Every page that has a program.
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
     "architecture.md", "chunkers.md", "ci.md", "comparing.md", "data.md", "explain.md",
     "first-notebook.md", "judging.md", "integrations.md", "moving.md", "own.md", "scores.md",
     "statistics.md")))  # fmt: skip
-"""Every page that has a program."""
 
 
 def programs(page: Path) -> list[str]:

@@ -1,11 +1,11 @@
-"""What retrievers and generators are asked, as lists: the package itself holds no outcomes."""
+"""Outcomes of retrievers and generators as lists; the package itself holds no outcomes."""
 
 from ragbench.experiment.stages import answers, retrieval
 
 
-def in_order(found):
+def in_order(numbered):
     """The outcomes of pairs of position and outcome, in the order of the items."""
-    return [outcome for _, outcome in sorted(found, key=lambda pair: pair[0])]
+    return [outcome for _, outcome in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def retrieve(retriever, queries, top_k, calls, rankings=None):
@@ -13,6 +13,6 @@ def retrieve(retriever, queries, top_k, calls, rankings=None):
 
 
 def generate(generator, queries, contexts, calls):
-    """One answer to each query, from its passages."""
+    """Return the answer to each query from its passages."""
     tasks = [answers.GeneratorRequest(*pair, 0) for pair in zip(queries, contexts, strict=True)]
     return in_order(answers.generate(generator, tasks, calls))

@@ -15,11 +15,12 @@ from typing import Any, Literal
 from ragbench.adapters.http import Endpoint
 from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
 
+# The second copy comes in one packet with the first; before the next request; with its first
+# bytes together and the others after the next request; after the next request and before its
+# reply.
 Arrival = Literal["together", "then", "cut", "late"]
-"""The second copy comes in one packet with the first; before the next request; with its first bytes
-together and the others after the next request; after the next request and before its reply."""
+# Clients: `Endpoint`, and `OpenAIChat` over its own client, and over a synchronous one.
 KINDS = ("http", "async", "sync")
-"""Clients: `Endpoint`, and `OpenAIChat` over its own client, and over a synchronous one."""
 
 
 class RepeatingServer:
@@ -75,10 +76,10 @@ class RepeatingServer:
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_side=True)
             with closing(connection), connection.makefile("rb") as stream:
-                rest = b""
+                reply = b""
                 while (body := _next_request(stream)) is not None:
-                    connection.sendall(rest)
-                    rest = self._reply(connection, body)
+                    connection.sendall(reply)
+                    reply = self._reply(connection, body)
         except OSError:  # the client closed the connection
             return
 

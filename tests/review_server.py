@@ -34,6 +34,7 @@ class ReviewServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # buffered: head and body leave in one packet
             wbufsize = -1
 
             def answer(self) -> None:
@@ -67,12 +68,15 @@ class ReviewServer:
         if method == "GET":
             query = parse_qs(url.query)
             size, page = int(query["per_page"][0]), int(query["page"][0])
+            # GitHub lists at most 100 comments a page
             return 200, self.comments[(page - 1) * size : page * size]
         if self.read_only:
             return refused
+        # the limit of GitHub's API
         if len(body["body"]) > 65_536:
             return 422, {"message": "body is too long (maximum is 65536 characters)"}
         if method == "POST":
+            # the token of a job may not read /user, but its comments have this author
             bot = {"login": "github-actions[bot]", "type": "Bot"}
             comment = {"id": 100 + len(self.comments), "user": self.user or bot}
             self.comments.append({**comment, **body})

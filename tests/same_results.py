@@ -30,11 +30,11 @@ from ragbench.testing import ChatServer
 from tests.retrieve.search_server import SearchServer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# Keys whose values differ from run to run, or name the commit.
 VOLATILE = {
     *("timing", "latency_ms", "seconds", "started", "stages", "work", "run_id", "commit"),
     *("stage_versions", "cache", "path", "throughput"),
 }
-"""Keys whose values differ from run to run, or name the commit."""
 _TIMES = re.compile(
     r' time="[\d.]+"|^time, tokens and money\n+(\|.*\n)+|^(cheapest within|no cheaper) .*\n+',
     re.MULTILINE,
@@ -68,9 +68,9 @@ def value_of(schema: dict[str, Any], seed: str) -> Any:
 def chat(body: dict[str, Any]) -> str:
     """Answer a chat request: a value of the schema that it names, else one sentence."""
     seed = json.dumps(body["messages"], sort_keys=True)
-    named = (body.get("response_format") or {}).get("json_schema")
-    if named:
-        return json.dumps(value_of(named["schema"], seed))
+    json_schema = (body.get("response_format") or {}).get("json_schema")
+    if json_schema:
+        return json.dumps(value_of(json_schema["schema"], seed))
     return f"The answer is {hashlib.sha256(seed.encode()).hexdigest()[:6]}."
 
 
@@ -162,7 +162,7 @@ def read_values(path: Path) -> list[Any]:
 
 
 def differences(old: Path, new: Path, notes: set[str]) -> Iterator[str]:
-    """Yield one line for each file of two run folders that differs."""
+    """Yield a line per file that differs between two run folders."""
     names = {
         path.relative_to(folder).as_posix()
         for folder in (old, new)
@@ -176,14 +176,14 @@ def differences(old: Path, new: Path, notes: set[str]) -> Iterator[str]:
         elif name == "costs.csv":  # times and money per item; the money stands in summary.json
             continue
         elif a.suffix in (".json", ".jsonl", ".yaml"):
-            left, right = shared(read_values(a), read_values(b), name, notes)
-            if left != right:
+            first, second = shared(read_values(a), read_values(b), name, notes)
+            if first != second:
                 lines = [
-                    json.dumps(v, indent=1, ensure_ascii=False).split("\n") for v in (left, right)
+                    json.dumps(v, indent=1, ensure_ascii=False).split("\n") for v in (first, second)
                 ]
                 yield f"{name}: {next_difference(*lines)}"
-        elif (left := text_of(a)) != (right := text_of(b)):
-            yield f"{name}: {next_difference(left.splitlines(), right.splitlines())}"
+        elif (first := text_of(a)) != (second := text_of(b)):
+            yield f"{name}: {next_difference(first.splitlines(), second.splitlines())}"
 
 
 def next_difference(old: list[str], new: list[str]) -> str:

@@ -9,8 +9,8 @@ Nested = dict[str, dict[str, float]]
 # prefixes of each other, two scripts, and both sides of the surrogates in UTF-16 order
 DOCUMENT_IDS = ("d", "d1", "d10", "d2", "D2", "a b", "é", "語", "\uffee", "\U0001f600")
 QUERY_IDS = ("q1", "q2", "q10", "ü")
+# Exact as 32-bit floats too: pytrec_eval compares scores as those.
 SCORES = (-1.5, 0.0, 0.25, 0.5, 0.75, 1.0, 12.0)
-"""Exact as 32-bit floats too: pytrec_eval compares scores as those."""
 GRADES = (-2, -1, 0, 0, 1, 1, 2, 3, 7)
 
 

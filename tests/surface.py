@@ -20,7 +20,7 @@ MODULES = ("ragbench", "ragbench.stats", "ragbench.testing")
 
 
 def list_surface() -> str:
-    """Return one line per public name, command, option and YAML key."""
+    """List a line per public name, command, option and YAML key."""
     from ragbench.cli import group
     from ragbench.config.json_schema import config_schema
 

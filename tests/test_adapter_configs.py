@@ -32,16 +32,16 @@ def predictions(experiment, system):
 def test_langchain(repository):
     experiment = run_experiment(repository / "configs" / "langchain.yaml", choices=FEW)
 
-    found = systems(experiment)
-    assert found["now"]["scores"]["recall@10"]["failed"] == {}
-    assert found["now"]["scores"]["recall@10"]["mean"] > 0
+    by_name = systems(experiment)
+    assert by_name["now"]["scores"]["recall@10"]["failed"] == {}
+    assert by_name["now"]["scores"]["recall@10"]["mean"] > 0
     [first, *_] = predictions(experiment, "now")
     assert len(first["contexts"]) == 4, "what the chain retrieved"
     assert first["answer"] == first["contexts"][0]["text"]
     [row] = next(
-        each["comparisons"]
-        for each in experiment.comparisons["measures"]
-        if each["measure"] == "token_f1"
+        family["comparisons"]
+        for family in experiment.comparisons["measures"]
+        if family["measure"] == "token_f1"
     )
     assert (row["system"], row["baseline"]) == ("new", "now")
     assert 0 < row["p"] <= 1
@@ -51,13 +51,13 @@ def test_langchain(repository):
 def test_apps(repository):
     experiment = run_experiment(repository / "configs" / "apps.yaml", choices=FEW)
 
-    found = systems(experiment)
-    assert all(found[name]["scores"]["recall@10"]["n"] > 0 for name in ("prod", "plain"))
-    assert all(found[name]["scores"]["ndcg@10"]["failed"] == {} for name in ("prod", "plain"))
-    assert {name for name in found if found[name].get("role") == "control"} == {
+    by_name = systems(experiment)
+    assert all(by_name[name]["scores"]["recall@10"]["n"] > 0 for name in ("prod", "plain"))
+    assert all(by_name[name]["scores"]["ndcg@10"]["failed"] == {} for name in ("prod", "plain"))
+    assert {name for name in by_name if by_name[name].get("role") == "control"} == {
         f"{control}/extractive" for control in ("gold_context", "no_context", "shuffled_context")
     }
-    assert found["prod"]["scores"]["rouge1"]["failed"] == {}
+    assert by_name["prod"]["scores"]["rouge1"]["failed"] == {}
 
 
 def test_openai(repository, monkeypatch):
@@ -73,13 +73,13 @@ def test_openai(repository, monkeypatch):
 
 
 def test_http(repository, monkeypatch):
-    asked = []
+    requests = []
 
     def script(body):
-        asked.append(body)
+        requests.append(body)
         if "passages" in body:
             return {"answer": body["passages"][0]}
-        if len(asked) == 3:
+        if len(requests) == 3:
             return Reply({"error": "token secret-of-tests is unknown"}, 401)
         return {"hits": [{"id": "io-volcanoes", "score": 2}, {"id": "europa-ocean", "score": 1}]}
 
@@ -94,9 +94,9 @@ def test_http(repository, monkeypatch):
         )
 
     assert server.received[0][1]["Authorization"] == "Bearer secret-of-tests"
-    written = [path for path in experiment.path.rglob("*") if path.is_file()]
-    assert written
-    assert all(b"secret-of-tests" not in path.read_bytes() for path in written)
+    files = [path for path in experiment.path.rglob("*") if path.is_file()]
+    assert files
+    assert all(b"secret-of-tests" not in path.read_bytes() for path in files)
     rows = map(json.loads, (experiment.path / "unscored.jsonl").read_text().splitlines())
     failed = [row for row in rows if row["system"] == "service" and row["status"] == "failed"]
     [query] = {row["query_id"] for row in failed}

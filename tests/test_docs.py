@@ -13,6 +13,7 @@ import yaml
 from ragbench.cli import main
 from ragbench.errors import DISTRIBUTION
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.notebook import run_cell
 
 
@@ -30,9 +31,9 @@ def test_users_and_contributors_have_a_line_each(readme, repository):
     [user_line] = blocks(readme, "bash")[0].splitlines()
     [test_line] = blocks(contributing, "bash")[0].splitlines()
 
-    assert user_line.endswith("ragbench run configs/quickstart.yaml")
+    assert user_line.endswith("configs/quickstart.yaml")
     assert "-c constraints.txt" in test_line
-    assert test_line.endswith("pytest -q -n auto --maxprocesses=4")
+    assert test_line.endswith("-n auto --maxprocesses=4")
     # CI runs the same line
     script = (repository / ".ci" / "run").read_text().replace('bash -c "$test_line"', "exit")
     printed = subprocess.run(
@@ -70,9 +71,9 @@ def test_the_five_line_retriever_is_compared(readme, repository, tmp_path):
 
 
 def test_the_result_shown_is_what_the_quickstart_prints(readme, finished_quickstart):
-    (shown,) = blocks(readme, "text")
+    (block,) = blocks(readme, "text")
     printed = finished_quickstart.done.stdout
-    first_lines, table = shown.split("\n\n")
+    first_lines, table = block.split("\n\n")
     assert printed.startswith(first_lines)
     assert table in printed
     n = len(printed.splitlines())
@@ -115,9 +116,9 @@ def generated(repository, warm):
 @pytest.mark.costly
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_not_stale(repository, generated, name):
-    written = (repository / "docs" / name).read_text(encoding="utf-8")
+    stored = (repository / "docs" / name).read_text(encoding="utf-8")
 
-    assert generated[name] == written, "run `make generated`"
+    assert generated[name] == stored, "run `make generated`"
 
 
 @pytest.mark.slow
@@ -137,12 +138,12 @@ def test_what_is_measured_is_what_the_page_shows(repository, warm, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         lines += map(json.loads, done.stdout.splitlines())
 
-    made = runpy.run_path(str(repository / "docs" / "generate.py"))["_measured"](lines)
+    table = runpy.run_path(str(repository / "docs" / "generate.py"))["_measured"](lines)
 
     parts = [line["part"] for line in lines]
     assert parts == ["documents", "documents", "run", "run", "judgements"]
     for cell in ("| 100, bm25 |", "| 100, exact |", "| 100, stored |", "| 5 |"):
-        assert cell in made
+        assert cell in table
 
 
 def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
@@ -183,8 +184,8 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
 
 
 @pytest.mark.costly
-def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
-    """The notebook's object, the adapter of one's own in a run, its refusals, and the prompt."""
+def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch, assert_message):
+    # The notebook's object, the adapter of one's own in a run, its refusals, and the prompt.
     from ragbench import run_experiment
     from ragbench.config.load import load_config
     from ragbench.errors import ConfigError
@@ -221,11 +222,12 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     (tmp_path / "shop.py").write_text(shop.replace('"a1"', '"sun-basics"'))
     data = {"dataset": {"type": "beir", "path": "datasets/example", "split": "test"}}
     experiment = run_experiment({**data, **yaml.safe_load(config)})
-    found = [system["name"] for system in experiment.summary["systems"]]
-    assert found == ["shop", "shop/loudest"]
+    system_names = [system["name"] for system in experiment.summary["systems"]]
+    assert system_names == ["shop", "shop/loudest"]
     wrong = yaml.safe_load(config.replace("boost: 2.0", "boost: 0"))
-    with pytest.raises(ConfigError, match=r"boost: 0 is out of range.*\n?.*a number > 0"):
+    with pytest.raises(ConfigError) as error:
         load_config({**data, **wrong})
+    assert_message(error.value, "retrievers.shop.boost")
 
     (tmp_path / "mine.yaml").write_text(prompt)
     [system, user] = load_prompt(str(tmp_path / "mine.yaml")).messages("Q?", [Document("a", "A.")])
@@ -235,14 +237,14 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
 
 
 def test_the_page_on_comparing_runs(
-    repository, finished_quickstart, warm_cache, tmp_path, monkeypatch
+    repository, finished_quickstart, warm_cache, tmp_path, monkeypatch, assert_message
 ):
     monkeypatch.chdir(tmp_path)
     finished_quickstart.copy_to(tmp_path)
     for name in ("configs", "datasets"):
         (tmp_path / name).symlink_to(repository / name)
     page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
-    shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
+    shell, (block,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
     printed = []
     first, *lines = "".join([*shell[:2], *shell[4:6]]).splitlines()
     assert first == "ragbench run configs/quickstart.yaml", "that run is here"
@@ -256,14 +258,17 @@ def test_the_page_on_comparing_runs(
 
     run_cell(code, "comparing.md", names)
 
-    assert printed[2].startswith(shown)
-    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[-1]
+    assert printed[2].startswith(block)
+    assert_message(lines_with(printed[-1], "0.05 (bm25"))
     assert (
         "right of quickstart over 2 runs, oldest first\nsystem             trend  first"
         in printed[3]
     )
-    found = names["found"]
-    assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
+    comparison = names["found"]
+    assert (comparison.differences[0]["difference"], comparison.gates[0]["verdict"]) == (
+        0.5,
+        "pass",
+    )
 
 
 def test_linked_pages_exist(readme, repository):
@@ -287,13 +292,13 @@ def test_every_shipped_config_names_the_schema_and_is_valid(
     assert configs
     for config in configs:
         first = config.read_text().splitlines()[0]
-        assert first == "# yaml-language-server: $schema=ragbench.schema.json"
+        assert first.endswith(" $schema=ragbench.schema.json")
         monkeypatch.setattr(sys, "argv", ["ragbench", "validate", str(config)])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_error:
             main()
-        said = capsys.readouterr()
-        assert left.value.code in (None, 0), said.err
-        assert said.out.startswith("ok")
+        printed = capsys.readouterr()
+        assert exit_error.value.code in (None, 0), printed.err
+        assert printed.out.startswith("ok")
 
 
 def test_the_extras_of_the_package_are_those_of_the_design(repository):
@@ -306,7 +311,7 @@ def test_the_extras_of_the_package_are_those_of_the_design(repository):
 
 
 def test_the_page_on_statistics_shows_what_was_simulated(repository, monkeypatch):
-    """Every world; `python benchmarks/gates.py --write docs/statistics.md` draws them."""
+    # Every world; `python benchmarks/gates.py --write docs/statistics.md` draws them.
     monkeypatch.syspath_prepend(repository / "benchmarks")
     from worlds import WORLDS
 

@@ -48,12 +48,12 @@ def test_the_cells_show_what_is_stored(book, tmp_path, monkeypatch, capsys):
         run_cell(as_cell(source), book.name, names)
         printed, text, formats = stored(outputs)
         assert RUN_ID.sub("ID", capsys.readouterr().out) == RUN_ID.sub("ID", printed)
-        shown = names["shown"]
+        value = names["shown"]
         # only pandas knows how wide its text is
-        if shown is not None and not isinstance(shown, pandas.DataFrame):
-            assert RUN_ID.sub("ID", repr(shown)) == RUN_ID.sub("ID", text)
-            assert hasattr(shown, "_repr_html_") == ("text/html" in formats)
-            assert hasattr(shown, "_repr_svg_") == ("image/svg+xml" in formats)
+        if value is not None and not isinstance(value, pandas.DataFrame):
+            assert RUN_ID.sub("ID", repr(value)) == RUN_ID.sub("ID", text)
+            assert hasattr(value, "_repr_html_") == ("text/html" in formats)
+            assert hasattr(value, "_repr_svg_") == ("image/svg+xml" in formats)
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)

@@ -15,10 +15,10 @@ def test_every_page_with_a_program_is_here(repository):
 @pytest.mark.costly
 @pytest.mark.parametrize("page", ["application.md", "ci.md", "first-notebook.md", "own.md"])
 def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, page):
-    """Those of the other pages need a server or a run; the tests of these pages run them so."""
+    # Programs of other pages need a server or a run; tests of their own run them.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
-    ran = [each for each in programs(repository / "docs" / page) if installed(each)]
+    ran = [path for path in programs(repository / "docs" / page) if installed(path)]
 
     for program in ran:
         run_cell(program, page, {"__name__": "cell"})
@@ -27,7 +27,7 @@ def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, p
 
 
 @pytest.mark.costly
-def test_the_quick_start_of_ragas_runs(repository, monkeypatch, capsys):
+def test_the_quick_start_of_ragas_runs(repository, monkeypatch, capsys, assert_message):
     with ChatServer(Script()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -35,7 +35,7 @@ def test_the_quick_start_of_ragas_runs(repository, monkeypatch, capsys):
         names = {"__name__": "cell"}
         run_cell(program, "moving.md", names)
 
-    assert capsys.readouterr().out.startswith("<Evaluation of 1:\n  faithfulness      1.00")
+    assert_message(capsys.readouterr().out)
     assert [*names["frame"].columns][-6:] == [*names["names"], "cause", "reason"]
 
 
@@ -54,10 +54,10 @@ def test_the_service_answers_and_grades(repository, monkeypatch):
     names = {"__name__": "service"}
     run_cell(service, "application.md", names)
     names["SHARE"], logged = 1.0, []
-    monkeypatch.setattr(names["log"], "info", lambda text, *given: logged.append(text % given))
+    monkeypatch.setattr(names["log"], "info", lambda text, *values: logged.append(text % values))
 
     with testclient.TestClient(names["app"]) as client:
-        said = client.get("/answer", params={"question": "When?"}).json()
+        reply = client.get("/answer", params={"question": "When?"}).json()
 
-    assert said == {"answer": "It opened in 1932."}
+    assert reply == {"answer": "It opened in 1932."}
     assert logged == ["fluency 1.00"]

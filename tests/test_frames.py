@@ -73,31 +73,34 @@ def test_what_is_no_run_is_refused(rows, names, message):
 
 
 @pytest.mark.parametrize("scores", [(1.0, None), (None, 1.0), (None, None), (2.0, "x"), ("x", 2.0)])
-def test_a_repeated_hit_of_which_one_has_no_score_is_refused(scores):
+def test_a_repeated_hit_of_which_one_has_no_score_is_refused(scores, assert_message):
     # a column of objects keeps None, which is NaN in one of numbers
     column = pd.Series(scores, dtype=object)
     frame = pd.DataFrame({"qid": ["q1", "q1"], "docno": ["d1", "d1"], "score": column})
 
-    with pytest.raises(rb.DataError, match=r"query 'q1'.*document 'd1'.*(None|'x')"):
+    with pytest.raises(rb.DataError) as error:
         rb.Run.from_frame(frame)
+    assert_message(error.value)
 
 
-def test_a_pair_with_two_grades_is_refused():
-    with pytest.raises(rb.DataError, match="document 'd1' is judged 1 and 2"):
+def test_a_pair_with_two_grades_is_refused(assert_message):
+    with pytest.raises(rb.DataError) as error:
         rb.Qrels.from_frame(
             pandas_frame([("q1", "d1", 1), ("q1", "d1", 2)], ["qid", "docno", "label"])
         )
+    assert_message(error.value)
 
 
-def test_a_grade_that_is_missing_is_refused_as_such():
-    with pytest.raises(rb.DataError, match=r"document 'd1': grades are not integers, found nan"):
+def test_a_grade_that_is_missing_is_refused_as_such(assert_message):
+    with pytest.raises(rb.DataError) as error:
         rb.Qrels.from_frame(pandas_frame([("q1", "d1", float("nan"))], ["qid", "docno", "label"]))
+    assert_message(error.value)
 
 
 @settings(max_examples=25)
 @given(numbers=st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=3))
 def test_whole_floats_are_read_as_the_integers_that_they_were(numbers):
-    """Pandas stores integers as floats where a cell of the column is empty."""
+    # Pandas stores integers as floats where a cell of the column is empty.
     frame = pd.DataFrame(
         {
             "question": [f"Q{row}" for row in range(len(numbers) + 1)],
@@ -111,8 +114,9 @@ def test_whole_floats_are_read_as_the_integers_that_they_were(numbers):
     assert [*scores][:-1] == [1.0] * len(numbers)
 
 
-def test_other_floats_are_refused_with_the_text_to_write():
+def test_other_floats_are_refused_with_the_text_to_write(assert_message):
     frame = pd.DataFrame({"question": ["When?"], "answer": [7.5], "reference": ["7.5"]})
 
-    with pytest.raises(DataError, match=r"'answer' is a number; allowed: text, such as '7\.5'"):
+    with pytest.raises(DataError) as error:
         rb.evaluate(frame, metrics=["exact_match"])
+    assert_message(error.value)

@@ -1,4 +1,4 @@
-"""What Python has at hand goes in: data frames, mappings, arrays; and what comes out is plain."""
+"""Native Python inputs, such as data frames, mappings and arrays, and plain outputs."""
 
 import asyncio
 import inspect
@@ -36,12 +36,13 @@ DEEPEVAL = {
 def frames(rows):
     yield rows
     yield pd.DataFrame(rows)
+    # the packages are optional, and a frame of each must give the same
     for package, name in (("polars", "DataFrame"), ("pyarrow", "Table")):
         try:
-            made = getattr(__import__(package), name)
+            frame_class = getattr(__import__(package), name)
         except ImportError:
             continue
-        yield made.from_pylist(rows) if package == "pyarrow" else made(rows)
+        yield frame_class.from_pylist(rows) if package == "pyarrow" else frame_class(rows)
 
 
 @pytest.mark.parametrize("row", [RAGAS, DEEPEVAL], ids=["ragas", "deepeval"])
@@ -64,11 +65,11 @@ def test_columns_of_frames_stand_for_lists_and_what_is_missing_is_none():
     frame = pd.DataFrame({"said": ["a fox", None], "gold": [["the fox", "a fox"], "b"]})
 
     by_column = rb.evaluate_texts(frame["said"], frame["gold"], ["rouge1"])
-    named = rb.evaluate_texts(
+    by_row = rb.evaluate_texts(
         frame, metrics=["rouge1"], columns={"answer": "said", "reference": "gold"}
     )
 
-    assert by_column.counts == named.counts
+    assert by_column.counts == by_row.counts
     assert by_column.counts["without_prediction"] == 1
     assert rb.evaluate_texts(np.array(["a"]), np.array(["a"]), ["rouge1"]).mean == {"rouge1": 1.0}
 
@@ -89,15 +90,16 @@ def test_what_is_no_table_of_texts_is_refused(arguments, message):
         rb.evaluate_texts(*arguments)
 
 
-def test_a_row_with_an_unknown_key_is_refused_and_gold_is_left_aside():
+def test_a_row_with_an_unknown_key_is_refused_and_gold_is_left_aside(assert_message):
     judge = rb.Judge(type="python:tests.words:context_overlap")
 
     with pytest.raises(rb.DataError, match="did you mean 'question'"):
         judge.score_many([{"qestion": "a"}])
     with pytest.raises(rb.DataError, match=r"rows\[0\]: found int"):
         judge.score_many([3])
-    with pytest.raises(rb.DataError, match="a list of mappings, or a data frame"):
+    with pytest.raises(rb.DataError) as error:
         judge.score_many({"answer": "a"})
+    assert_message(error.value)
     assert judge.score_many([{**RAGAS, "relevant": ["d1"]}])[0]["context_overlap"].score == 1.0
 
 
@@ -153,7 +155,7 @@ def test_the_asynchronous_twins_have_the_signatures_of_the_others():
         assert ours == theirs
 
 
-def test_a_judge_is_pickled_without_its_key(monkeypatch):
+def test_a_judge_is_pickled_without_its_key(monkeypatch, assert_message):
     monkeypatch.setenv("SOME_KEY", "first-secret-of-mine")
     reply = '{"reasoning": "yes", "level": 5}'
     with ChatServer(reply, key="second-secret-of-mine") as server:
@@ -167,8 +169,9 @@ def test_a_judge_is_pickled_without_its_key(monkeypatch):
         assert again.score(answer="A text.")["fluency"].status == "scored"
         assert again.score(answer="A text.")["fluency"].score == 1.0
 
-    with pytest.raises(TypeError, match="a judge with a client of yours cannot be pickled"):
+    with pytest.raises(TypeError) as error:
         pickle.dumps(rb.Judge(type="langchain", client=_Model(), rubrics=["fluency"]))
+    assert_message(error.value)
 
 
 class _Model:
@@ -198,12 +201,12 @@ def test_all_of_it_runs_under_a_running_loop():
 
     *verdicts, texts = asyncio.run(cell())
 
-    assert [each["fluency"].score for each in verdicts] == [1.0, 1.0, 1.0]
+    assert [verdict["fluency"].score for verdict in verdicts] == [1.0, 1.0, 1.0]
     assert texts.summary["bleu"].n == 1
 
 
 @pytest.mark.costly
-def test_an_experiment_takes_a_data_set_from_the_program(tmp_path, monkeypatch):
+def test_an_experiment_takes_a_data_set_from_the_program(tmp_path, monkeypatch, assert_message):
     monkeypatch.chdir(tmp_path)
     rows = [{**RAGAS, "user_input": f"When was bridge {i} opened?"} for i in range(6)]
 
@@ -221,8 +224,9 @@ def test_an_experiment_takes_a_data_set_from_the_program(tmp_path, monkeypatch):
     )
     documents = pd.DataFrame({"id": ["d1", "d2"], "text": ["a red fox", "a blue bird"]})
     parts = {"queries": [{"id": "q1", "text": "fox"}], "documents": documents}
-    found = rb.run_experiment("c.yaml", dataset={**parts, "qrels": {"q1": {"d1": 1}}})
+    finished = rb.run_experiment("c.yaml", dataset={**parts, "qrels": {"q1": {"d1": 1}}})
 
-    assert found.summary["systems"][0]["scores"]["ndcg@10"]["mean"] == 1.0
-    with pytest.raises(rb.OptionError, match="a data frame, a list of mappings"):
+    assert finished.summary["systems"][0]["scores"]["ndcg@10"]["mean"] == 1.0
+    with pytest.raises(rb.OptionError) as error:
         rb.run_experiment({}, dataset=3)
+    assert_message(error.value)

@@ -63,7 +63,7 @@ def test_no_connection_is_opened_and_every_text_file_names_its_encoding(process)
 
 @pytest.mark.slow
 def test_a_run_loads_no_foreign_library_that_it_does_not_use(process):
-    """Of those that other packages bring; the cache is empty, so that everything is computed."""
+    # Libraries of other packages stay unloaded; the cache is empty, so that all is computed.
     (line,) = re.findall(r"^imported (.*)$", process.stderr, re.MULTILINE)
 
     unused = {"sklearn", "pandas", "pyarrow", "nltk", "torch", "transformers", "openai"}

@@ -18,10 +18,10 @@ from ragbench.errors import DISTRIBUTION
 from tests.test_offline import HOOK
 
 pytestmark = pytest.mark.slow(first=True)
+# True in `make release`: pip gets the dependencies too, over the network.
 FULL = "RAGBENCH_TEST_DOWNLOADS" in os.environ
-"""True in `make release`: pip gets the dependencies too, over the network."""
 
-HERE = """
+NO_NETWORK = """
 import os, ragbench
 assert ragbench.__file__.startswith(os.getcwd() + os.sep), ragbench.__file__
 """
@@ -71,8 +71,19 @@ def test_installs_from_wheels_alone(repository, commands, tmp_path):
     site = tmp_path / "site"
 
     alone = [] if FULL else ["--no-deps"]
-    here = [] if FULL else ["--no-build-isolation"]  # isolated, pip downloads the build backend
-    run(sys.executable, "-m", *build[:4], "-q", *alone, *here, str(repository), cwd=tmp_path)
+    build_options = (
+        [] if FULL else ["--no-build-isolation"]
+    )  # isolated, pip downloads the build backend
+    run(
+        sys.executable,
+        "-m",
+        *build[:4],
+        "-q",
+        *alone,
+        *build_options,
+        str(repository),
+        cwd=tmp_path,
+    )
     target = ["-q", "--no-compile", "--target", "site"]
     run(sys.executable, "-m", *install, *alone, *target, cwd=tmp_path)
     if not FULL:
@@ -83,5 +94,5 @@ def test_installs_from_wheels_alone(repository, commands, tmp_path):
     config = str(repository / "configs" / "quickstart.yaml")
     # -S: nothing but what was installed
     few = ("--limit", "12", "--only", "bm25")
-    run(sys.executable, "-S", "-c", f"{HERE}{HOOK}", "run", config, *few, cwd=tmp_path)
+    run(sys.executable, "-S", "-c", f"{NO_NETWORK}{HOOK}", "run", config, *few, cwd=tmp_path)
     assert (tmp_path / "runs" / "quickstart" / "latest" / "summary.json").exists()

@@ -32,7 +32,7 @@ def config(tmp_path):
 
 
 def test_a_file_system_without_locks_is_no_endless_wait(tmp_path, monkeypatch):
-    def fails(*given):
+    def fails(*arguments):
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(fcntl, "flock", fails)
@@ -42,9 +42,8 @@ def test_a_file_system_without_locks_is_no_endless_wait(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_latest_moves_on(tmp_path, monkeypatch, links):
-    """Where a file system has no links, `latest` is a file with the name of the run."""
-
-    def refuses(*given, **options):
+    # `latest` is a file with the name of the run if the file system has no links.
+    def refuses(*arguments, **options):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     if not links:
@@ -58,13 +57,12 @@ def test_latest_moves_on(tmp_path, monkeypatch, links):
 
 
 @pytest.mark.parametrize("name", ["con", "NUL", "aux.v2", "com1", "Lpt9.txt", "dense."])
-def test_names_that_windows_has_for_itself_are_refused(config, name):
-    assert [found for _, found, _ in unfit_names([name])] == [
-        f"'{name}' is no name of a file on Windows"
-    ]
+def test_names_that_windows_has_for_itself_are_refused(config, name, assert_message):
+    assert_message([problem for _, problem, _ in unfit_names([name])])
     for wrong in ({"name": name}, {"retrievers": {name: {"type": "bm25"}}}):
-        with pytest.raises(ConfigError, match="is no name of a file on Windows"):
+        with pytest.raises(ConfigError) as error:
             load_config({**config, **wrong})
+        assert_message(error.value)
 
 
 @pytest.mark.parametrize("name", ["console", "nula", "com", "lpt10", "prn-2", "a.con", "v1.0"])
@@ -97,7 +95,7 @@ def lower_case(monkeypatch, folder: Path):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="pathlib of 3.10 keeps its own functions")
 def test_a_folder_that_tells_no_case_apart(config, tmp_path, monkeypatch):
-    """Runs of two systems whose names are alike are refused before; all else is found again."""
+    # Runs of two systems whose names are alike are refused before; all else is found again.
     lower_case(monkeypatch, tmp_path / "Runs")
     config |= {"output": str(tmp_path / "Runs"), "name": "Ex"}
 

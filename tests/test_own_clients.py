@@ -25,7 +25,7 @@ async def ask_later(messages):
 
 
 class Client:
-    """What has the interface of `openai` without being of that package."""
+    """A client with the interface of `openai`, but from another package."""
 
     def __init__(self, returns=None):
         self.chat = self.completions = self
@@ -76,14 +76,14 @@ def test_a_client_that_fails_is_a_failed_verdict_and_one_that_cannot_be_asked_is
 @pytest.mark.parametrize(
     "client", [ask, ask_later, Client(), Waiting()], ids=["function", "asynchronous", "a", "b"]
 )
-def test_the_client_of_a_generator_may_be_any_object_that_can_be_asked(client):
-    made = OpenAIGenerator(model="m", client=client)
+def test_the_client_of_a_generator_may_be_any_object_that_can_be_asked(client, assert_message):
+    generator = OpenAIGenerator(model="m", client=client)
     passages = [Document("d", "The bridge opened in 1932.")]
 
-    assert made.generate("When?", passages).answer == REPLY
-    made.close()
+    assert generator.generate("When?", passages).answer == REPLY
+    generator.close()
     if isinstance(client, Client):
-        assert "The bridge opened in 1932." in client.asked[-1]["messages"][-1]["content"]
+        assert_message(client.asked[-1]["messages"][-1]["content"])
 
 
 @pytest.mark.costly
@@ -105,7 +105,7 @@ def test_a_chat_model_of_langchain_and_a_function_of_messages_answer_in_a_run(pr
 
     done = rb.run_experiment(project / "clients.yaml", generators=generators)
 
-    means = {each["name"]: each["scores"] for each in done.summary["systems"]}
+    means = {system["name"]: system["scores"] for system in done.summary["systems"]}
     f1 = {name: scores["token_f1"]["mean"] for name, scores in means.items() if "/" in name}
     assert f1["bm25/model"] == f1["bm25/chat"] == pytest.approx(0.5)
     assert f1["bm25/function"] == pytest.approx((3 * 0.5 + 1) / 4)

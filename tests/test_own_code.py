@@ -1,4 +1,4 @@
-"""What users write themselves and name with `python:`, in a module next to the YAML."""
+"""Components of users, named by `python:`, in a module next to the YAML file."""
 
 import importlib
 import json
@@ -16,6 +16,7 @@ from ragbench.experiment.stages.stored_items import component_key
 from ragbench.registry import load_object, looking_in
 from ragbench.types import Verdict
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.warm import PROGRAM
 
 MODULE = """
@@ -149,16 +150,18 @@ def project(tmp_path):
 
 
 @pytest.mark.costly
-def test_a_module_beside_the_config_has_every_kind(project, tmp_path):
+def test_a_module_beside_the_config_has_every_kind(project, tmp_path, assert_message):
     checked = run_command("validate", "project/own.yaml", cwd=tmp_path)
     done = run_command("run", "project/own.yaml", "--quiet", cwd=tmp_path)
 
     assert checked.returncode == 0, checked.stderr
     assert "is created by a run only" in checked.stdout
     assert done.returncode == 3, "a judge that always fails is no success"
-    assert "found 7, allowed: a number from 0 to 1" in done.stdout
+    assert_message(lines_with(done.stdout, "0 to"))
     (summary,) = (tmp_path / "runs" / "own").glob("2*/summary.json")
-    systems = {each["name"]: each["scores"] for each in json.loads(summary.read_text())["systems"]}
+    systems = {
+        system["name"]: system["scores"] for system in json.loads(summary.read_text())["systems"]
+    }
     bm25, pair, cut = (systems[name] for name in ("bm25", "bm25/first", "cut/first"))
     plain, thirds = (systems[f"{name}/first"] for name in ("plain", "thirds"))
     assert bm25["python:mine_alone:first_hit"]["mean"] == bm25["hit_rate@1"]["mean"] == 1.0
@@ -244,7 +247,7 @@ def shorter(answer, other):
     return len(answer) < len(other), "fewer letters"
 
 
-class Named:
+class NamedJudge:
     """A judge that is made already."""
 
     label, model, served, options = "own", "own-1", None, {}
@@ -255,20 +258,20 @@ class Named:
 
 def test_python_takes_a_function_a_class_and_a_judge():
     with rb.Judge(type=half, most=2) as judge:
-        found = [judge.score(answer=text)["half"].score for text in ("no", "long")]
+        scores = [judge.score(answer=text)["half"].score for text in ("no", "long")]
         copy = pickle.loads(pickle.dumps(judge))
-        assert [*found, copy.score(answer="no")["half"].score] == [0.5, 0.0, 0.5]
+        assert [*scores, copy.score(answer="no")["half"].score] == [0.5, 0.0, 0.5]
         assert judge.score(answer="no", contexts=["p"])["half"].score == 0.0
         assert judge.score(answer=None)["half"].cause == "no_answer"
         assert judge.model == "tests.test_own_code:half"
     verdict = rb.Judge(type=shorter).score(answer="a", other="bcd")["shorter"]
     assert (verdict.score, verdict.reasoning) == (1.0, "fewer letters")
-    for own in (Named, Named()):
-        assert rb.Judge(type=own, rubrics=["fluency"]).score(answer="a")["fluency"].score == 1.0
+    for kind in (NamedJudge, NamedJudge()):
+        assert rb.Judge(type=kind, rubrics=["fluency"]).score(answer="a")["fluency"].score == 1.0
     with pytest.raises(rb.OptionError, match="did you mean 'most'"):
         rb.Judge(type=half, mots=2)
     wrong = rb.Judge(type=lambda answer: None).score(answer="a")
-    assert [each.status for each in wrong.values()] == ["failed"]
+    assert [failed.status for failed in wrong.values()] == ["failed"]
     assert "a number from 0 to 1" in next(iter(wrong.values())).reasoning
 
 
@@ -282,7 +285,7 @@ def test_score_looks_in_the_working_directory(project):
     assert re.search(r"polite\(words=1\)\s+1\.00", done.stdout)
 
 
-def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
+def test_a_measure_that_returns_no_number_is_refused_with_its_query(project, assert_message):
     config = {
         "dataset": CONFIG["dataset"],
         "retrievers": {"bm25": {"type": "bm25"}},
@@ -291,8 +294,9 @@ def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
     }
     (project / "negative.yaml").write_text(yaml.safe_dump(config))
 
-    with pytest.raises(rb.AdapterError, match=r"query 'q0'.*a number >= 0"):
+    with pytest.raises(rb.AdapterError) as error:
         rb.run_experiment(project / "negative.yaml")
+    assert_message(error.value)
 
 
 @pytest.mark.costly
@@ -300,9 +304,9 @@ def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
 def test_code_that_raises_ends_a_run_with_its_name(project, tmp_path, metric):
     bad = "def bad(first, second): raise KeyError('lost')"
     (project / "bad_alone.py").write_text(bad)
-    named = ["python:bad_alone:bad"]
+    names = ["python:bad_alone:bad"]
     config = {**CONFIG, "output": str(tmp_path / "runs")}
-    config["metrics"] = {metric: {"measures": named} if metric == "retrieval" else named}
+    config["metrics"] = {metric: {"measures": names} if metric == "retrieval" else names}
     (project / "bad.yaml").write_text(yaml.safe_dump(config))
 
     done = run_command("run", "project/bad.yaml", "--quiet", cwd=tmp_path)
@@ -332,19 +336,19 @@ def test_the_page_on_own_code_runs(repository, tmp_path, warm):
 
     done = run_command("run", "mine.yaml", "--quiet", cwd=tmp_path)
     warm.write_python(tmp_path / "python")
-    asked = subprocess.run(
+    completed = subprocess.run(
         [tmp_path / "python", "judge.py"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
 
     assert done.returncode == 0, done.stderr
-    assert asked.stdout == "1.0\n"
+    assert completed.stdout == "1.0\n"
 
 
 @pytest.mark.costly
 def test_people_label_what_a_function_judged_without_its_being_imported(
-    project, tmp_path, repository
+    project, tmp_path, repository, assert_message
 ):
-    """A run folder is data; a rubric that its config holds, or a function had, is known."""
+    # A run folder is data; a rubric that its config holds, or a function had, is known.
     brief = {"name": "brief", "needs": ["answer"], "scale": {1: "long", 2: "short"}}
     judge = {
         "plain": {"type": "python:mine_alone:grounded"},
@@ -370,14 +374,14 @@ def test_people_label_what_a_function_judged_without_its_being_imported(
     probed = run_command("calibrate", "runs/judged", "--probe", "position", cwd=tmp_path)
 
     assert drawn.returncode == 0, drawn.stderr
-    assert "2 of grounded, 2 of brief" in drawn.stderr
+    assert_message(drawn.stderr)
     assert probed.returncode == 2
     assert "runs code that a run folder names" in probed.stderr
 
 
 @pytest.mark.parametrize("value", [1, 2])
 def test_a_module_of_one_test_is_not_that_of_the_next(value, tmp_path):
-    """Two tests in either order: `own_modules` of conftest.py forgets what the first imported."""
+    # Two tests in either order: `own_modules` of conftest.py forgets what the first imported.
     (tmp_path / "mine_of_each.py").write_text(f"VALUE = {value}\n")
     sys.path.insert(0, str(tmp_path))
 
@@ -389,7 +393,7 @@ def test_a_module_of_one_test_is_not_that_of_the_next(value, tmp_path):
 
 @pytest.mark.slow
 def test_values_of_corrected_code_are_computed_again(tmp_path, example_data, warm):
-    """Values were those of the first code for ever, under the signature of the new one."""
+    # Values were those of the first code for ever, under the signature of the new one.
     code = """\
 def value():
     return {value}
@@ -460,7 +464,7 @@ def test_a_run_is_not_resumed_with_the_hits_of_the_code_before_a_correction(entr
 
 
 def test_a_module_that_is_loaded_again_replaces_its_functions(tmp_path, monkeypatch):
-    """As in a notebook, after an edit: metrics kept the function of the first import."""
+    # As in a notebook, after an edit: metrics kept the function of the first import.
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     module = tmp_path / "reloaded.py"

@@ -43,7 +43,7 @@ def test_all_is_the_map_of_names():
 
 
 def test_names_commands_and_keys_that_users_write_are_still_there(request, golden):
-    """A name that is gone breaks code or configs of users. `make golden` lists new ones."""
+    # A name that is gone breaks code or configs of users. `make golden` lists new ones.
     surface = list_surface()
     if request.config.getoption("--update-golden"):
         golden("surface.txt", surface)
@@ -54,7 +54,7 @@ def test_names_commands_and_keys_that_users_write_are_still_there(request, golde
 
 
 def test_every_name_works_after_every_module_was_imported():
-    """A function `compare` would be shadowed by a folder `compare/` once that is imported."""
+    # A function `compare` would be shadowed by a folder `compare/` once that is imported.
     modules = [m.name for m in pkgutil.walk_packages(ragbench.__path__, "ragbench.")]
     for module in modules:
         if module != "ragbench.__main__":

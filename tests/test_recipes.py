@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow(first=True)
 
 
 class Recipe(NamedTuple):
-    """What somebody who follows a recipe does."""
+    """Edits of a contributor who follows a recipe."""
 
     kind: str
     """The folder of `tests/recipes/`, and the heading of CONTRIBUTING: `A measure`."""
@@ -51,6 +51,7 @@ METRICS = "ragbench/score/text/__init__.py"
 RETRIEVERS = "ragbench/retrieve/__init__.py"
 GATES = "ragbench/gates/__init__.py"
 CASES = "tests/score/judge/rubric_cases.yaml"
+# The tests that name what there is, beside those of the components: no addition may break one.
 READING_TABLES = (
     *(f"tests/cli/test_{name}.py" for name in ("list", "rubric", "schema", "validate")),
     *(f"tests/config/test_{name}.py" for name in ("gates", "json_schema", "mistakes", "options")),
@@ -59,14 +60,13 @@ READING_TABLES = (
     *(f"tests/score/retrieval/test_{name}.py" for name in ("common", "notation", "single")),
     *("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
 )
-"""The tests that name what there is, beside those of the components: no addition may break one."""
+# The cases of them that belong to one measure, metric or rubric: to another they are blind.
 OF_OTHERS = "(score or conformance) and ["
-"""The cases of them that belong to one measure, metric or rubric: to another they are blind."""
+# What the commands import of other packages: imported once for all of them.
 PACKAGES = (
     "numpy, yaml, click, jinja2.sandbox, bm25s, pytest, hypothesis, jsonschema, scipy.stats, "
     "sklearn.metrics, nltk, rouge_score"
 )
-"""What the commands import of other packages: imported once for all of them."""
 FOLLOWED = [
     Recipe(
         "measure",
@@ -181,8 +181,10 @@ def call(copy, tmp_path):
         process = server.popen(words, cwd=copy, env=environment, stderr=subprocess.PIPE)
         process.stdin.close()
         with process.stdout, process.stderr:
-            printed, told = (each.read().decode() for each in (process.stdout, process.stderr))
-        assert process.wait() == 0, printed + told
+            printed, errors = (
+                stream.read().decode() for stream in (process.stdout, process.stderr)
+            )
+        assert process.wait() == 0, printed + errors
         return printed
 
     yield called
@@ -276,36 +278,42 @@ def listed(what):
 
 def use_of(recipe):
     """A program that finds a component in the list and uses it."""
-    found = f"assert '  {recipe.name}  ' in listed('{recipe.listed}')"
-    return f"{found}\n{recipe.code}"
+    check = f"assert '  {recipe.name}  ' in listed('{recipe.listed}')"
+    return f"{check}\n{recipe.code}"
 
 
 def test_a_recipe_touches_what_contributing_names(copy, repository, call):
-    """All of them in one copy: then what they have added is used and tested.
-
-    A test that lists what is declared elsewhere would be one more file to touch: it fails here.
-    """
-    before = contents(copy)
+    # All of them in one copy: then what they have added is used and tested.
+    #
+    # A test that lists what is declared elsewhere would be one more file to touch: it fails here.
+    old_files = contents(copy)
     for recipe in FOLLOWED:
         follow(recipe, copy)
     generate(repository, call)
-    now = contents(copy)
-    assert before.keys() <= now.keys()
-    touched = {path for path in now if now[path] != before.get(path)}
-    assert touched == set().union(*(named_in_contributing(repository, each) for each in FOLLOWED))
+    new_files = contents(copy)
+    assert old_files.keys() <= new_files.keys()
+    touched = {path for path in new_files if new_files[path] != old_files.get(path)}
+    assert touched == set().union(
+        *(named_in_contributing(repository, followed) for followed in FOLLOWED)
+    )
 
     call("code", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
     run_check_steps(copy, repository)
-    new = [test for each in FOLLOWED for test in each.tests if not test.startswith(READING_TABLES)]
+    new = [
+        test
+        for followed in FOLLOWED
+        for test in followed.tests
+        if not test.startswith(READING_TABLES)
+    ]
     # what the steps before it have imported, of other packages, is there already
-    known = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-    options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast", *known)
-    names = " or ".join(each.name for each in FOLLOWED)
+    ignored = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast", *ignored)
+    names = " or ".join(followed.name for followed in FOLLOWED)
     quick = ("-m", "not slow and not costly", "-k", f"not ({OF_OTHERS}) or {names}")
-    found = call("module", "pytest", "-q", *options, *quick, *READING_TABLES, *new)
-    passed = re.findall("^PASSED (.*)$", found, re.MULTILINE)
-    assert re.search(r"^\d{3,4} passed", found.splitlines()[-1]), found
+    output = call("module", "pytest", "-q", *options, *quick, *READING_TABLES, *new)
+    passed = re.findall("^PASSED (.*)$", output, re.MULTILINE)
+    assert re.search(r"^\d{3,4} passed", output.splitlines()[-1]), output
     for recipe in FOLLOWED:
         for test in recipe.tests:
-            of_it = [each for each in passed if each.startswith(test)]
-            assert any(recipe.name in each for each in of_it), (recipe.name, test)
+            lines = [line for line in passed if line.startswith(test)]
+            assert any(recipe.name in line for line in lines), (recipe.name, test)

@@ -1,4 +1,4 @@
-"""What is taken out of texts, in whatever form it comes, and what stays."""
+"""Secrets that are removed from texts in all their forms, and texts that stay."""
 
 import pytest
 from hypothesis import example, given
@@ -29,20 +29,20 @@ def test_no_form_of_a_secret_stays(key):
     clean = Redactor({"KEY": key})
 
     for form, text in written(key).items():
-        told = clean(f"401: {text}, so.")
-        assert text not in told, form
-        assert told == "401: ${KEY}, so.", form
+        cleaned = clean(f"401: {text}, so.")
+        assert text not in cleaned, form
+        assert cleaned == "401: ${KEY}, so.", form
 
 
 @given(st.text(), KEYS)
 def test_a_text_without_the_secret_stays_as_it_is(text, key):
-    told = Redactor({"KEY": key})(text)
+    cleaned = Redactor({"KEY": key})(text)
 
-    assert told == text or any(form in text for form in written(key).values())
+    assert cleaned == text or any(form in text for form in written(key).values())
 
 
 @pytest.mark.parametrize(
-    ("value", "text", "told"),
+    ("value", "text", "expected"),
     [
         ("a", "a banana", "a banana"),
         ("another", "another one", "another one"),
@@ -65,21 +65,21 @@ def test_a_text_without_the_secret_stays_as_it_is(text, key):
         ("http://me:pw@h/?sig=ab", "at me:pw@h, ?sig=ab, pw, ab", "at ***@h, ?sig=***, pw, ab"),
     ],
 )
-def test_what_is_short_or_a_word_stays(value, text, told):
-    assert Redactor({"S": value})(text) == told
+def test_what_is_short_or_a_word_stays(value, text, expected):
+    assert Redactor({"S": value})(text) == expected
 
 
 def test_addresses_in_printed_texts():
     text = "http://u:p@h/a and https://h/?token=x&k=1#f, me@h.org, std::map<a:b@c>"
 
-    told = "http://***@h/a and https://h/?token=***&k=1#f, me@h.org, std::map<a:b@c>"
-    assert mask_addresses(text) == told
+    expected = "http://***@h/a and https://h/?token=***&k=1#f, me@h.org, std::map<a:b@c>"
+    assert mask_addresses(text) == expected
 
 
 def test_keys_of_the_process():
-    given_ = {"A_TOKEN": "abcdef123456", "B_TOKEN": "onlyletterslong", "C": "abcdef123456"}
+    variables = {"A_TOKEN": "abcdef123456", "B_TOKEN": "onlyletterslong", "C": "abcdef123456"}
 
-    assert secrets_of_process({**given_, "D_KEY": "/etc/passwd1234"}) == {
+    assert secrets_of_process({**variables, "D_KEY": "/etc/passwd1234"}) == {
         "A_TOKEN": "abcdef123456",
         "D_KEY": "/etc/passwd1234",
     }
@@ -89,9 +89,9 @@ def test_the_caret_stays_under_what_is_meant():
     line = "x: {token: abcdefghij, k1: wrong}"
     problem = Problem("no number", "c.yaml", 1, line.index("wrong") + 1, source=line, width=5)
 
-    told = str(problem.cleaned(Redactor({"T": "abcdefghij"})))
+    printed = str(problem.cleaned(Redactor({"T": "abcdefghij"})))
 
-    assert told.splitlines()[1:] == [
+    assert printed.splitlines()[1:] == [
         "   1 | x: {token: ${T}, k1: wrong}",
         "     |                      ^^^^^",
     ]

@@ -50,19 +50,19 @@ def test_what_each_measure_divides_by(page, files):
 
     assert len(rows) > 10
     for name, query, value, working, _ in rows:
-        found = value_of(files, name, query)
+        score = value_of(files, name, query)
         worked = eval(working, {"log2": math.log2, "min": min})
-        assert found == pytest.approx(worked, abs=1e-12), name
-        assert f"{found:.3f}" == value, name
+        assert score == pytest.approx(worked, abs=1e-12), name
+        assert f"{score:.3f}" == value, name
 
 
 def test_which_queries_are_in_the_mean(page, files):
     for query, _, value in table(page, "query | what it is | `recall@5`"):
-        found = value_of(files, "recall@5", query, missing="skip")
+        score = value_of(files, "recall@5", query, missing="skip")
         if value.replace(".", "").isdigit():
-            assert found == float(value)
+            assert score == float(value)
         else:
-            assert math.isnan(found)
+            assert math.isnan(score)
     rows = table(page, "`missing` | `no_relevant` | default of | mean of `recall@5` | n")
     assert len(rows) == 4
     for missing, no_relevant, _, mean, n in rows:
@@ -80,12 +80,12 @@ def test_order(page, files):
 
 
 def scored(files, *options):
-    """The one score that the command prints as JSON."""
+    """Return the only score that the command prints as JSON."""
     done = run_command(
         "score", "qrels", "run", "-m", "recall.5", "--format", "json", *options, cwd=files
     )
-    (found,) = json.loads(done.stdout)["systems"][0]["scores"].values()
-    return found
+    (score,) = json.loads(done.stdout)["systems"][0]["scores"].values()
+    return score
 
 
 def test_the_defaults_of_the_command(page, files):
@@ -133,12 +133,12 @@ def test_the_code_runs(page):
 
 
 def test_every_rule_of_a_run_is_on_the_page(page):
-    """A rule that is added to `evaluate_run` has to be explained."""
-    named = set(re.findall(r"`(\w+)[`:(]", page))
+    # A rule that is added to `evaluate_run` has to be explained.
+    rules_on_page = set(re.findall(r"`(\w+)[`:(]", page))
     rules = {
         name
         for name, parameter in inspect.signature(rb.evaluate_run).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
 
-    assert rules - named <= {"confidence"}
+    assert rules - rules_on_page <= {"confidence"}

@@ -1,4 +1,4 @@
-"""What counts as a secret, and what is left of one in a text."""
+"""Values that count as secrets, and their remains in a text."""
 
 import pytest
 
@@ -96,9 +96,9 @@ def test_addresses(url, masked):
 def test_parts_of_an_address_are_hidden_wherever_they_stand():
     secrets = {"URL": "postgresql://u:p%40ss-word@h/db?token=abcd-1"}
 
-    told = redact("p@ss-word, p%40ss-word and abcd-1, but not u and h", secrets)
+    cleaned = redact("p@ss-word, p%40ss-word and abcd-1, but not u and h", secrets)
 
-    assert told == "***, *** and ***, but not u and h"
+    assert cleaned == "***, *** and ***, but not u and h"
 
 
 def test_longer_secrets_first_and_placeholders_never():
@@ -114,7 +114,7 @@ def test_a_name_tells_behind_any_words():
 
 @pytest.mark.parametrize("unit", ["a", "eyJ", "a-", "a1", "a ", "a=b ", "a: ", "x@", "?a=b&", " "])
 def test_long_texts_are_looked_through_in_one_go(unit):
-    """20,000 letters: a search that goes on from each one to the end takes minutes."""
+    # 20,000 letters: a search that goes on from each one to the end takes minutes.
     text = unit * (20_000 // len(unit)) + " password=7b2d6f0c19aa4e"
 
     assert mask_secrets(text) == text.replace("7b2d6f0c19aa4e", "***")

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 @pytest.mark.costly
 def test_every_named_test_exists(repository):
-    named = NAMED.findall((repository / "SECURITY.md").read_text(encoding="utf-8"))
+    tests = TEST_NAME.findall((repository / "SECURITY.md").read_text(encoding="utf-8"))
 
-    assert len(named) > 20
-    for file, name in named:
+    assert len(tests) > 20
+    for file, name in tests:
         text = (repository / file).read_text(encoding="utf-8")
         assert not name or f"\ndef {name}(" in text, f"{file}::{name}"
 
@@ -22,7 +22,7 @@ def test_every_promise_names_a_test(repository):
     rows = re.findall(r"^\| (?!promise \|).*", text, re.MULTILINE)
 
     assert rows
-    assert all(NAMED.search(row) for row in rows)
+    assert all(TEST_NAME.search(row) for row in rows)
 
 
 def test_the_readme_leads_there(repository):

@@ -24,10 +24,10 @@ def test_a_separator_in_a_value_cannot_make_another_part():
 
 
 def test_differences_name_the_part_and_both_values():
-    here, there = Signature.of("bleu", tok="13a", v=1), Signature.of("bleu", tok="intl", n=4, v=1)
+    first, second = Signature.of("bleu", tok="13a", v=1), Signature.of("bleu", tok="intl", n=4, v=1)
 
-    assert here.differences(there) == [("tok", "13a", "intl"), ("n", None, "4")]
-    assert here.differences(here) == []
+    assert first.differences(second) == [("tok", "13a", "intl"), ("n", None, "4")]
+    assert first.differences(first) == []
 
 
 @given(st.lists(st.text()), st.lists(st.text()))

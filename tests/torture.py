@@ -21,8 +21,9 @@ from tests.fuzz.__main__ import CORPUS, fuzz_at_random
 from tests.fuzz.figures import Fuzzed, record, recorded
 
 PAGE = Path("docs/reliability.md")
+# More than in the suite, where a few show the same.
 KILLS = 100
-"""More than in the suite, where a few show the same."""
+# What is done -> the files of tests that do it.
 PROGRAMS = {
     f"{KILLS} kills at random moments of a run, each followed by the same command": (
         "tests/experiment/test_kills.py",
@@ -54,9 +55,9 @@ PROGRAMS = {
         "tests/data/test_bombs.py",
     ),
 }
-"""What is done -> the files of tests that do it."""
 
 
+# Other systems as far as Linux can show them -> how.
 OTHER_SYSTEMS = {
     "terminals in cp1252, cp437, Latin-1 and ASCII": (
         "each command on streams of these encodings: `tests/cli/test_consoles.py`"
@@ -72,7 +73,6 @@ OTHER_SYSTEMS = {
     ),
     "time zones": "runs in three",
 }
-"""Other systems as far as Linux can show them -> how."""
 
 NOT_SHOWN = """\
 Windows is not supported: use WSL there. Not shown for macOS, because it takes the system itself:
@@ -82,9 +82,9 @@ new files for a moment."""
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one program."""
+    """Result of one program."""
 
-    what: str
+    program: str
     passed: int
     failed: int
     seconds: float
@@ -92,16 +92,17 @@ class Outcome:
     @property
     def row(self) -> str:
         """Its row of the page."""
-        return f"| {self.what} | {self.passed:,} | {self.failed:,} | {self.seconds:.0f} |"
+        return f"| {self.program} | {self.passed:,} | {self.failed:,} | {self.seconds:.0f} |"
 
 
 def run_programs() -> Iterator[Outcome]:
     """Run the programs one after the other."""
-    for what, files in PROGRAMS.items():
-        print(f"{what} ...", flush=True)
+    for program, files in PROGRAMS.items():
+        print(f"{program} ...", flush=True)
         start = time.monotonic()
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *files]
         environment = {**os.environ, "RAGBENCH_TEST_KILLS": str(KILLS)}
+        # one worker: the kills of one program must not meet the load of another
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         counts = {
             word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)
@@ -111,7 +112,7 @@ def run_programs() -> Iterator[Outcome]:
             print(done.stdout[-4_000:], flush=True)
         seconds = time.monotonic() - start
         yield Outcome(
-            what, counts.get("passed", 0), max(failed, int(done.returncode != 0)), seconds
+            program, counts.get("passed", 0), max(failed, int(done.returncode != 0)), seconds
         )
 
 
@@ -126,7 +127,7 @@ def fuzz(seconds: float) -> Iterator[Fuzzed]:
 
 
 def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
-    """What is written down."""
+    """Return the page with all results."""
     return "\n".join(
         [
             "# Reliability",
@@ -142,7 +143,7 @@ def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
             "",
             "| program | checks passed | failed | seconds |",
             "|---|---|---|---|",
-            *(each.row for each in programs),
+            *(outcome.row for outcome in programs),
             "",
             "## Fuzzing",
             "",
@@ -154,7 +155,7 @@ def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
             "",
             "| what reads the bytes | by | inputs | findings | CPU seconds |",
             "|---|---|---|---|---|",
-            *(each.row for each in fuzzed),
+            *(trial.row for trial in fuzzed),
             "",
             "## Other systems",
             "",
@@ -162,7 +163,7 @@ def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
             "",
             "| what | how |",
             "|---|---|",
-            *(f"| {what} | {how} |" for what, how in OTHER_SYSTEMS.items()),
+            *(f"| {system} | {how} |" for system, how in OTHER_SYSTEMS.items()),
             "",
             *textwrap.wrap(" ".join(NOT_SHOWN.split()), 100),
             "",
@@ -176,11 +177,11 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=2.0, help="CPU minutes of fuzzing, all targets; 0: none"
     )
-    given = parser.parse_args()
-    programs, fuzzed = list(run_programs()), list(fuzz(60 * given.minutes))
+    options = parser.parse_args()
+    programs, fuzzed = list(run_programs()), list(fuzz(60 * options.minutes))
     PAGE.write_text(page(programs, list(recorded().values())), encoding="utf-8")
     print(f"{PAGE} is written")
-    failed = sum(each.failed for each in programs) + sum(each.findings for each in fuzzed)
+    failed = sum(part.failed for part in programs) + sum(part.findings for part in fuzzed)
     return min(1, failed)
 
 

@@ -24,15 +24,15 @@ from typing import IO, Any, NoReturn
 
 from tests import quick_disk
 
+# What nearly all commands that are started import; one that is killed cannot say so.
 RUN = [
     *("ragbench.cli.run", "ragbench.experiment.runner", "ragbench.experiment.stages.graph"),
     *("ragbench.report.page.html", "ragbench.score.judge.chat", "ragbench.retrieve.bm25"),
     *("bm25s", "jinja2.sandbox", "openai", "rich"),
 ]
-"""What nearly all commands that are started import; one that is killed cannot say so."""
 
+# What the program `ragbench` is.
 PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"
-"""What the program `ragbench` is."""
 
 _PYTHON = """
 import os, runpy, sys
@@ -111,12 +111,12 @@ class Process:
             wrong = reader.submit(self.stderr.read) if self.stderr else None
             with suppress(BrokenPipeError):
                 self.stdin.close()
-            said = self.stdout.read(), wrong and wrong.result()
+            output = self.stdout.read(), wrong and wrong.result()
         for stream in (self.stdout, self.stderr):
             if stream:
                 stream.close()
         self.wait()
-        return said
+        return output
 
 
 class Warm:
@@ -154,23 +154,25 @@ class Warm:
 
     def popen(self, command: list[str], **options: Any) -> Process:
         """Start `[python, ..., "-c", CODE, ARGUMENTS...]`, as `subprocess.Popen` would."""
-        at = command.index("-c")
+        index = command.index("-c")
         server = socket.socket(socket.AF_UNIX)
         server.connect(self._address)
         (read, stdin), (stdout, write) = os.pipe(), os.pipe()
         errors, wrong = os.pipe() if options.get("stderr") == subprocess.PIPE else (None, 2)
         socket.send_fds(server, [b"3"], [read, write, wrong])
         where, environment = options.get("cwd") or Path.cwd(), options.get("env") or os.environ
-        asked = [command[at + 1], command[at + 2 :], str(where), dict(environment)]
-        server.sendall(json.dumps(asked).encode())
+        order = [command[index + 1], command[index + 2 :], str(where), dict(environment)]
+        server.sendall(json.dumps(order).encode())
         server.shutdown(socket.SHUT_WR)
         os.close(read)
         os.close(write)
         if errors is not None:
             os.close(wrong)
         kind = "" if options.get("text") else "b"
-        said = None if errors is None else os.fdopen(errors, f"r{kind}")
-        return Process(server, os.fdopen(stdin, f"w{kind}"), os.fdopen(stdout, f"r{kind}"), said)
+        error_stream = None if errors is None else os.fdopen(errors, f"r{kind}")
+        return Process(
+            server, os.fdopen(stdin, f"w{kind}"), os.fdopen(stdout, f"r{kind}"), error_stream
+        )
 
     def start(self, *arguments: object, **options: Any) -> Process:
         """Start `ragbench ARGUMENTS`."""
@@ -235,11 +237,11 @@ def _wait_for_one(connection: socket.socket, teach: int) -> NoReturn:
     """Start a process, and tell who asked for it how it ended."""
     _, (*streams,), _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile("rb") as request:
-        asked = json.load(request)
+        order = json.load(request)
     pid = os.fork()
     if pid == 0:
         connection.close()
-        _run(*asked, streams, teach)
+        _run(*order, streams, teach)
     for stream in (0, 1, *streams):
         os.close(stream)
     connection.sendall(f"{pid}\n".encode())
@@ -261,13 +263,13 @@ def _run(
     import traceback
     import warnings
 
-    known, address = {*sys.modules}, sys.argv[1]
+    modules, address = {*sys.modules}, sys.argv[1]
     os.setsid()
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
     os.closerange(3, teach)
-    for each in (signal.SIGTERM, signal.SIGHUP):  # `nohup` and `&` had the server ignore them
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # `nohup` and `&` had the server ignore them
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     os.environ.clear()
@@ -275,8 +277,8 @@ def _run(
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["-c", *words]
     tempfile.tempdir = None  # it is asked for again
-    if told := environment.get("PYTHONWARNINGS"):
-        warnings._processoptions(told.split(","))
+    if filters := environment.get("PYTHONWARNINGS"):
+        warnings._processoptions(filters.split(","))
     # those of the server were made for other files
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
@@ -294,18 +296,18 @@ def _run(
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        _teach(sys.modules.keys() - known, address, teach)
+        _teach(sys.modules.keys() - modules, address, teach)
         os._exit(status if isinstance(status, int) else 0 if status is None else 1)
 
 
 def _teach(names: set[str], address: str, teach: int) -> None:
-    """Say which modules of packages were imported; those of tests are their own."""
+    """Report the imported modules of packages, without modules of tests."""
     import ragbench
 
     packages = tuple({sys.prefix, sys.base_prefix, str(Path(ragbench.__file__).parent)})
     files = {name: getattr(sys.modules[name], "__file__", None) or "" for name in names}
-    found = [name for name, file in files.items() if file.startswith(packages)]
-    if found:
+    foreign = [name for name, file in files.items() if file.startswith(packages)]
+    if foreign:
         lesson = f"{address}.{os.getpid()}"
-        Path(lesson).write_text(" ".join(found), encoding="utf-8")
+        Path(lesson).write_text(" ".join(foreign), encoding="utf-8")
         os.write(teach, f"{lesson}\n".encode())  # a short line is written at once

@@ -67,14 +67,14 @@ class Words:
         """Count the words that a rubric asks for."""
         answer = item.answer or ""
         if rubric.name == "faithfulness":
-            found = context_overlap(answer, item.contexts or [])
+            result = context_overlap(answer, item.contexts or [])
         elif rubric.name == "answer_relevancy":
-            found = question_overlap(item.question or "", answer)
+            result = question_overlap(item.question or "", answer)
         else:
-            found = reference_overlap(answer, item.references)
-        if isinstance(found, Verdict):
-            return found
-        score, reasoning = found if isinstance(found, tuple) else (found, "")
+            result = reference_overlap(answer, item.references)
+        if isinstance(result, Verdict):
+            return result
+        score, reasoning = result if isinstance(result, tuple) else (result, "")
         return Verdict(score, reasoning=reasoning or f"{score:.3g}")
 
 

@@ -11,10 +11,10 @@ import numpy as np
 Array = np.ndarray
 
 IDS = ["d", "d1", "d10", "d2", "D2", "a b", "x#3", "é", "e\u0301", "語", "\uffee", "\U0001f600"]
+# Scores that 32-bit floats hold exactly: trec_eval 9 and 10 order them alike.
 EXACT = [-1.5, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0**-126, 1024.0]
-"""Scores that 32-bit floats hold exactly: trec_eval 9 and 10 order them alike."""
+# Scores that tie as 32-bit floats, or leave their range.
 ROUGH = [*EXACT, 1e-45, 1e38, -1e38, 1e39, 1e40, 1.00000001, 1.0, 0.1, 0.1 + 1e-9, 1e-300]
-"""Scores that tie as 32-bit floats, or leave their range."""
 GRADES = [-2, -1, 0, 0, 0, 1, 1, 1, 2, 3, 4, 7]
 
 Qrels = dict[str, dict[str, int]]

@@ -30,12 +30,12 @@ from tests.score.retrieval.test_average_ties import AVERAGED, orders
 sklearn = Lazy("sklearn.metrics")
 
 RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
+# Measures that take logarithms, whose last bit is the C library's.
 LOGARITHMS = ("ndcg", "ndcg_rel", "rndcg", "g", "bing", "gmap", "gm_bpref", "yaap")
-"""Measures that take logarithms, whose last bit is the C library's."""
 CUTS = ("P", "recall", "success", "ndcg_cut", "map_cut", "relative_P")
 
+# Of measures whose tests say it: what they are held against; why there is nothing.
 _BY_TESTS, WITHOUT_REFERENCE = declared_by_tests("score/retrieval")
-"""Of measures whose tests say it: what they are held against; why there is nothing."""
 
 
 def base_of(name: str) -> str:
@@ -51,12 +51,14 @@ def family(key: str) -> str:
 
 @functools.cache
 def _by_trec_eval(times: int) -> dict[str, list[tuple[object, object]]]:
+    # negative grades, tied scores and unjudged documents, of which each measure has its rule
     qrels, run = draw(0, 1000 * times, ROUGH)
     requested = {f"{cut}.1,2,3,5,10,100" for cut in CUTS} | {"iprec_at_recall", "Rprec_mult"}
     requested |= {key for key in TREC_EVAL.values() if not key[-1].isdigit()}
     by_query = pytrec_eval.RelevanceEvaluator(qrels, requested).evaluate(run)
     pairs: dict[str, list[tuple[object, object]]] = {}
     for column in score_run(run, qrels, list(TREC_EVAL), **RULES, trec_eval=9).columns:
+        # pytrec_eval leaves out queries without any hit
         theirs = [by_query.get(q, {}).get(TREC_EVAL[column.name], math.nan) for q in qrels]
         pairs.setdefault(base_of(column.name), []).append((column.values, theirs))
     return pairs
@@ -68,6 +70,7 @@ def _trec_eval() -> Iterator[Reference]:
         families.setdefault(base_of(ours), []).append(family(theirs))
     for name, keys in families.items():
         keys = ", ".join(f"`{key}`" for key in dict.fromkeys(keys))
+        # everything else must be equal to the last bit
         bar = ROUNDING if name in LOGARITHMS else 0.0
         yield Reference(
             name, f"pytrec_eval {keys}", bar, lambda times, name=name: _by_trec_eval(times)[name]
@@ -79,6 +82,7 @@ def _parameters(measure: str, key: str) -> Callable[[int], Pairs]:
 
     def pairs(times: int) -> Pairs:
         qrels, run = draw(9, 300 * times)
+        # the C class below the Python front, which checks names against its own list
         engine = pytrec_eval.RelevanceEvaluator.__bases__[0](
             query_relevance=qrels,
             measures={measure},
@@ -96,6 +100,7 @@ def _mean(name: str, key: str) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
         for seed in range(20 * times):
             qrels, run = draw(seed, 15)
+            # the mean of trec_eval is over judged queries that the run has
             run = {q: hits for q, hits in run.items() if q in qrels}
             evaluator = pytrec_eval.RelevanceEvaluator(qrels, {key})
             values = [query[key] for query in evaluator.evaluate(run).values()]
@@ -110,7 +115,9 @@ def _rows(times: int) -> Iterator[tuple[list[int], list[float]]]:
     for _ in range(60 * times):
         n = source.randint(2, 25)
         grades = [source.choice([0, 0, 1, 2, 3]) for _ in range(n)]
+        # scikit-learn has no value for a query without a relevant document
         grades[source.randrange(n)] = 1
+        # four scores for up to 25 documents: most are tied
         yield grades, [source.choice([0.0, 0.5, 1.0, 7.5]) for _ in range(n)]
 
 
@@ -124,10 +131,12 @@ def _gain_with_ties(name: str, function: str) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
         oracle = getattr(sklearn, function)
         for grades, scores in _rows(times):
+            # 40 is deeper than any of these rankings
             for k in (1, 5, 40):
                 ours = _value(f"{name}@{k}", grades, scores, ties="average")
                 yield ours, oracle([grades], [scores], k=k)
                 falling = [-float(place) for place in range(len(grades))]
+                # without ties both must have the plain gain
                 theirs = oracle([grades], [falling], k=k, ignore_ties=True)
                 yield _value(f"{name}@{k}", grades, falling), theirs
 
@@ -151,6 +160,7 @@ def _average_precision(times: int) -> Pairs:
 def _judged(times: int) -> Pairs:
     qrels, run = draw(20, 300 * times)
     falling = {
+        # strictly falling scores: ir_measures orders ties otherwise
         query: {document: -float(place) for place, document in enumerate(hits)}
         for query, hits in run.items()
         if query in qrels
@@ -168,7 +178,9 @@ def _subtopics(times: int) -> Iterator[tuple[list[str], dict[str, set[str]]]]:
         source = random.Random(seed)
         documents = [f"d{i}" for i in range(source.randint(2, 14))]
         judged = {d: {t for t in "abcd" if source.random() < 0.4} for d in documents}
+        # ndeval has no value for a query without a subtopic
         judged["d0"].add("a")
+        # x and y are not judged
         yield source.sample([*documents, "x", "y"], source.randint(1, len(documents))), judged
 
 
@@ -193,6 +205,7 @@ def _ndeval(kernel: Callable, theirs: str) -> Callable[[int], Pairs]:
 def _redundancy(times: int) -> Pairs:
     for ranking, judged in _subtopics(times):
         topics = [judged[d] for d in ranking[:5] if judged.get(d)]
+        # redundant: all of its subtopics stand in documents before it
         again = [t for i, t in enumerate(topics) if t <= set().union(*topics[:i])]
         theirs = len(again) / len(topics) if topics else math.nan
         yield redundancy([RankedSubtopics.of(ranking, judged)], k=5)[0], theirs
@@ -203,6 +216,7 @@ def _answer_hit(times: int) -> Pairs:
     for _ in range(200 * times):
         passages = [source.choices(words, k=source.randint(0, 6)) for _ in range(3)]
         answer, k = source.choices(words, k=source.randint(1, 2)), source.randint(1, 3)
+        # whole words alone: `no` is not found in `know`
         windows = [p[i : i + len(answer)] for p in passages[:k] for i in range(len(p))]
         texts = RetrievedPassages([[" ".join(p) for p in passages]], [[" ".join(answer)]])
         yield answer_hit(texts, k=k)[0], float(answer in windows)
@@ -260,6 +274,7 @@ def _defined() -> Iterator[Reference]:
 
 _case = functools.cache(plainly.Case)
 
+# Measure -> how it is computed in plain Python.
 DEFINITIONS = {
     "err": "the cascade, document by document",
     "f1": "the harmonic mean of precision and recall, as fractions",
@@ -274,8 +289,8 @@ DEFINITIONS = {
     "ideal_dcg": "the best of all orders",
     "ndcg": "both gains and discounts, over the best of all orders",
 }
-"""Measure -> how it is computed in plain Python."""
 
+# In the order of the page: by measure, and in this order within one.
 REFERENCES = [
     *_trec_eval(),
     *(
@@ -312,4 +327,3 @@ REFERENCES = [
     *_all_orders(),
     *_BY_TESTS,
 ]
-"""In the order of the page: by measure, and in this order within one."""

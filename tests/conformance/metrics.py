@@ -32,10 +32,10 @@ from tests.score.text.wordnet_files import use_wordnet, write_wordnet
 nltk_meteor = Lazy("nltk.translate.meteor_score")
 rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
+# What 32-bit floats change, in batches of other sizes.
 SINGLE_PRECISION = 1e-5
-"""What 32-bit floats change, in batches of other sizes."""
+# Of metrics whose tests say it: what they are held against; why there is nothing.
 _BY_TESTS, WITHOUT_REFERENCE = declared_by_tests("score/text")
-"""Of metrics whose tests say it: what they are held against; why there is nothing."""
 
 Row = tuple[str, list[str]]
 
@@ -59,6 +59,7 @@ def _rows(times: int, n: int, words: list[str] = WORDS, longest: int = 14) -> It
 @functools.cache
 def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
     values: dict[str, list[tuple[tuple, tuple]]] = {name: [] for name in TYPES}
+    # Porter's stemmer changes words of four letters and more
     for stemmer in (False, True):
         scorer = rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer)
         for prediction, references in _rows(times, 250):
@@ -72,6 +73,7 @@ def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
 @functools.cache
 def _bleu_values(order: int, times: int) -> list[tuple[float, float]]:
     values = []
+    # sacrebleu scores up to 100, ragbench up to 1
     for smooth in ("exp", "floor", "add-k", "none"):
         scorer = sacrebleu.BLEU(effective_order=True, max_ngram_order=order, smooth_method=smooth)
         for prediction, references in _rows(times, 250):
@@ -87,6 +89,7 @@ def _bleu(order: int) -> Callable[[int], Pairs]:
 def _corpus(function: Callable, metric: type) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
         rows = [*_rows(times, 1000)]
+        # corpora of five sentences, so that sums and not means of counts decide
         for start in range(0, len(rows), 5):
             part = rows[start : start + 5]
             predictions, first = [p for p, _ in part], [r[:1] for _, r in part]
@@ -115,6 +118,7 @@ def _meteor(times: int) -> Pairs:
         pytest.MonkeyPatch.context() as patch,
         use_wordnet(write_wordnet(Path(folder)), patch),
     ):
+        # NLTK's METEOR takes words: both get those of sacrebleu's tokeniser
         split = Tokenizer13a()
         for prediction, references in _rows(times, 1000, [*SYNONYMS, *WORDS[:12]]):
             gold = [split(text.rstrip()).split() for text in references]
@@ -136,6 +140,7 @@ def _squad(
     function: Callable, plain: Callable, keep: Callable[[str], bool] = str.isascii
 ) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
+        # the script of SQuAD removes ASCII punctuation alone
         words = [word for word in WORDS if word.isascii() and keep(word)] + ["a", "an", "The"]
         for prediction, references in _rows(times, 2000, words, 6):
             prediction, *references = (t.replace("\u00a0", " ") for t in (prediction, *references))
@@ -179,8 +184,8 @@ def _cosines(times: int) -> Pairs:
         yield ours, pairwise_cos_sim(*sides).numpy()
 
 
+# Random calls with the values that ragas 0.3.9 and deepeval 4.3.1 gave for them.
 TOOL_CALLS = Path(__file__).parents[1] / "score" / "text" / "tool_calls.jsonl"
-"""Random calls with the values that ragas 0.3.9 and deepeval 4.3.1 gave for them."""
 
 
 def _calls(kind: str) -> Callable[[int], Pairs]:

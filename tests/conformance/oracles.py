@@ -6,6 +6,7 @@ import re
 import string
 from collections import Counter
 
+# Our measure -> the key under which pytrec_eval answers.
 TREC_EVAL = {
     "num_ret": "num_ret",
     "num_rel": "num_rel",
@@ -46,8 +47,8 @@ TREC_EVAL = {
         for k in (1, 2, 3, 5, 10, 100)
     },
 }
-"""Our measure -> the key under which pytrec_eval answers."""
 
+# What pytrec_eval's engine understands and its front does not -> the key of its answer.
 ENGINE = {
     "ndcg.1=3,2=9": "ndcg",
     "ndcg.0=1,2=0": "ndcg",
@@ -58,7 +59,6 @@ ENGINE = {
     "11pt_avg.0.2,0.5,0.8": "11pt_avg",
     "yaap": "yaap",
 }
-"""What pytrec_eval's engine understands and its front does not -> the key of its answer."""
 
 
 def squad_tokens(text: str) -> list[str]:

@@ -140,6 +140,7 @@ def _section_of(text: str, module: ModuleType, names: Iterable[str]) -> Callable
     return lambda times, page: f"{text}\n{_comparisons(module, names, times, page)}"
 
 
+# Heading -> what stands below it, given how many times the cases, and a page to keep lines of.
 SECTIONS: dict[str, Callable[[int, str], str]] = {
     "Measures of rankings": _section_of(MEASURES_TEXT, measures, MEASURES.table),
     "Metrics of answers": _section_of(METRICS_TEXT, metrics, METRICS.table),
@@ -148,7 +149,6 @@ SECTIONS: dict[str, Callable[[int, str], str]] = {
     "Odd inputs": _odd_inputs,
     "Published examples": _examples,
 }
-"""Heading -> what stands below it, given how many times the cases, and a page to keep lines of."""
 
 
 def render(times: int = 1, page: str = "") -> str:
@@ -165,8 +165,8 @@ def section(page: str, heading: str) -> str:
     return re.split(r"^## ", page.partition(f"## {heading}\n\n")[2], flags=re.MULTILINE)[0].rstrip()
 
 
+# A comparison: name, with what, values, largest difference, bar.
 _LINE = re.compile(r"^\| (`[^|]+`) \| ([^|]+) \| ([\d,]+) \| (\S+) \| (\S+) \|$", re.MULTILINE)
-"""A comparison: name, with what, values, largest difference, bar."""
 
 
 def without_figures(text: str) -> str:

@@ -41,8 +41,10 @@ class Case:
 def cascade(k, top):
     def err(case, query):
         largest = case.largest if top is None else top
+        # exact fractions: no rounding hides a wrong order of operations
         total, looking = Fraction(0), Fraction(1)
         for place, grade in enumerate(case.grades(query)[:k], 1):
+            # Chapelle et al. (2009), equation 4: (2^g - 1) / 2^g_max
             satisfied = Fraction(2 ** min(max(grade, 0), largest) - 1, 2**largest)
             total += looking * satisfied / place
             looking *= 1 - satisfied
@@ -76,6 +78,7 @@ def gained(grade, form):
 def discounted(grades, form, discount, base):
     total = 0.0
     for place, grade in enumerate(grades, 1):
+        # Burges: log2(1 + rank); Järvelin and Kekäläinen: no discount before rank b
         by = math.log2(place + 1) if discount == "log2" else 1.0
         if discount == "jk" and place >= base:
             by = math.log(place, base)
@@ -84,6 +87,7 @@ def discounted(grades, form, discount, base):
 
 
 def best_of_all_orders(case, query, k, *form):
+    # all orders of up to six documents, instead of the sorted one
     orders = permutations(case.qrels[query].values())
     return max(discounted(order[:k], *form) for order in orders)
 
@@ -98,6 +102,7 @@ def unjudged_share(k):
 
 def weighed(p, k, worth):
     def rbp(case, query):
+        # the weights behind rank 2000 sum to less than 1e-190 for p = 0.8
         grades = (case.grades(query, None) + [None] * 2000)[:2000]
         depth = k or 2000
         weights = ((1 - p) * p**i for i in range(2000))
@@ -111,6 +116,7 @@ def interpolated(level):
     def best_from_there_on(case, query):
         """The best precision from the rank on that reaches the level, rounded half up."""
         hits = [grade > 0 for grade in case.grades(query)]
+        # trec_eval rounds the needed number of documents: int(level * n + 0.5)
         needed = math.floor(Fraction(level) * case.relevant(query) + Fraction(1, 2))
         precisions = [(sum(hits[:n]), Fraction(sum(hits[:n]), n)) for n in range(1, len(hits) + 1)]
         return max((value for recall, value in precisions if recall >= needed), default=0)
@@ -169,8 +175,9 @@ def _eleven(case, query):
     return sum(interpolated(level)(case, query) for level in LEVELS) / 11
 
 
+# Measure -> its definition, for queries of few judged documents.
 SMALL = [*_ideals()]
-"""Measure -> its definition, for queries of few judged documents."""
+# Measure -> its definition, for every query.
 ALL: list[tuple[str, Callable]] = [
     *(
         (f"err{f'(max={top})' if top else ''}{f'@{k}' if k else ''}", cascade(k, top))
@@ -185,7 +192,6 @@ ALL: list[tuple[str, Callable]] = [
     *((f"iprec_at_recall@{float(level)}", interpolated(level)) for level in LEVELS),
     ("11pt_avg", _eleven),
 ]
-"""Measure -> its definition, for every query."""
 
 
 def small(case: Case) -> list[str]:

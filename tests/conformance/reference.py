@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+# What another order of the same sums, or another logarithm, may change.
 ROUNDING = 1e-12
-"""What another order of the same sums, or another logarithm, may change."""
 
+# Our values and theirs: two numbers, or two arrays of one shape.
 Pairs = Iterable[tuple[Any, Any]]
-"""Our values and theirs: two numbers, or two arrays of one shape."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ scipy = Lazy("scipy.stats")
 Array = np.ndarray
 
 _BY_TESTS, _REASONS = declared_by_tests("stats")
+# Statistic -> why there is nothing to hold it against, and where it is tested instead.
 WITHOUT_REFERENCE: dict[str, str] = {
     "barnard_p_value": (
         "pooled statistic with the correction of Berger and Boos, which scipy lacks; its error in "
@@ -61,7 +62,6 @@ WITHOUT_REFERENCE: dict[str, str] = {
     "ppi_difference": "ppi_py is not among the test packages; tests/stats/test_ppi.py",
     "ppi_mean": "ppi_py is not among the test packages; by hand in tests/stats/test_ppi.py",
 }
-"""Statistic -> why there is nothing to hold it against, and where it is tested instead."""
 
 
 DF = (1, 2, 3.5, 10, 99, 5_000, 1e6)
@@ -70,6 +70,7 @@ T = (-30.0, -2.0, -0.1, 0.0, 0.5, 1.96, 6.0, 40.0)
 
 def _wilson(times: int) -> Pairs:
     for values in samples(times, 100):
+        # values of 0 and 1 alone get Wilson's interval
         hits = np.round(values)
         theirs = scipy.binomtest(int(hits.sum()), len(hits)).proportion_ci(0.95, "wilson")
         interval = stats.mean_interval(hits)
@@ -77,6 +78,7 @@ def _wilson(times: int) -> Pairs:
 
 
 def _t_interval(times: int) -> Pairs:
+    # scipy has no t interval of fewer than two different values
     for values in samples(times, 100, (3, 20)):
         if len({*values}) > 1:
             theirs = scipy.ttest_1samp(values, 0.0).confidence_interval(0.95)
@@ -86,6 +88,7 @@ def _t_interval(times: int) -> Pairs:
 
 def _two_more(times: int) -> Pairs:
     for values in samples(times, 100):
+        # bounded means add one 0 and one 1 before Student's interval; hits do not
         if not {*values} <= {0.0, 1.0}:
             theirs = scipy.ttest_1samp([*values, 0.0, 1.0], 0.0).confidence_interval(0.95)
             interval = stats.mean_interval(values)
@@ -94,12 +97,14 @@ def _two_more(times: int) -> Pairs:
 
 def _errors(limits: object, sample: Array) -> Array:
     """Limits in standard errors of the mean: what the draws of a bootstrap move them by."""
+    # two bootstraps with other draws agree within a few hundredths of a standard error
     return np.array(limits) / (sample.std() / math.sqrt(len(sample)))
 
 
 def _bootstrap(function: Callable, method: str) -> Callable[[int], Pairs]:
     def pairs(times: int) -> Pairs:
         for seed in range(3 * times):
+            # skewed, so that percentile, basic and studentized intervals differ
             values = np.random.default_rng(seed).exponential(0.2, 60)
             theirs = scipy.bootstrap(
                 (values,), np.mean, n_resamples=20_000, method=method, rng=seed
@@ -117,6 +122,7 @@ def _studentized(times: int) -> Pairs:
         values, n = rng.exponential(0.2, 60), 60
         draws = values[rng.integers(0, n, (20_000, n))]
         t = (draws.mean(1) - values.mean()) / (draws.std(1, ddof=1) / math.sqrt(n))
+        # the upper quantile of t gives the lower limit
         upper, lower = np.quantile(t, [0.025, 0.975])
         error = values.std(ddof=1) / math.sqrt(n)
         theirs = (values.mean() - lower * error, values.mean() - upper * error)
@@ -127,6 +133,7 @@ def _studentized(times: int) -> Pairs:
 def _effect_interval(times: int) -> Pairs:
     for seed in range(2 * times):
         rng = np.random.default_rng(seed)
+        # paired differences of hits: most are 0
         d = (rng.random(300) < 0.4) * rng.choice([-1.0, -0.5, 0.5], 300, p=[0.5, 0.3, 0.2])
         theirs = scipy.bootstrap(
             (d,),
@@ -140,6 +147,7 @@ def _effect_interval(times: int) -> Pairs:
 
 def _needed(distance: float, sd: float, power: float) -> int:
     """The smallest number of queries with that power, one after the other."""
+    # power of a t test by the noncentral t distribution, as G*Power computes it
     for n in range(2, 100_000):
         t = scipy.t.ppf(0.975, n - 1)
         if scipy.nct.sf(t, n - 1, distance / sd * math.sqrt(n)) >= power:
@@ -158,10 +166,12 @@ def _strengths(times: int) -> Pairs:
         size = int(rng.integers(2, 6))
         pairs = list(itertools.combinations(range(size), 2))
         outcomes = rng.choice([0.0, 0.5, 1.0, np.nan], (8, len(pairs)))
+        # a row of ties: without it a system that never lost has no finite strength
         outcomes = np.vstack([outcomes, np.full(len(pairs), 0.5)])
         wins = win_matrix(outcomes, pairs)
 
         def loss(free: Array, wins: Array = wins) -> float:
+            # strengths are known up to a constant: they sum to 0
             values = np.append(free, -free.sum())
             return (wins * np.logaddexp(0, values[None, :] - values[:, None])).sum()
 
@@ -173,6 +183,7 @@ def _sums(times: int) -> Pairs:
     rng = np.random.default_rng(12)
     for d in differences(times, 50):
         labels = rng.integers(0, 4, len(d))
+        # sums label by label, in the order in which labels occur first
         theirs = [d[labels == label].sum() for label in dict.fromkeys(labels.tolist())]
         yield np.sort(stats.cluster_sums(d[:, None], labels)[:, 0]), np.sort(theirs)
 
@@ -188,6 +199,7 @@ def _tails_at_limits(times: int) -> Pairs:
         lost, gained = (int(x) for x in rng.multinomial(n, [0.1, 0.05, 0.85])[:2])
         low, high = stats.score_interval(lost, gained, n)
         for limit, one, other in ((low, lost, gained), (-high, gained, lost)):
+            # the observed table counts by 0.75 in the tail beyond 0 and by 0.5 in the other
             weight = TIE_BEYOND if limit <= 0 else TIE_WITHIN
             beside = np.clip([limit - 1e-7, limit + 1e-7], -1.0, 1.0)
             tails = [tail(one, other, n, d, weight, scipy.multinomial) for d in beside]

@@ -28,7 +28,7 @@ def test_the_ideal_is_the_best_of_all_orders(name, definition):
 
 
 def test_gmap_is_the_root_of_the_product():
-    """Over few queries: a product of many would underflow."""
+    # Over few queries: a product of many would underflow.
     qrels = {query: CASE.qrels[query] for query in CASE.queries[:10]}
     precisions, gmap = score_run(CASE.run, qrels, ["map", "gmap"]).columns
     product = math.prod(max(value, 1e-5) for value in precisions.values)

@@ -79,7 +79,7 @@ def ndeval(qrels, run, names):
 @pytest.mark.costly
 @pytest.mark.parametrize("seed", range(8))
 def test_evaluate_run_and_files_agree_with_ndeval(seed, tmp_path):
-    """Nested qrels, TREC's four columns, and the BEIR table say the same, ties and misses too."""
+    # Nested qrels, TREC's four columns, and the BEIR table say the same, ties and misses too.
     qrels, run = drawn(seed)
     rows = [
         (q, d, t, g) for q, docs in qrels.items() for d, ts in docs.items() for t, g in ts.items()

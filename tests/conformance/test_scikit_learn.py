@@ -68,7 +68,7 @@ def test_average_precision_without_ties(drawn):
 
 
 def test_label_ranking_counts_what_was_not_retrieved():
-    """Two relevant, one found at rank 1: (1/1 + 0) / 2."""
+    # Two relevant, one found at rank 1: (1/1 + 0) / 2.
     ranked = rank({"q": {"a": 1, "b": 1}}, {"q": {"a": 1.0}})
 
     assert parse_measure("lrap").score(ranked).tolist() == [0.5]

@@ -15,8 +15,8 @@ from tests.conformance.cases import EXACT, ROUGH, draw, with_repetitions
 from tests.conformance.oracles import ENGINE, TREC_EVAL
 from tests.strategies import qrels_and_run
 
+# Families in which trec_eval 10 differs from 9, whatever the scores are.
 ROUNDED_OTHERWISE = ("iprec_at_recall", "11pt_avg")
-"""Families in which trec_eval 10 differs from 9, whatever the scores are."""
 RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
 
 
@@ -54,14 +54,14 @@ def test_a_thousand_seeded_cases():
     assert_equal_to_trec_eval(*draw(10, 1000, ROUGH), list(TREC_EVAL), trec_eval=9)
 
 
+# Beginnings of the measures that take logarithms, whose last bit is the C library's.
 LOGARITHMS = ("ndcg", "rndcg", "g", "bing", "gm")
-"""Beginnings of the measures that take logarithms, whose last bit is the C library's."""
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_is_made_of_fractions_is_equal_to_the_last_bit(seed):
-    """Then no printed digit can differ, whatever the fifth one is."""
+    # Then no printed digit can differ, whatever the fifth one is.
     qrels, run = draw(seed, 400)
     names = [name for name in TREC_EVAL if not name.startswith(LOGARITHMS)]
     oracle = theirs_of(qrels, run)
@@ -80,7 +80,7 @@ def test_scores_that_floats_hold_serve_both_versions(seed):
 
 
 def test_repeated_documents_count_once():
-    """The oracle gets each document once; ragbench gets repeated documents."""
+    # The oracle gets each document once; ragbench gets repeated documents.
     qrels, run = draw(4, 100, EXACT)
     lists = with_repetitions(run, 4)
     once = {
@@ -95,7 +95,7 @@ def test_repeated_documents_count_once():
 
 @pytest.mark.parametrize("rel", [2, 3])
 def test_a_higher_relevance_level(rel):
-    """`rel` means the same as trec_eval's -l; pytrec_eval ignores it for `num_rel`."""
+    # `rel` means the same as trec_eval's -l; pytrec_eval ignores it for `num_rel`.
     qrels, run = draw(5, 100)
     names = ["map", "mrr", "bpref", "r_precision", "infap", "11pt_avg", "set_p", "set_f"]
     names += ["precision@5", "recall@5", "hit_rate@3", "map@10", "iprec_at_recall@0.3"]
@@ -126,7 +126,7 @@ def test_set_f_weighs_as_trec_eval():
 @pytest.mark.costly
 @pytest.mark.parametrize("seed", [7, 8])
 def test_judged_documents_only(seed):
-    """trec_eval's -J; where it leaves nothing of a ranking, trec_eval divides 0 by 0."""
+    # trec_eval's -J; where it leaves nothing of a ranking, trec_eval divides 0 by 0.
     qrels, run = draw(seed, 150, ROUGH)
     oracle = theirs_of(qrels, run, judged_docs_only_flag=True)
 
@@ -146,7 +146,7 @@ def test_judged_documents_only(seed):
 @pytest.mark.costly
 @pytest.mark.parametrize(("measure", "key"), ENGINE.items())
 def test_parameters(measure, key):
-    """pytrec_eval's engine takes parameters that its Python front refuses."""
+    # pytrec_eval's engine takes parameters that its Python front refuses.
     qrels, run = draw(9, 150)
     engine = pytrec_eval.RelevanceEvaluator.__bases__[0]
     evaluator = engine(
@@ -164,7 +164,7 @@ def test_parameters(measure, key):
 
 @pytest.mark.costly
 def test_an_empty_list_scores_what_nothing_found_scores():
-    """pytrec_eval cannot be asked: it crashes on an empty list."""
+    # pytrec_eval cannot be asked: it crashes on an empty list.
     for name in TREC_EVAL:
         (column,) = score_run({"q": {}}, {"q": {"a": 1}}, [name]).columns
         floor = 1.0 if name in ("num_q", "num_rel") else parse_measure(name).spec.low

@@ -34,7 +34,7 @@ class _Stage:
 
 def worker_pids(of):
     """The processes that compute for another one."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
@@ -42,8 +42,8 @@ def worker_pids(of):
         except OSError:
             continue
         if parent == of and b"--multiprocessing-fork" in command:
-            found.append(int(folder.name))
-    return sorted(found)
+            pids.append(int(folder.name))
+    return sorted(pids)
 
 
 def is_alive(pid):
@@ -55,12 +55,12 @@ def deadly(prediction, references, *, log: Annotated[str, Option("A file for wha
     """Return 1; where `LOG.at` says after how many rows, the first that is there ends."""
     import fcntl
 
-    at = Path(f"{log}.at")
+    limit = Path(f"{log}.at")
     with Path(log).open("a+", encoding="utf-8") as lines:
         fcntl.flock(lines, fcntl.LOCK_EX)
         lines.seek(0)
-        if at.exists() and len(lines.readlines()) == int(at.read_text(encoding="utf-8")):
-            at.unlink()
+        if limit.exists() and len(lines.readlines()) == int(limit.read_text(encoding="utf-8")):
+            limit.unlink()
             Path(f"{log}.killed").write_text(str(os.getpid()), encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
         lines.write(f"{os.getpid()}\n")

@@ -34,8 +34,8 @@ QRELS = {
 ANSWERS = {"q1": ["Io"], "q2": ["Europa"], "q3": ["Titan"], "q4": ["Ganymede"]}
 
 
+# One measure in place of all default ones, which cost a run some milliseconds each.
 FEW_SCORES = {"retrieval": {"measures": ["ndcg@10"]}, "generation": []}
-"""One measure in place of all default ones, which cost a run some milliseconds each."""
 
 
 def write_jsonl(path, rows):
@@ -95,19 +95,21 @@ def part_of(source, folder, queries, documents):
 
     def keep(name, field, ids, head=0):
         lines = read(name)
-        kept = [line for line in lines[head:] if field(line) in ids]
-        (folder / name).write_text("".join([*lines[:head], *kept]), encoding="utf-8")
+        matching = [line for line in lines[head:] if field(line) in ids]
+        (folder / name).write_text("".join([*lines[:head], *matching]), encoding="utf-8")
 
-    def named(key):
+    def has_id(key):
         return lambda line: json.loads(line)[key]
 
-    asked = [*map(named("_id"), read("queries.jsonl"))][:queries]
+    query_ids = [*map(has_id("_id"), read("queries.jsonl"))][:queries]
     judged = [line.split("\t") for line in read("qrels/test.tsv")[1:]]
-    relevant = [doc for query, doc, grade in judged if query in asked and int(grade) > 0]
-    found = [*dict.fromkeys([*relevant, *map(named("_id"), read("corpus.jsonl"))])][:documents]
-    keep("queries.jsonl", named("_id"), asked)
-    keep("answers.jsonl", named("query_id"), asked)
-    keep("corpus.jsonl", named("_id"), found)
-    keep("qrels/test.tsv", lambda line: line.split("\t")[0], asked, head=1)
-    keep("qrels/test.tsv", lambda line: line.split("\t")[1], found, head=1)
+    relevant = [doc for query, doc, grade in judged if query in query_ids and int(grade) > 0]
+    document_ids = [*dict.fromkeys([*relevant, *map(has_id("_id"), read("corpus.jsonl"))])][
+        :documents
+    ]
+    keep("queries.jsonl", has_id("_id"), query_ids)
+    keep("answers.jsonl", has_id("query_id"), query_ids)
+    keep("corpus.jsonl", has_id("_id"), document_ids)
+    keep("qrels/test.tsv", lambda line: line.split("\t")[0], query_ids, head=1)
+    keep("qrels/test.tsv", lambda line: line.split("\t")[1], document_ids, head=1)
     return folder

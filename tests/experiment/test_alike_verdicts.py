@@ -14,6 +14,7 @@ from ragbench.score.judge.judge import Judge
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script, said
 
 pytestmark = pytest.mark.slow  # whole runs against a server
@@ -31,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def config(server, *names, **judge):
-    """One retriever with a generator for each name, which writes its name into the answer."""
+    """Return a config of one retriever and a generator per name, whose answer holds the name."""
     rows = [
         {"id": f"q{i}", "question": f"How high is tower {i}?", "reference": f"{i} m",
          "system": name, "answer": f"{name.upper()} {i}"}
@@ -74,21 +75,20 @@ def moved():
         yield server
 
 
-def test_systems_judged_by_two_models_are_not_compared(moved):
+def test_systems_judged_by_two_models_are_not_compared(moved, assert_message):
     experiment = run_experiment(config(moved, "old", "new"))
 
     (pair,) = family_of(experiment).comparisons
     assert [score_of(experiment, name).mean for name in ("old", "new")] == [0.75, 0.5]
     assert (pair.difference, pair.p, pair.p_adjusted, pair.differs) == (None, None, None, None)
-    assert pair.unlike == "model is day1 of old and day2 of new"
+    assert_message(pair.unlike)
     assert (family_of(experiment).best, family_of(experiment).tied_with_best) == (None, ())
     (warning,) = [w for w in experiment.record.warnings if w.startswith("coherence: ")]
-    assert "model is day1 of old and day2 of new" in warning
-    assert "--set metrics.judge.model=NAME" in warning
+    assert_message(warning)
     for file in ("report.html", "report.md"):
         page = (experiment.path / file).read_text(encoding="utf-8")
         assert "not compared" in page
-        assert "day1 of old and day2 of new" in page
+        assert_message(lines_with(page, "day1 of"))
     stored = json.loads((experiment.path / "comparisons.json").read_text(encoding="utf-8"))
     assert stored["measures"][-1]["comparisons"][0]["unlike"] == pair.unlike
 
@@ -125,8 +125,8 @@ def test_the_name_of_a_snapshot_judges_the_stored_answers_again(moved):
     assert family_of(experiment).unlike is None
 
 
-def test_half_of_a_column_judged_by_another_model_is_compared_with_nothing(moved):
-    """The verdicts of `old` are a mixture in one run, and its answers alone were judged before."""
+def test_half_of_a_column_judged_by_another_model_is_compared_with_nothing(moved, assert_message):
+    # The verdicts of `old` are a mixture in one run, and its answers alone were judged before.
     mixed = config(moved, "old", "new")
     with open("rows.jsonl", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
@@ -140,10 +140,11 @@ def test_half_of_a_column_judged_by_another_model_is_compared_with_nothing(moved
 
     assert score_of(experiment, "old").mean == (0.75 + 0.5) / 2
     assert "|model:mixture(day1+day2)|" in score_of(experiment, "old").signature
-    assert family_of(experiment).unlike == "model is mixture(day1+day2) of old and day2 of new"
+    assert_message(family_of(experiment).unlike)
     assert family_of(experiment).comparisons[0].difference is None
-    with pytest.raises(DataError, match=r"model is mixture\(day1\+day2\)"):
+    with pytest.raises(DataError) as error:
         compare(experiment.path, experiment.path, measures=["coherence"])
+    assert_message(error.value)
 
 
 def some_weighted(is_weighted):
@@ -203,7 +204,7 @@ def test_a_weighted_run_is_not_compared_with_one_by_levels():
 
 
 def test_samples_are_counted_by_levels_too():
-    """Two replies an answer, weighted and not: 0.75 each by levels, with a deviation of 0."""
+    # Two replies an answer, weighted and not: 0.75 each by levels, with a deviation of 0.
     with some_weighted(lambda text: "OLD" in text) as server:
         experiment = run_experiment(config(server, "old", "new", repeat=2))
 
@@ -230,7 +231,7 @@ def test_a_table_and_many_rows_are_counted_alike():
     assert math.isclose(alone.level, 3.2)
 
 
-def test_a_table_of_two_models_is_a_mixture():
+def test_a_table_of_two_models_is_a_mixture(assert_message):
     rows = [{"user_input": "?", "response": answer} for answer in ("OLD", "NEW")]
     with ChatServer(Script()) as server:
 
@@ -245,5 +246,6 @@ def test_a_table_of_two_models_is_a_mixture():
         judge.close()
 
     assert "|model:mixture(day1+day2)|" in mixed.signature["coherence"]
-    with pytest.raises(DataError, match="coherence cannot be compared"):
+    with pytest.raises(DataError) as error:
         compare(mixed, mixed)
+    assert_message(error.value)

@@ -32,7 +32,7 @@ def questions(draw):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(questions(), min_size=1, max_size=3))
 def test_groups_score_as_one_document_each(pairs):
-    """The oracle scores groups as documents: the first hit of each, at its rank."""
+    # The oracle scores groups as documents: the first hit of each, at its rank.
     run, qrels = {}, {}
     for n, (hits, groups) in enumerate(pairs):
         group_of = {name: f"group{i}" for i, group in enumerate(groups) for name in group}
@@ -58,7 +58,7 @@ def test_groups_score_as_one_document_each(pairs):
 
 
 def test_a_run_counts_a_group_once(tmp_path, monkeypatch):
-    """By hand: b and a are one need, at rank 2; c is at rank 4: nDCG .651, recall 1."""
+    # By hand: b and a are one need, at rank 2; c is at rank 4: nDCG .651, recall 1.
     monkeypatch.chdir(tmp_path)
     rows = rows_of((["x", "a", "b", "c"], [["b", "a"], ["c"]]), (["x", "b"], [["b"], ["z"]]))
 
@@ -83,6 +83,7 @@ def test_a_retriever_over_a_corpus_meets_alternatives(tmp_path, monkeypatch):
     assert experiment.summary["systems"][0]["causes"]["found"] == 1
 
 
-def test_an_id_in_two_groups_is_refused():
-    with pytest.raises(rb.DataError, match="'a' stands in two lists of alternatives"):
+def test_an_id_in_two_groups_is_refused(assert_message):
+    with pytest.raises(rb.DataError) as error:
         rb.evaluate(rows_of((["a"], [["a", "b"], ["c", "a"]])))
+    assert_message(error.value)

@@ -13,7 +13,7 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
-ASKED = []
+QUESTIONS_SENT = []
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def config(config):
 
 def perfect(question):
     """Finds the right moon, and names it."""
-    ASKED.append(question)
+    QUESTIONS_SENT.append(question)
     [query] = [q for q, text in QUERIES.items() if text == question]
     gold = {"q1": "d1", "q2": "d2", "q3": "d3", "q4": "d5", "q5": "d4"}[query]
     title, text = CORPUS[gold]
@@ -34,7 +34,7 @@ def perfect(question):
 
 @pytest.fixture(autouse=True)
 def forget():
-    ASKED.clear()
+    QUESTIONS_SENT.clear()
 
 
 def system(experiment, name):
@@ -44,13 +44,13 @@ def system(experiment, name):
 def test_an_app_is_one_system_with_both_sides(config):
     experiment = run_experiment(config, apps={"prod": perfect})
 
-    found = system(experiment, "prod")
-    assert found["role"] == "app"
-    assert found["scores"]["ndcg@10"]["mean"] > 0.9
-    assert found["scores"]["rouge1"]["mean"] == 1.0
-    assert found["scores"]["context_overlap"]["judge"] == "python:tests.words:context_overlap"
-    assert sorted(ASKED, key=ASKED.index) == ASKED
-    assert len(ASKED) == len(QUERIES), "once for both sides"
+    prod = system(experiment, "prod")
+    assert prod["role"] == "app"
+    assert prod["scores"]["ndcg@10"]["mean"] > 0.9
+    assert prod["scores"]["rouge1"]["mean"] == 1.0
+    assert prod["scores"]["context_overlap"]["judge"] == "python:tests.words:context_overlap"
+    assert sorted(QUESTIONS_SENT, key=QUESTIONS_SENT.index) == QUESTIONS_SENT
+    assert len(QUESTIONS_SENT) == len(QUERIES), "once for both sides"
     rows = (experiment.path / "predictions" / "prod.jsonl").read_text().splitlines()
     assert json.loads(rows[0])["queries"] == ["moon"]
     assert (experiment.path / "rankings" / "prod.trec").is_file()
@@ -99,20 +99,21 @@ def test_an_app_may_return_a_mapping(config):
 
 
 def test_passages_that_are_ids_have_the_text_of_the_corpus(config):
-    """An answer was judged by empty passages, and had context_overlap 0 without a word."""
-
+    # An answer was judged by empty passages, and had context_overlap 0 without a word.
     def search(question):
         answer = perfect(question)
         return {"answer": answer.answer, "contexts": [{"id": d.id} for d in answer.contexts]}
 
-    found = run_experiment(config, apps={"prod": search, "told": perfect})
+    experiment = run_experiment(config, apps={"prod": search, "told": perfect})
 
-    by_id, told = (system(found, name)["scores"]["context_overlap"] for name in ("prod", "told"))
-    assert by_id["mean"] == told["mean"] > 0
+    by_id, by_text = (
+        system(experiment, name)["scores"]["context_overlap"] for name in ("prod", "told")
+    )
+    assert by_id["mean"] == by_text["mean"] > 0
 
 
-def test_what_is_no_answer_is_said_with_the_result(config):
-    """Passages that are none made an internal error; the cause stood in unscored.jsonl alone."""
+def test_what_is_no_answer_is_said_with_the_result(config, assert_message):
+    # Passages that are none made an internal error; the cause stood in unscored.jsonl alone.
     alone = {key: value for key, value in config.items() if key not in ("retrievers", "generators")}
     wrong = Prediction("Io", [3])
 
@@ -120,9 +121,9 @@ def test_what_is_no_answer_is_said_with_the_result(config):
 
     assert experiment.exit_code == 3
     assert system(experiment, "prod")["scores"]["rouge1"]["failed"] == {"malformed": 4}
-    first, *rest = experiment.summary["warnings"][1:]
-    assert first.startswith("the first to fail: app 'prod': passage 1 is 3, allowed: texts, docu")
-    assert rest == ["nothing was scored: every item failed"]
+    first, *later_warnings = experiment.summary["warnings"][1:]
+    assert_message(first)
+    assert_message(later_warnings)
 
 
 def test_a_failed_call_fails_on_both_sides(config):
@@ -144,20 +145,20 @@ APP = "def answer(question, **options):\n    return 'Io ' + str(options)\n"
 
 
 @pytest.fixture
-def written(config, tmp_path, monkeypatch):
+def app_config(config, tmp_path, monkeypatch):
     (tmp_path / "moon_app.py").write_text(APP)
     monkeypatch.syspath_prepend(tmp_path)
     return {**config, "apps": {"prod": {"type": "python:moon_app:answer", "version": "1"}}}
 
 
-def test_apps_in_the_config(written):
-    first = run_experiment(written)
-    second = run_experiment(written)
+def test_apps_in_the_config(app_config):
+    first = run_experiment(app_config)
+    second = run_experiment(app_config)
 
     assert system(first, "prod")["scores"]["rouge1"]["n"] == 4
     assert work(second) == {}
     assert contents(first) == contents(second)
-    only = run_experiment(written, choices=Choices(only=("prod",)))
+    only = run_experiment(app_config, choices=Choices(only=("prod",)))
     assert [s["name"] for s in only.summary["systems"]] == ["prod"]
 
 
@@ -171,20 +172,21 @@ def test_apps_in_the_config(written):
         ({"controls": ["gold_contxt"]}, "gold_context"),
     ],
 )
-def test_mistakes(written, change, message):
+def test_mistakes(app_config, change, message):
     with pytest.raises(ConfigError, match=message):
-        run_experiment({**written, **change})
+        run_experiment({**app_config, **change})
 
 
-def test_a_name_that_a_retriever_has(written):
-    written["apps"] = {"bm25": written["apps"]["prod"]}
+def test_a_name_that_a_retriever_has(app_config, assert_message):
+    app_config["apps"] = {"bm25": app_config["apps"]["prod"]}
 
-    with pytest.raises(ConfigError, match="would write the same file"):
-        run_experiment(written)
+    with pytest.raises(ConfigError) as error:
+        run_experiment(app_config)
+    assert_message(error.value, "apps.bm25")
 
 
 def test_one_name_for_a_retriever_and_a_generator(config, tmp_path):
-    """As in the design: `saved` is a run file and a file of predictions."""
+    # As in the design: `saved` is a run file and a file of predictions.
     rows = [json.dumps({"query_id": q, "answer": "Io"}) for q in QUERIES]
     (tmp_path / "predictions.jsonl").write_text("\n".join(rows) + "\n")
     config = {
@@ -198,16 +200,17 @@ def test_one_name_for_a_retriever_and_a_generator(config, tmp_path):
     assert system(experiment, "saved/saved")["scores"]["rouge1"]["mean"] == 0.25
 
 
-def test_controls_need_a_generator(config):
-    """They were left out without a word."""
+def test_controls_need_a_generator(config, assert_message):
+    # They were left out without a word.
     config = {**config, "controls": ["no_context"], "generators": {}}
 
-    with pytest.raises(DataError, match=r"controls: there is no generator .*an app retrieves"):
+    with pytest.raises(DataError) as error:
         run_experiment(config, apps={"prod": perfect})
+    assert_message(error.value)
 
 
 def test_stored_answers_have_no_controls(config, tmp_path):
-    """They do not depend on the passages: `no_context` would say what the model knows."""
+    # They do not depend on the passages: `no_context` would say what the model knows.
     path = tmp_path / "answers.jsonl"
     path.write_text("".join(json.dumps({"query_id": q, "answer": "Io"}) + "\n" for q in QUERIES))
     stored = {"saved": {"type": "predictions", "path": str(path)}, **config["generators"]}
@@ -220,11 +223,11 @@ def test_stored_answers_have_no_controls(config, tmp_path):
 
 
 def test_controls_by_hand(config, data):
-    """Gold passages, none, and those of another question, through a generator that quotes."""
-    seen = {}
+    # Gold passages, none, and those of another question, through a generator that quotes.
+    ids_by_question = {}
 
     def quotes(question, contexts):
-        seen.setdefault(question, []).append([passage.id for passage in contexts])
+        ids_by_question.setdefault(question, []).append([passage.id for passage in contexts])
         return " ".join(passage.title for passage in contexts) or "nothing"
 
     names = ["gold_context", "no_context", "shuffled_context"]
@@ -233,11 +236,15 @@ def test_controls_by_hand(config, data):
 
     of = {s["name"]: s for s in experiment.summary["systems"] if s.get("role") == "control"}
     assert [*of] == [f"{name}/quotes" for name in names]
-    lists = seen[QUERIES["q2"]]
+    lists = ids_by_question[QUERIES["q2"]]
     assert ["d2", "d6"] in lists, "the relevant documents, the most relevant first"
     assert [] in lists
-    own = {question: found[0] for question, found in seen.items()}
-    assert all(found[-1] in own.values() for found in seen.values() if len(found) == 4)
+    first_ids = {question: id_lists[0] for question, id_lists in ids_by_question.items()}
+    assert all(
+        id_lists[-1] in first_ids.values()
+        for id_lists in ids_by_question.values()
+        if len(id_lists) == 4
+    )
     # q5 has no relevant document: the control does not apply, which is no failure
     gold = of["gold_context/quotes"]["scores"]["rouge1"]
     assert (gold["n"], gold["failed"]) == (4, {})
@@ -255,17 +262,18 @@ def test_controls_by_hand(config, data):
     assert not compared & set(of), "no system competes with a control"
 
 
-def test_gold_needs_judgements(config, tmp_path):
+def test_gold_needs_judgements(config, tmp_path, assert_message):
     (tmp_path / "r.jsonl").write_text('{"question": "Q?", "reference": "Io"}\n')
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.txt").write_text("Io is a moon.")
     data = {"type": "records", "path": str(tmp_path / "r.jsonl"), "corpus": str(tmp_path / "docs")}
 
-    with pytest.raises(DataError, match="gold_context needs relevance judgements"):
+    with pytest.raises(DataError) as error:
         run_experiment({**config, "dataset": data, "controls": ["gold_context"]})
+    assert_message(error.value)
 
 
-def test_the_delta_of_a_reranker_is_said(config, tmp_path, monkeypatch):
+def test_the_delta_of_a_reranker_is_said(config, tmp_path, monkeypatch, assert_message):
     (tmp_path / "moon_order.py").write_text(
         "def backwards(question, hits):\n    return hits[::-1]\n"
     )
@@ -280,10 +288,10 @@ def test_the_delta_of_a_reranker_is_said(config, tmp_path, monkeypatch):
     assert (row["system"], row["over"]) == ("worse", "bm25")
     assert row["difference"] < 0
     # five hits are read, and the same four documents are among them in any order
-    assert "worse over bm25: found@5 +0.000 [" in " ".join(experiment.summary["notes"])
+    assert_message(" ".join(experiment.summary["notes"]))
 
 
-def test_a_baseline_that_only_leaves_out_is_replaced_by_the_first_system(config):
+def test_a_baseline_that_only_leaves_out_is_replaced_by_the_first_system(config, assert_message):
     for key in ("retrievers", "generators", "controls"):
         config.pop(key, None)
     config["apps"] = {name: {"type": f"python:{__name__}:perfect"} for name in ("prod", "next")}
@@ -293,5 +301,6 @@ def test_a_baseline_that_only_leaves_out_is_replaced_by_the_first_system(config)
 
     assert experiment.summary["baseline"] == "next"
     config["statistics"] = {"baseline": "prd"}
-    with pytest.raises(OptionError, match="found 'prd', allowed: prod, next; did you mean 'prod'"):
+    with pytest.raises(OptionError) as error:
         run_experiment(config)
+    assert_message(error.value)

@@ -35,7 +35,7 @@ def asking(config, server, **options):
 
 
 def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
-    """A replay needs them; another option asks again."""
+    # A replay needs them; another option asks again.
     replay = Choices(judge_replay=True)
     with pytest.raises(DataError, match="no such store of replies"):
         run_experiment(asking(config, server), choices=replay)
@@ -53,13 +53,14 @@ def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
     assert server.counters.requests == 2 * sent
 
 
-def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
+def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path, assert_message):
     generators = {"gpt": {"type": "openai", "model": "m"}}
     path = tmp_path / "exp.yaml"
     path.write_text(yaml.safe_dump({**config, "generators": generators}))
 
-    with pytest.raises(ConfigError, match=r"exp\.yaml:.*generators\.gpt\.api_key_env: .*not set"):
+    with pytest.raises(ConfigError) as error:
         run_experiment(path)
+    assert_message(error.value, "TMP/exp.yaml:6:3")
     assert not (tmp_path / "runs").exists()
 
 
@@ -84,7 +85,9 @@ def test_a_refusal_is_a_failure_by_its_cause(config):
     assert pair["scores"]["rouge1"]["failed"] == {"refused": 4}
 
 
-def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, tmp_path):
+def test_a_plan_estimates_answers_and_says_what_key_is_missing(
+    config, server, tmp_path, assert_message
+):
     from click.testing import CliRunner
 
     from ragbench.cli import group
@@ -94,27 +97,28 @@ def test_a_plan_estimates_answers_and_says_what_key_is_missing(config, server, t
     path = tmp_path / "exp.yaml"
     path.write_text(yaml.safe_dump(config))
 
-    before = " ".join(CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).stdout.split())
+    plan_text = " ".join(
+        CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).stdout.split()
+    )
     assert server.counters.requests == 0
-    assert "generate bm25/gpt 5 queries to do, 5 calls" in before
-    assert "generate no_context/gpt 5 queries to do, 5 calls" in before
-    assert "models: 15 calls, " in before
+    assert_message(plan_text)
+    assert "models: 15 calls, " in plan_text
     run_experiment(path, choices=Choices(judge=False))
     after = " ".join(CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).stdout.split())
     assert "generate bm25/gpt stored" in after
-    assert "generate no_context/gpt stored" in after
+    assert_message(after)
     assert server.counters.requests <= 15
 
     del entry["base_url"]
     path.write_text(yaml.safe_dump(config))
     for command in ("plan", "validate"):
         error = CliRunner().invoke(group, [command, str(path)]).exception
-        assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY', which is not set" in str(error)
+        assert_message(str(error))
         assert error.exit_code == 2
 
 
 def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):
-    """Answers and verdicts alike: the server speaks nonsense first, and sense later."""
+    # Answers and verdicts alike: the server speaks nonsense first, and sense later.
     sane = []
 
     def script(body, times_asked):
@@ -131,17 +135,17 @@ def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):
         failing = run_experiment(run)
         sane.append(True)
         sent = server.counters.requests
-        kept = run_experiment(run)
+        resumed = run_experiment(run)
         assert server.counters.requests == sent, "failures are kept"
         mended = run_experiment(run, choices=Choices(retry_failed=True))
 
     def failed(experiment, system, score):
-        [found] = [s for s in experiment.summary["systems"] if s["name"] == system]
-        return found["scores"][score]["failed"]
+        [summary] = [s for s in experiment.summary["systems"] if s["name"] == system]
+        return summary["scores"][score]["failed"]
 
     assert failed(failing, "bm25/gpt", "rouge1") == {"refused": 4}
     assert failed(failing, "bm25/extractive", "fluency") == {"unreadable": 5}
-    assert contents(kept) == contents(failing)
+    assert contents(resumed) == contents(failing)
     assert failed(mended, "bm25/gpt", "rouge1") == {}
     assert failed(mended, "bm25/extractive", "fluency") == {}
     assert mended.exit_code == 0

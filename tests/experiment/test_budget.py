@@ -13,13 +13,14 @@ from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
+# Questions of a run that a budget ends, and calls that may be under way together.
 MANY, AT_ONCE = 24, 16
-"""Questions of a run that a budget ends, and calls that may be under way together."""
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    # without it a refused call waits half a second before its second try
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
 
 
@@ -65,16 +66,18 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
     a_call = (usage["input"] + usage["output"]) / 5
     limit = round(16 * a_call)
 
+    # 48 calls are needed and 16 fit; another seed draws other questions
     experiment = run_experiment(judged({**many, "seed": 5}, server, tokens=limit))
 
     budget = experiment.summary["budget"]
     assert experiment.exit_code == 3
+    # calls under way reserve their largest size, so that much of the limit may stay unspent
     assert 0.3 * limit < budget["spent"]["tokens"] <= limit
     assert budget["reached"]
-    left = sum(budget["missing"].values())
-    assert budget["to_finish"]["tokens"] == pytest.approx(left * a_call, rel=0.2)
+    n_missing = sum(budget["missing"].values())
+    assert budget["to_finish"]["tokens"] == pytest.approx(n_missing * a_call, rel=0.2)
     assert experiment.summary["warnings"][0].startswith(
-        f"the budget was reached: {left} items are left out"
+        f"the budget was reached: {n_missing} items are left out"
     )
     both = [scored(experiment, system) for system in ("bm25", "exact")]
     assert all(both), "the systems go through the rounds together"
@@ -83,23 +86,25 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
 
 
 def test_a_larger_budget_goes_on_and_ends_as_a_run_without_one(many, server):
+    # some 400 tokens a call: about half of the 48 calls
     part = run_experiment(judged(many, server, tokens=10_000))
-    asked = server.counters.requests
+    n_requests = server.counters.requests
     assert part.summary["budget"]["reached"]
 
-    rest = run_experiment(judged(many, server, tokens=10_000_000))
-    assert not rest.summary["budget"]["reached"]
-    assert rest.exit_code == 0
+    resumed = run_experiment(judged(many, server, tokens=10_000_000))
+    assert not resumed.summary["budget"]["reached"]
+    assert resumed.exit_code == 0
     assert server.counters.most_asked == 1, "nothing that was paid for is asked again"
-    assert server.counters.requests > asked
+    assert server.counters.requests > n_requests
 
     whole = run_experiment(judged(many, server))
-    found, expected = contents(rest), contents(whole)
-    found["summary"].pop("budget")
-    assert found == expected
+    files, expected = contents(resumed), contents(whole)
+    files["summary"].pop("budget")
+    assert files == expected
 
 
 def test_minutes(many, server):
+    # the time is over before the first item
     experiment = run_experiment(judged(many, server, minutes=1e-9))
 
     assert server.counters.requests == 0
@@ -111,6 +116,7 @@ def test_minutes(many, server):
 
 def test_minutes_end_an_offline_judge_too(many):
     metrics = {**FEW_SCORES, "judge": {"type": "python:tests.words:context_overlap"}}
+    # rankings and answers are stored, so that the judge alone is left to do
     run_experiment({**many, "metrics": FEW_SCORES}, choices=Choices(judge=False))
 
     experiment = run_experiment({**many, "metrics": metrics, "budget": {"minutes": 1e-9}})
@@ -127,6 +133,7 @@ def test_money_needs_a_price(many, server):
 
 
 def test_a_budget_that_ends_among_pairs_or_passages_is_said(many, server):
+    # enough for about ten calls: pairs and passages are both cut short
     config = judged(many, server, tokens=4_500)
     config["generators"]["long"] = {"type": "extractive", "sentences": 3}
     judge = config["metrics"].pop("judge") | {"rubrics": ["pairwise"]}
@@ -142,6 +149,7 @@ def test_a_budget_that_ends_among_pairs_or_passages_is_said(many, server):
 
 
 def test_money_is_not_exceeded_at_many_calls_at_once(many, server, tmp_path):
+    # dollars per million tokens: output costs ten times as much as input
     (tmp_path / "prices.yaml").write_text("models:\n  m: {input: 10.0, output: 100.0}\n")
     config = judged(many, server, usd=0.15)
     config["metrics"]["judge"]["prices"] = str(tmp_path / "prices.yaml")
@@ -156,6 +164,7 @@ def test_money_is_not_exceeded_at_many_calls_at_once(many, server, tmp_path):
     assert of_server == pytest.approx(budget["spent"]["usd"], abs=1e-4)
     assert server.counters.peak_in_flight > 1, "calls were under way at once"
     done = scored(experiment, "bm25")
+    # the order of a fair sample: by the hash of seed and query id, worked here again
     expected = sorted((f"q{i}" for i in range(MANY)), key=lambda query: fingerprint(["13", query]))
     # whoever was asked when the money ran out may be missing, nobody far behind is there
     assert done <= set(expected[: len(done) + AT_ONCE])

@@ -26,14 +26,14 @@ def call_all(function, items, calls):
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize("timeout", [None, 5.0])
 def test_outcomes_come_in_the_order_of_the_items(concurrency, timeout):
-    told = dict(calling(double, range(50), Calls("x", timeout, concurrency)))
+    by_position = dict(calling(double, range(50), Calls("x", timeout, concurrency)))
 
-    outcomes = [told[position] for position in range(50)]
+    outcomes = [by_position[position] for position in range(50)]
     assert [outcome.value for outcome in outcomes] == list(range(0, 100, 2))
     assert all(outcome.latency_ms >= 0 for outcome in outcomes)
 
 
-def test_one_that_raises_fails_alone():
+def test_one_that_raises_fails_alone(assert_message):
     def picky(x):
         if x == 3:
             raise ValueError("not three")
@@ -43,7 +43,7 @@ def test_one_that_raises_fails_alone():
 
     assert [outcome.value for outcome in outcomes] == [0, 1, 2, None, 4]
     assert outcomes[3].cause is Cause.ERROR
-    assert outcomes[3].detail == "retriever 'mine': ValueError: not three"
+    assert_message(outcomes[3].detail)
 
 
 @pytest.mark.parametrize(
@@ -66,27 +66,30 @@ def test_causes(error, cause):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_one_that_hangs_fails_in_time(concurrency):
+def test_one_that_hangs_fails_in_time(concurrency, assert_message):
     release = threading.Event()
 
     def hangs(x):
         if x == 1:
+            # an event instead of a sleep: the test ends the call, so that no thread outlives it
             release.wait(600)
         return x
 
     start = time.monotonic()
     outcomes = call_all(hangs, range(3), Calls("x", 0.5, concurrency))
-    taken = time.monotonic() - start
+    seconds = time.monotonic() - start
     release.set()
 
     assert [outcome.value for outcome in outcomes] == [0, None, 2]
     assert outcomes[1].cause is Cause.TIMEOUT
-    assert outcomes[1].detail == "x did not answer within 0.5 s"
-    assert taken < 300
+    assert_message(outcomes[1].detail)
+    # half of the wait: a loaded machine cannot fail the test, a missing timeout does
+    assert seconds < 300
 
 
 def test_no_more_than_concurrency_at_once():
     lock, running, most = threading.Lock(), 0, 0
+    # passes only if four calls run at once; a fifth one would raise `most`
     all_four = threading.Barrier(4, timeout=300)
 
     def watch(x):
@@ -110,6 +113,7 @@ def test_an_interrupt_is_not_swallowed():
     with pytest.raises(KeyboardInterrupt):
         call_all(interrupted, [1], Calls("x"))
     with pytest.raises(KeyboardInterrupt):
+        # a timeout runs the call in a thread, which has another path for interrupts
         call_all(interrupted, [1], Calls("x", 5.0))
     with pytest.raises(KeyboardInterrupt):
         call_all(interrupted, [1, 2, 3], Calls("x", concurrency=2))
@@ -124,8 +128,7 @@ def test_an_error_of_the_items_is_raised(concurrency):
 
 
 def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
-    """What `threading.Condition` makes of Ctrl-C that comes while it gives its lock back."""
-
+    # `threading.Condition` raises this error for Ctrl-C while it releases its lock.
     def interrupted(x):
         try:
             raise KeyboardInterrupt
@@ -137,13 +140,14 @@ def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
 
 
 @pytest.mark.parametrize("cause", [Cause.REFUSED, Cause.SERVER_ERROR, Cause.OVER_BUDGET])
-def test_a_servers_failure_keeps_its_cause(cause):
+def test_a_servers_failure_keeps_its_cause(cause, assert_message):
     def ask(item):
         raise CallFailure(cause, "it said no")
 
     outcome = call_once(ask, "q", Calls("generator 'gpt'"))
 
-    assert (outcome.cause, outcome.detail) == (cause, "generator 'gpt': it said no")
+    assert outcome.cause == cause
+    assert_message(outcome.detail)
 
 
 class Status(Exception):
@@ -167,12 +171,12 @@ class Status(Exception):
     ],
 )
 def test_errors_that_may_be_temporary_are_tried_again(errors, retries, n_tries, detail):
-    calls, left = [], [*errors]
+    calls, failures = [], [*errors]
 
     def flaky(item):
         calls.append(item)
-        if left:
-            raise left.pop(0)
+        if failures:
+            raise failures.pop(0)
         return "here"
 
     outcome = call_once(flaky, "q", Calls("x", 60.0, retries=retries))
@@ -182,7 +186,7 @@ def test_errors_that_may_be_temporary_are_tried_again(errors, retries, n_tries, 
     assert outcome.value == (None if detail else "here")
 
 
-def test_no_try_starts_after_the_time_limit():
+def test_no_try_starts_after_the_time_limit(assert_message):
     calls = []
 
     def down(item):
@@ -194,4 +198,4 @@ def test_no_try_starts_after_the_time_limit():
     assert (len(calls), outcome.cause) == (1, Cause.SERVER_ERROR), (
         "the first wait is 0.25 s or more"
     )
-    assert outcome.detail == "x: the connection failed: down"
+    assert_message(outcome.detail)

@@ -33,7 +33,7 @@ def causes_of(experiment, system):
 
 
 def system_of(experiment, name):
-    return next(each for each in experiment.summary["systems"] if each["name"] == name)
+    return next(system for system in experiment.summary["systems"] if system["name"] == name)
 
 
 def test_counts_add_up_and_agree_with_the_file(moons_run):
@@ -46,7 +46,7 @@ def test_counts_add_up_and_agree_with_the_file(moons_run):
             assert (cause in system["cause_shares"]) == (count > 0)
 
 
-def test_a_retriever_is_right_where_a_generator_would_read_a_hit(config):
+def test_a_retriever_is_right_where_a_generator_would_read_a_hit(config, assert_message):
     config["metrics"] = {"retrieval": {"measures": ["hit_rate@5", "hit_rate@1"]}}
     config["causes"] = {"read": 1}
     experiment = rb.run_experiment(config)
@@ -56,14 +56,14 @@ def test_a_retriever_is_right_where_a_generator_would_read_a_hit(config):
         assert (cause == "found") == (hits[query] == 1), query
     lost = rows_of(experiment, "bm25")["q5"]
     assert lost["cause"] == "unknown", "judged, and nothing relevant: nothing to find"
-    assert lost["why"] == "the question has no answer, and a ranking cannot say so"
+    assert_message(lost["why"])
 
 
 @pytest.mark.parametrize("match", [{"level": "id"}, {"level": "text", "overlap": 0.8}])
-def test_answers_of_a_file(config, tmp_path, match):
-    """q1 right, q2 wrong, q3 refused, q4 missing, q5 answered though nobody can."""
-    said = {"q1": "It is Io.", "q2": "On Mars.", "q3": "I don't know.", "q5": "Four years."}
-    write_jsonl(tmp_path / "said.jsonl", [{"query_id": q, "answer": a} for q, a in said.items()])
+def test_answers_of_a_file(config, tmp_path, match, assert_message):
+    # q1 right, q2 wrong, q3 refused, q4 missing, q5 answered though nobody can.
+    answers = {"q1": "It is Io.", "q2": "On Mars.", "q3": "I don't know.", "q5": "Four years."}
+    write_jsonl(tmp_path / "said.jsonl", [{"query_id": q, "answer": a} for q, a in answers.items()])
     config["generators"] = {"saved": {"type": "predictions", "path": str(tmp_path / "said.jsonl")}}
     config["metrics"] = {"retrieval": {"match": match}, "generation": ["token_f1"]}
     config["max_failed"] = 1.0
@@ -76,7 +76,7 @@ def test_answers_of_a_file(config, tmp_path, match):
         "q4": "failed",
         "q5": "should_have_refused",
     }
-    assert rows_of(experiment, "bm25/saved")["q4"]["why"] == "no answer: missing_answer"
+    assert_message(rows_of(experiment, "bm25/saved")["q4"]["why"])
 
 
 def test_thresholds_of_the_config_decide(config):
@@ -94,7 +94,7 @@ def test_thresholds_of_the_config_decide(config):
 
 
 def test_a_judge_decides_where_it_was_asked(config, monkeypatch, tmp_path):
-    """Correctness, refusal and faithfulness, in this order, by the scores that the run wrote."""
+    # Correctness, refusal and faithfulness, in this order, by the scores that the run wrote.
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     with ChatServer(Script(), model="m") as server:
         rubrics = ["faithfulness", "correctness", "refusal"]
@@ -116,17 +116,17 @@ def test_flows_say_which_queries_moved(config):
     config["retrievers"]["exact"] = {"type": "bm25", "stemmer": "none", "stopwords": "none"}
     config["causes"] = {"read": 1}
     experiment = rb.run_experiment(config)
-    before, after = (causes_of(experiment, name) for name in ("bm25", "exact"))
-    [flow] = [each for each in experiment.comparisons["causes"] if each["system"] == "exact"]
+    causes, after = (causes_of(experiment, name) for name in ("bm25", "exact"))
+    [flow] = [family for family in experiment.comparisons["causes"] if family["system"] == "exact"]
 
     moved = {query: (m["before"], m["after"]) for m in flow["moves"] for query in m["queries"]}
-    assert moved == {q: (before[q], after[q]) for q in QUERIES if before[q] != after[q]}
+    assert moved == {q: (causes[q], after[q]) for q in QUERIES if causes[q] != after[q]}
     assert flow["same"] == len(QUERIES) - len(moved)
     assert flow["baseline"] == "bm25"
 
 
 def test_records_without_judgements(tmp_path, monkeypatch):
-    """Contexts and references alone: the words of the gold answer say what was read."""
+    # Contexts and references alone: the words of the gold answer say what was read.
     monkeypatch.chdir(tmp_path)
     fact = "The tower in Paris was built by Gustave Eiffel in 1889."
     rows = [
@@ -142,8 +142,8 @@ def test_records_without_judgements(tmp_path, monkeypatch):
         {"name": "logs", "dataset": {"type": "records", "path": str(tmp_path / "records.jsonl")}}
     )
 
-    found = [*causes_of(experiment, "given").values()]
-    assert found == ["right", "not_used", "not_retrieved", "refused", "not_retrieved"]
+    causes = [*causes_of(experiment, "given").values()]
+    assert causes == ["right", "not_used", "not_retrieved", "refused", "not_retrieved"]
 
 
 def test_a_csv_file_says_which_questions_have_no_answer(tmp_path, monkeypatch):
@@ -162,7 +162,7 @@ def test_a_csv_file_says_which_questions_have_no_answer(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "message"),
     [
         ({"read": 0}, "causes.read: 0 is out of range"),
         ({"right": {"measure": "token_f2"}}, "causes.right.measure: 'token_f2' is not scored"),
@@ -171,11 +171,11 @@ def test_a_csv_file_says_which_questions_have_no_answer(tmp_path, monkeypatch):
         ({"need": "some"}, "causes.need: unknown value 'some'"),
     ],
 )
-def test_mistakes_are_said_before_anything_runs(config, block, said):
+def test_mistakes_are_said_before_anything_runs(config, block, message):
     with pytest.raises(ConfigError) as error:
         rb.run_experiment({**config, "causes": block})
 
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_query_as_the_run_folder_knows_it(moons_run):
@@ -184,7 +184,7 @@ def test_a_query_as_the_run_folder_knows_it(moons_run):
 
     assert (view.id, view.question, view.answers) == ("q2", QUERIES["q2"], ("Europa",))
     assert view.judged == {"d2": 3, "d6": 1}
-    assert [(each.id, each.grade, each.title) for each in view.gold] == [
+    assert [(item.id, item.grade, item.title) for item in view.gold] == [
         ("d2", 3, "Europa"),
         ("d6", 1, "Ice"),
     ]
@@ -200,7 +200,7 @@ def test_a_query_as_the_run_folder_knows_it(moons_run):
     assert pair.ranking[0].grade == view.judged[pair.ranking[0].id]
     assert pair.ranking[0].text
     assert pair.cause == causes_of(moons_run, "bm25/extractive")["q2"]
-    assert {each.rubric for each in pair.verdicts} <= set(pair.scores)
+    assert {item.rubric for item in pair.verdicts} <= set(pair.scores)
     assert pair.scores["token_f1"] == moons_run.per_query["bm25/extractive"]["token_f1"]["q2"]
     assert view.system("bm25").answers == ()
 
@@ -229,8 +229,10 @@ def test_ids_that_look_like_formulas_come_back(config, data):
     assert views[views.find("=1+1")].systems[0].cause == "found"
 
 
-def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_path, monkeypatch):
-    """An app whose passages have ids of their own: their words tell what was read."""
+def test_hits_that_nobody_knows_are_not_held_against_the_judgements(
+    config, tmp_path, monkeypatch, assert_message
+):
+    # An app whose passages have ids of their own: their words tell what was read.
     (tmp_path / "strange_app.py").write_text(
         "def answer(question):\n"
         "    return {'answer': 'On Mars.', 'contexts': ['Io has the most volcanoes.']}\n"
@@ -243,7 +245,7 @@ def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_
     experiment = rb.run_experiment(config)
     rows = rows_of(experiment, "mine")
 
-    assert any("mine: its passages have no ids" in note for note in experiment.record.notes)
+    assert_message(experiment.record.notes)
     assert not any("gold" in row["why"] and " not among " in row["why"] for row in rows.values())
     assert rows["q1"]["cause"] == "not_used", "the answer, Io, stands in what it read"
     assert {row["cause"] for row in rows.values()} != {"not_used"}

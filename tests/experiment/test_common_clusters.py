@@ -12,6 +12,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import QUERIES, moons_place, write_jsonl
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -46,42 +47,44 @@ def clustered(files, tmp_path, monkeypatch):
 
 def chosen(families):
     return {
-        family["measure"]: [{key: made[key] for key in SAME} for made in family["comparisons"]]
+        family["measure"]: [
+            {key: comparison[key] for key in SAME} for comparison in family["comparisons"]
+        ]
         for family in families
     }
 
 
 def test_a_folder_says_what_its_run_said(clustered):
-    found = compare(
+    tables = compare(
         clustered.path, cluster="metadata.topic", family="all", resamples=1000, moved=0
     ).found
 
-    assert chosen(found["measures"]) == chosen(clustered.comparisons["measures"])
-    assert (found["cluster"], found["family"]) == ("metadata.topic", "all")
-    own = {system["name"]: system["scores"] for system in clustered.summary["systems"]}
-    for system in found["systems"]:
+    assert chosen(tables["measures"]) == chosen(clustered.comparisons["measures"])
+    assert (tables["cluster"], tables["family"]) == ("metadata.topic", "all")
+    scores = {system["name"]: system["scores"] for system in clustered.summary["systems"]}
+    for system in tables["systems"]:
         for name, score in system["scores"].items():
-            expected = own[system["name"]][name]
+            expected = scores[system["name"]][name]
             assert {k: score[k] for k in NUMBERS} == {k: expected[k] for k in NUMBERS}
 
 
-def test_clusters_and_families_change_the_numbers(clustered):
-    """Or the test above would hold of options that do nothing."""
-    named = compare(clustered.path, resamples=1000).found
+def test_clusters_and_families_change_the_numbers(clustered, assert_message):
+    # Or the test above would hold of options that do nothing.
+    by_name = compare(clustered.path, resamples=1000).found
     together = compare(clustered.path, resamples=1000, family="all").found
 
     (clustered.path / "queries.jsonl").rename("queries.jsonl")
     plain = compare(clustered.path, resamples=1000).found
     Path("queries.jsonl").rename(clustered.path / "queries.jsonl")
 
-    first = [each["measures"][0]["comparisons"][0] for each in (plain, named, together)]
+    first = [tables["measures"][0]["comparisons"][0] for tables in (plain, by_name, together)]
     assert "n_clusters" not in first[0]
     assert first[1]["n_clusters"] == 3
     assert first[1]["interval"] != first[0]["interval"]
     assert together["family"] == "all"
-    assert "over all pairs by one measure" in str(compare(clustered.path, measures=["map"]))
+    assert_message(lines_with(str(compare(clustered.path, measures=["map"])), "by one"))
     assert "by all measures" in str(compare(clustered.path, family="all"))
-    assert "same metadata.topic are one unit" in str(compare(clustered.path))
+    assert_message(lines_with(str(compare(clustered.path)), "are one"))
 
 
 def test_runs_are_compared_by_the_clusters_of_their_config(clustered):
@@ -89,21 +92,23 @@ def test_runs_are_compared_by_the_clusters_of_their_config(clustered):
     write_baseline("main.json", read_run_scores(clustered.path))
 
     for sources in ([clustered.path], [clustered.path, again], ["main.json", clustered.path]):
-        found = compare(*sources, moved=0).found
-        assert found["cluster"] == "metadata.topic"
-        assert found == compare(*sources, cluster="metadata.topic", moved=0).found
-        assert {made["n_clusters"] for made in found["measures"][0]["comparisons"]} == {3}
+        tables = compare(*sources, moved=0).found
+        assert tables["cluster"] == "metadata.topic"
+        assert tables == compare(*sources, cluster="metadata.topic", moved=0).found
+        assert {
+            difference["n_clusters"] for difference in tables["measures"][0]["comparisons"]
+        } == {3}
 
 
 def test_a_baseline_file_takes_the_metadata_of_the_run(clustered):
     write_baseline("main.json", read_run_scores(clustered.path))
 
-    found = compare(
+    comparison = compare(
         "main.json", clustered, cluster="metadata.topic", fail_if=["ndcg@10 drop > 0.1"]
     )
 
-    assert {made["n_clusters"] for made in found.differences} == {3}
-    assert {gate["facts"]["n_clusters"] for gate in found.gates} == {3}
+    assert {difference["n_clusters"] for difference in comparison.differences} == {3}
+    assert {gate["facts"]["n_clusters"] for gate in comparison.gates} == {3}
 
 
 def test_gates_are_held_by_the_clusters_of_the_run(clustered):
@@ -119,8 +124,8 @@ def test_gates_are_held_by_the_clusters_of_the_run(clustered):
 
 def test_a_comparison_says_that_it_does_not_cluster(clustered):
     def notes(**options):
-        found = compare(clustered.path, measures=["map"], **options).found["notes"]
-        return [note for note in found if "relevant document" not in note]
+        texts = compare(clustered.path, measures=["map"], **options).found["notes"]
+        return [note for note in texts if "relevant document" not in note]
 
     assert not notes()
     assert not notes(cluster="metadata.topic")
@@ -153,19 +158,19 @@ def test_mistakes_say_what_is_allowed(clustered, cluster, message):
         compare(clustered.path, cluster=cluster)
 
 
-def test_an_unknown_family_has_a_nearest_one(clustered):
-    with pytest.raises(OptionError, match="allowed: measure, all; did you mean 'measure'"):
+def test_an_unknown_family_has_a_nearest_one(clustered, assert_message):
+    with pytest.raises(OptionError) as error:
         compare(clustered.path, family="measures")
+    assert_message(error.value)
 
 
-def test_evaluations_have_no_metadata():
+def test_evaluations_have_no_metadata(assert_message):
     qrels = {f"q{i}": {"d": 1} for i in range(20)}
-    found = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr"])
+    evaluation = evaluate_run({q: {"d": 1.0} for q in qrels}, qrels, ["mrr"])
 
-    with pytest.raises(
-        DataError, match="no metadata of the queries in a, b; allowed: a run folder"
-    ):
-        compare(found, found, cluster="metadata.topic")
+    with pytest.raises(DataError) as error:
+        compare(evaluation, evaluation, cluster="metadata.topic")
+    assert_message(error.value)
 
 
 def test_other_groups_are_refused(clustered):

@@ -37,13 +37,15 @@ def finished(tmp_path_factory):
 def test_run_files_are_scored_by_the_measures_of_the_others(finished, tmp_path, data):
     write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
 
-    found = compare(
+    comparison = compare(
         finished.path / "rankings" / "bm25.trec",
         tmp_path / "b.json",
         qrels=data / "qrels" / "test.tsv",
     )
 
-    assert [(made["measure"], made["n_changed"]) for made in found.differences] == [
+    assert [
+        (difference["measure"], difference["n_changed"]) for difference in comparison.differences
+    ] == [
         ("found@5", 0),
         ("precision@2", 0),
     ]
@@ -51,16 +53,16 @@ def test_run_files_are_scored_by_the_measures_of_the_others(finished, tmp_path, 
 
 def test_the_score_of_a_corpus_survives_the_baseline_file(finished, tmp_path):
     write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
-    told = {
+    means = {
         system["name"]: system["scores"]["bleu.corpus"]["mean"]
         for system in finished.summary["systems"]
         if "bleu.corpus" in system["scores"]
     }
 
-    found = compare(tmp_path / "b.json", finished, measures=["bleu.corpus"])
+    comparison = compare(tmp_path / "b.json", finished, measures=["bleu.corpus"])
 
-    for system in found.found["systems"]:
-        assert system["scores"]["bleu.corpus"]["mean"] == told[system["system"]]
+    for system in comparison.found["systems"]:
+        assert system["scores"]["bleu.corpus"]["mean"] == means[system["system"]]
 
 
 def test_the_score_of_a_corpus_over_a_part_of_it_is_made_of_its_queries(finished):
@@ -77,9 +79,9 @@ def test_the_score_of_a_corpus_over_a_part_of_it_is_made_of_its_queries(finished
 def test_a_baseline_is_read_as_the_run_is(finished, tmp_path):
     write_baseline(tmp_path / "b.json", read_run_scores(finished.path))
 
-    met = match_sources(read_scored(tmp_path / "b.json"), [read_scored(finished)])
+    matched = match_sources(read_scored(tmp_path / "b.json"), [read_scored(finished)])
 
-    for one, other in zip(*(met.groups[name] for name in ("bm25", "exact")), strict=True):
+    for one, other in zip(*(matched.groups[name] for name in ("bm25", "exact")), strict=True):
         assert (one, other) == ("bm25", "exact")
     assert read_baseline(tmp_path / "b.json").data == read_run_scores(finished.path).data
 
@@ -98,7 +100,7 @@ def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
         gate="map drop > 0.1", system="s", baseline="b", measure="map", max_drop=0.1,
         verdict="pass", why="", facts=DropFacts(),
     )  # fmt: skip
-    found = Comparison(
+    comparison = Comparison(
         ComparedRuns(
             sources=(), queries=0, left_out={}, systems=(), notes=(),
             confidence=0.95, resamples=1000, seed=0,
@@ -106,10 +108,10 @@ def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
         )
     )  # fmt: skip
 
-    assert (found.exit_code(), found.exit_code(strict=True)) == (lenient, strict)
+    assert (comparison.exit_code(), comparison.exit_code(strict=True)) == (lenient, strict)
 
 
-def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
+def test_what_a_run_file_lacks_is_said(finished, tmp_path, data, assert_message):
     ranking = (finished.path / "rankings" / "bm25.trec").read_text().splitlines()
     first = [line for line in ranking if line.split()[0] == ranking[0].split()[0]]
     (tmp_path / "short.trec").write_text("\n".join([*first, first[0]]) + "\n")
@@ -117,13 +119,14 @@ def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
     qrels = data / "qrels" / "test.tsv"
     whole = finished.path / "rankings" / "bm25.trec"
 
-    found = compare(whole, tmp_path / "short.trec", qrels=qrels, measures=["map"])
+    comparison = compare(whole, tmp_path / "short.trec", qrels=qrels, measures=["map"])
 
-    notes = [note.removeprefix(str(tmp_path)) for note in found.found["notes"]]
+    notes = [note.removeprefix(str(tmp_path)) for note in comparison.found["notes"]]
     assert [note for note in notes if note.startswith("/short.trec: judged queries")]
-    assert "/short.trec: repeated documents, each counted once at its best score: 1" in notes
-    with pytest.raises(DataError, match=r"strange\.trec: no query of the run is judged"):
+    assert_message(notes)
+    with pytest.raises(DataError) as error:
         compare(whole, tmp_path / "strange.trec", qrels=qrels)
+    assert_message(error.value, "TMP/strange.trec")
 
 
 def lost(n_lost, n=30, measures=("hit_rate@1",)):
@@ -138,22 +141,22 @@ def lost(n_lost, n=30, measures=("hit_rate@1",)):
 
 
 def test_an_interval_beside_an_open_test_ends_at_0():
-    """Five losses of five changes: p = 2 / 2^5, though the interval alone would leave out 0."""
-    found = compare(*lost(5), moved=0)
+    # Five losses of five changes: p = 2 / 2^5, though the interval alone would leave out 0.
+    comparison = compare(*lost(5), moved=0)
 
-    made = found.differences[0]
-    assert made["p"] == pytest.approx(2 / 2**5)
-    assert (made["differs"], made["rule"]) == (False, "score")
-    assert made["interval"][0] < made["interval"][1] == 0
+    difference = comparison.differences[0]
+    assert difference["p"] == pytest.approx(2 / 2**5)
+    assert (difference["differs"], difference["rule"]) == (False, "score")
+    assert difference["interval"][0] < difference["interval"][1] == 0
 
 
 def test_p_is_that_of_the_interval_where_it_has_0():
-    """Each of 20 nDCG values rises by .07 or so: no unseen loss of everything is excluded."""
+    # All 20 nDCG values rise by some .07: a rare loss of everything is not excluded.
     qrels = {f"q{i}": {"a": 3, "b": 2, "c": 1} for i in range(20)}
-    before, after = {"a": 3.0, "c": 2.0, "b": 1.0}, {"a": 3.0, "b": 2.0, "c": 1.0}
+    first, after = {"a": 3.0, "c": 2.0, "b": 1.0}, {"a": 3.0, "b": 2.0, "c": 1.0}
     evaluations = (
         evaluate_run(dict.fromkeys(qrels, ranking), qrels, ["ndcg@10"])
-        for ranking in (before, after)
+        for ranking in (first, after)
     )
 
     comparison = compare(*evaluations, moved=0)
@@ -165,18 +168,22 @@ def test_p_is_that_of_the_interval_where_it_has_0():
 
 
 def test_measures_that_say_the_same_cost_nothing_in_a_family():
-    """Seven losses: p = 2 / 2^7, also in the family of six measures that lost the same hits."""
+    # Seven losses: p = 2 / 2^7, also in the family of six measures that lost the same hits.
     measures = [f"hit_rate@{k}" for k in (1, 2, 3, 5, 10, 20)]
 
-    found = compare(*lost(7, measures=measures), moved=0, family="all")
+    comparison = compare(*lost(7, measures=measures), moved=0, family="all")
 
-    made = found.differences[0]
-    assert (made["p"], made["p_adjusted"], made["differs"]) == (2 / 2**7, 2 / 2**7, True)
-    assert made["n_comparisons"] == 6
-    assert made["interval"][1] < 0
+    difference = comparison.differences[0]
+    assert (difference["p"], difference["p_adjusted"], difference["differs"]) == (
+        2 / 2**7,
+        2 / 2**7,
+        True,
+    )
+    assert difference["n_comparisons"] == 6
+    assert difference["interval"][1] < 0
 
 
-def test_common_queries_are_compared_only_where_they_are_the_same():
+def test_common_queries_are_compared_only_where_they_are_the_same(assert_message):
     run = {f"q{n}": {"x": 2.0, "d": 1.0} for n in range(41)}
     mine = {f"q{n}": {"d": 1} for n in range(40)}
     changed = {query: {"x": 1} for query in run}
@@ -187,52 +194,52 @@ def test_common_queries_are_compared_only_where_they_are_the_same():
         with pytest.raises(DataError) as refused:
             compare(base, other, intersect=intersect)
         lines = str(refused.value).splitlines()
-        assert "judgements differ in 40 of 40 common queries of a and b: q0, q1, q2, ..." in lines
+        assert_message(lines)
         assert lines[-1].startswith("nothing is left to compare") == intersect
         assert "--intersect" not in str(refused.value)
-    with pytest.raises(
-        DataError, match="\n--intersect compares the common queries that are the same: 39"
-    ):
+    with pytest.raises(DataError) as error:
         compare(base, partly)
-    found = compare(base, partly, intersect=True)
+    assert_message(error.value)
+    comparison = compare(base, partly, intersect=True)
 
-    (made,) = found.differences
-    assert (made["n"], made["n_changed"]) == (39, 0)
-    assert found.to_dict()["differing"] == {"judgements": ["q3"]}
-    assert "39 of 40 common queries (left out: 1 that differ), paired" in repr(found)
+    (difference,) = comparison.differences
+    assert (difference["n"], difference["n_changed"]) == (39, 0)
+    assert comparison.to_dict()["differing"] == {"judgements": ["q3"]}
+    assert_message(repr(comparison))
     note = "note: 1 of 40 common queries were left out, as their judgements differ: q3\n"
-    assert note in str(found)
+    assert note in str(comparison)
 
 
 def test_a_score_of_a_whole_corpus_is_not_compared_over_a_part_of_it():
-    """Equal answers would be worse, p 0.0001, for what the others of one side were."""
+    # Equal answers would be worse, p 0.0001, for what the others of one side were.
     texts = [f"the moon number {n} is far away from here" for n in range(60)]
-    said = [text.replace("far", "near") if n % 3 else text for n, text in enumerate(texts)]
+    answers = [text.replace("far", "near") if n % 3 else text for n, text in enumerate(texts)]
     metrics = ["bleu.corpus", "bleu"]
-    whole = evaluate_texts([*said[:50], *["zzz"] * 10], texts, metrics)
-    part = evaluate_texts(said[:50], texts[:50], metrics)
+    whole = evaluate_texts([*answers[:50], *["zzz"] * 10], texts, metrics)
+    part = evaluate_texts(answers[:50], texts[:50], metrics)
 
     with pytest.raises(DataError) as refused:
         compare(whole, part, intersect=True)
-    found = compare(whole, part, measures=["bleu"], intersect=True)
+    comparison = compare(whole, part, measures=["bleu"], intersect=True)
 
     lines = [
         "bleu.corpus cannot be compared: it is of all queries together, and not all are common",
         "the others can be: -m bleu",
     ]
     assert str(refused.value).splitlines() == lines
-    assert [made["n_changed"] for made in found.differences] == [0]
+    assert [difference["n_changed"] for difference in comparison.differences] == [0]
 
 
-def test_answers_in_another_order_are_no_longer_paired_with_strangers():
-    """The fingerprint of all gold answers is of their texts in order, whatever their ids."""
+def test_answers_in_another_order_are_no_longer_paired_with_strangers(assert_message):
+    # The fingerprint of all gold answers is of their texts in order, whatever their ids.
     base = from_evaluation("a", evaluate_texts(["Io", "Io"], ["Io", "Europa"], ["exact_match"]))
     turned = replace(base, source="b", query_ids=["1", "0"])
     first, second = base.fingerprints["answers"].values()
     prints = {"answers": {"1": first, "0": second}}
 
-    with pytest.raises(DataError, match="gold answers differ in 2 of 2 common queries of a and b"):
+    with pytest.raises(DataError) as error:
         compare(base, replace(turned, fingerprints=prints))
+    assert_message(error.value)
 
 
 def test_a_run_folder_says_what_each_query_was(finished):
@@ -257,25 +264,25 @@ def test_a_system_that_failed_on_everything_has_no_verdict(config, capsys):
         retrievers={"bm25": Down()},
     )
 
-    found = compare(fine, down)
+    comparison = compare(fine, down)
 
-    (_, made) = (m for m in found.differences if m["system"].startswith("bm25"))
-    assert [made[key] for key in ("difference", "p", "p_adjusted", "differs", "n")] == [
+    (_, difference) = (m for m in comparison.differences if m["system"].startswith("bm25"))
+    assert [difference[key] for key in ("difference", "p", "p_adjusted", "differs", "n")] == [
         *[None] * 4,
         0,
     ]
-    assert (found.is_empty, found.exit_code()) == (True, 2)
+    assert (comparison.is_empty, comparison.exit_code()) == (True, 2)
     gated = compare(fine, down, fail_if=["mrr drop > 0.5"])
     assert (gated.gates[0]["verdict"], gated.exit_code(), gated.exit_code(strict=True)) == (
         *("undecided", 0, 4),
     )
-    drawn = [str(found), render_markdown(found.record), render_csv(found.record)]
+    drawn = [str(comparison), render_markdown(comparison.record), render_csv(comparison.record)]
     page = write_pages([down.path, fine.path], down.path / "both.md")[0].read_text()
     alone = [(down.path / f"report.{form}").read_text() for form in ("md", "html")]
     for text in (*drawn, page, *alone, render_terminal(down.record, down.compared)):
         assert "not compared" in text
         assert "identical" not in text
-    latex = render_latex(found.record)
+    latex = render_latex(comparison.record)
     assert "identical" not in latex
     assert "& - " in latex
 

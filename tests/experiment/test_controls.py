@@ -70,7 +70,7 @@ def control_rows(experiment):
 
 
 def test_an_injection_by_hand(plain):
-    """The generator obeys for four questions of five."""
+    # The generator obeys for four questions of five.
     experiment = run_experiment({**plain, "controls": ["injection"]}, generators={"app": obeys})
 
     row = control_rows(experiment)["injection", "canary"]
@@ -87,11 +87,11 @@ def test_an_injection_by_hand(plain):
     assert all(canary_of(line["query_id"], 13) in json.dumps(line["contexts"]) for line in lines)
 
 
-def test_distractors_by_hand(plain):
-    seen = {}
+def test_distractors_by_hand(plain, assert_message):
+    ids_by_question = {}
 
     def reads(question, contexts):
-        seen.setdefault(question, []).append([passage.id for passage in contexts])
+        ids_by_question.setdefault(question, []).append([passage.id for passage in contexts])
         return " ".join(passage.title for passage in contexts)
 
     controls = [{"distractors": 1}, {"distractors": 3}]
@@ -101,7 +101,7 @@ def test_distractors_by_hand(plain):
     assert names == ["distractors=1/app", "distractors=3/app"]
     for query, question in QUERIES.items():
         relevant = {document for document, grade in QRELS[query].items() if grade > 0}
-        hits, *lists = seen[question]
+        hits, *lists = ids_by_question[question]
         best = next((document for document in hits if document not in relevant), None)
         sizes = [len(relevant) + n for n in (1, 3)] if relevant else []
         assert [len(ids) for ids in lists] == sizes, query
@@ -110,13 +110,13 @@ def test_distractors_by_hand(plain):
     row = control_rows(experiment)["distractors=3", "rouge1"]
     assert (row["system"], row["n"]) == ("bm25/app", 4)
     assert row["difference"] == pytest.approx(row["mean"] - row["system_mean"], abs=0.2)
-    assert any("the relevant documents among 3 others" in n for n in experiment.summary["notes"])
+    assert_message(experiment.summary["notes"])
     stored = load_config(experiment.path / "config.yaml").controls
     assert stored == ("distractors=1", "distractors=3")
 
 
 @pytest.mark.parametrize(
-    ("control", "said"),
+    ("control", "message"),
     [
         ({"distractors": 0}, "is no control.*allowed: distractors: N, with N from 1 to 100"),
         ({"distractors": 101}, "is no control"),
@@ -125,24 +125,25 @@ def test_distractors_by_hand(plain):
         ("distractors", "injection"),
     ],
 )
-def test_wrong_controls(plain, control, said):
-    with pytest.raises(ConfigError, match=f"(?s){said}"):
+def test_wrong_controls(plain, control, message):
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
         load_config({**plain, "controls": [control]})
 
 
-def test_distractors_need_judgements(plain, tmp_path):
+def test_distractors_need_judgements(plain, tmp_path, assert_message):
     (tmp_path / "r.jsonl").write_text('{"question": "Q?", "reference": "Io"}\n')
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.txt").write_text("Io is a moon.")
     data = {"type": "records", "path": str(tmp_path / "r.jsonl"), "corpus": str(tmp_path / "docs")}
     config = {**plain, "dataset": data, "metrics": {}, "controls": [{"distractors": 2}]}
 
-    with pytest.raises(DataError, match="distractors=2 needs relevance judgements"):
+    with pytest.raises(DataError) as error:
         run_experiment(config, generators={"app": obeys})
+    assert_message(error.value)
 
 
 def test_a_plan_prices_the_injected_words(plain, tmp_path):
-    """Five prompts with an order of some 30 tokens; no server has this address."""
+    # Five prompts with an order of some 30 tokens; no server has this address.
     entry = {"type": "openai", "model": "gpt-4o-mini", "base_url": "http://127.0.0.1:9/v1"}
     tokens = {}
     for control in ("shuffled_context", "injection"):

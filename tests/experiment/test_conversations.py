@@ -10,6 +10,7 @@ import yaml
 import ragbench as rb
 from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.notebook import run_cell
 from tests.score.judge.test_conversation import Script
 from tests.test_docs import blocks
@@ -40,19 +41,19 @@ def run(example, monkeypatch):
 
         def go(config, script):
             scripts.append(script)
-            before = server.counters.requests
+            n_before = server.counters.requests
             places = {
                 "output": str(folder / "runs"),
                 "dataset.path": str(folder / "talks.jsonl"),
             }
             experiment = rb.run_experiment(yaml.safe_load(config), places)
-            return experiment, server.counters.requests - before
+            return experiment, server.counters.requests - n_before
 
         yield go
 
 
 @pytest.mark.costly
-def test_the_example_is_scored_by_yaml(example, run):
+def test_the_example_is_scored_by_yaml(example, run, assert_message):
     config = example[1]
     script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
     experiment, requests = run(config, script)
@@ -71,7 +72,7 @@ def test_the_example_is_scored_by_yaml(example, run):
         "knowledge_retention": 1.0,
     }
     (row,) = read_lines(experiment.path / "predictions" / "given.jsonl")
-    assert row["queries"] == ["Vegetarian restaurants in Porto on 4 May"]
+    assert_message(row["queries"])
     assert row["tool_calls"] == [
         {
             "name": "book",
@@ -92,13 +93,13 @@ def test_the_python_code_gives_what_it_says(example):
     assert names["verdict"].score == 1.0
 
 
-def test_validate_shows_the_reading(example):
+def test_validate_shows_the_reading(example, assert_message):
     done = run_command("validate", "talks.yaml", cwd=example[0], env={"OPENAI_API_KEY": "x"})
     assert done.returncode == 0, done.stderr
-    assert "expected_tool_calls = expected_tool_calls" in done.stdout
+    assert_message(lines_with(done.stdout, "= expected_tool_calls"))
 
 
-def test_gold_calls_are_scored_by_default_and_never_dropped(example, run):
+def test_gold_calls_are_scored_by_default_and_never_dropped(example, run, assert_message):
     folder, config, _ = example
     plain = yaml.safe_load(config) | {"metrics": {"judge": {"type": "python:tests.words:Words"}}}
     experiment, _ = run(yaml.safe_dump(plain), Script())
@@ -108,8 +109,9 @@ def test_gold_calls_are_scored_by_default_and_never_dropped(example, run):
     row = json.loads((folder / "talks.jsonl").read_text())
     del row["expected_tool_calls"]
     (folder / "talks.jsonl").write_text(json.dumps(row))
-    with pytest.raises(rb.DataError, match="tool_call_correctness needs gold tool calls"):
+    with pytest.raises(rb.DataError) as error:
         run(config, Script())
+    assert_message(error.value, "metrics.generation")
 
 
 @pytest.mark.costly
@@ -127,7 +129,7 @@ def test_another_turn_or_call_is_judged_anew(example, run):
 
 @pytest.mark.costly
 def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, monkeypatch):
-    """What was asked in the run comes from its store: it is the same to the letter."""
+    # Prompts of the run are answered from its store: they are the same to the letter.
     folder, config, _ = example
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
     script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
@@ -137,22 +139,22 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
     experiment, _ = run(config, script)
     address = os.environ["OPENAI_BASE_URL"]
 
-    asked = run_command(
+    done = run_command(
         *("calibrate", str(experiment.path), "--probe", "position", "--trust", address),
         *("-o", str(folder / "probes.json")),
         cwd=folder,
     )
 
-    assert asked.returncode == 0, asked.stderr
-    found = json.loads((folder / "probes.json").read_text())["rubrics"]
-    assert {"conversation_completeness", "knowledge_retention"} <= found.keys()
-    assert found["faithfulness"]["probes"]["position"]["n"] == 1, found["faithfulness"]
-    ((sent, stored),) = re.findall(r"(\d+) calls, (\d+) replies from the store", asked.stderr)
+    assert done.returncode == 0, done.stderr
+    rubrics = json.loads((folder / "probes.json").read_text())["rubrics"]
+    assert {"conversation_completeness", "knowledge_retention"} <= rubrics.keys()
+    assert rubrics["faithfulness"]["probes"]["position"]["n"] == 1, rubrics["faithfulness"]
+    ((sent, stored),) = re.findall(r"(\d+) calls, (\d+) replies from the store", done.stderr)
     assert int(stored) >= int(sent) > 0, "the first order was asked in the run"
 
 
 def test_apps_return_tool_calls_and_secrets_stay_out(example):
-    """The value of a variable that a tool returned reaches no file."""
+    # The value of a variable that a tool returned reaches no file.
     folder, _, _ = example
     (folder / "agent.py").write_text(
         "def answer(question):\n"
@@ -178,7 +180,7 @@ def test_apps_return_tool_calls_and_secrets_stay_out(example):
         assert path.is_dir() or "sk-of-the-tool" not in path.read_text(encoding="utf-8"), path
 
 
-def test_chat_models_get_the_turns_as_messages(example, run):
+def test_chat_models_get_the_turns_as_messages(example, run, assert_message):
     folder, _, _ = example
     config = (
         "dataset: {type: records, path: talks.jsonl}\n"
@@ -189,14 +191,14 @@ def test_chat_models_get_the_turns_as_messages(example, run):
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "Casa Verde is vegetarian."}\n')
     parsed = yaml.safe_load(config)
     parsed["dataset"]["corpus"] = str(folder / "corpus.jsonl")
-    asked = []
+    chats = []
 
     def script(body, times_asked):
-        asked.append(body["messages"])
+        chats.append(body["messages"])
         return "Casa Verde."
 
     run(yaml.safe_dump(parsed), script)
-    roles = [message["role"] for message in asked[0]]
+    roles = [message["role"] for message in chats[0]]
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
-    assert asked[0][2]["content"] == "It will be 19 degrees and sunny."
-    assert asked[0][-1]["content"].endswith("Question: Where should I eat when it rains?")
+    assert_message(chats[0][2]["content"])
+    assert_message(chats[0][-1]["content"])

@@ -24,7 +24,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encoded():
-    """How many texts models have encoded so far."""
+    """Return a function that counts the texts that models have encoded so far."""
     with pytest.MonkeyPatch.context() as patch:
         texts = encoded_texts(patch)
         yield lambda: len(texts)
@@ -64,7 +64,7 @@ def first(run, encoded):
 
 
 def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, first, encoded, minilm, place):
-    first, before = first
+    first, n_vectors = first
     scores = {s["name"]: s["scores"]["ndcg@10"]["mean"] for s in first.summary["systems"]}
 
     assert min(scores["dense"], scores["bm25"]) > 0.55
@@ -73,9 +73,9 @@ def test_a_grid_runs_and_a_further_retriever_encodes_nothing(run, first, encoded
     assert_same_documents(first.path, "bm25", "reranked")
     assert_same_documents(first.path, "dense", "diverse")
 
-    assert stored_vectors(place / ".ragbench" / CACHE_FILE) == before
+    assert stored_vectors(place / ".ragbench" / CACHE_FILE) == n_vectors
     again = run({"retrievers.dot": {"type": "dense", "model": minilm, "similarity": "dot"}})
-    assert encoded() == before
+    assert encoded() == n_vectors
     assert [s["name"] for s in again.summary["systems"]][-1] == "dot"
 
 
@@ -104,7 +104,7 @@ def test_the_whole_family_in_one_grid(first, grid, part):
 
 
 def test_the_whole_family_on_scifact(grid, lent_data, monkeypatch):
-    """As published or better: BM25 0.67 (BEIR), all-MiniLM-L6-v2 0.645 (MTEB)."""
+    # As published or better: BM25 0.67 (BEIR), all-MiniLM-L6-v2 0.645 (MTEB).
     if not (folder := os.environ.get("RAGBENCH_TEST_VECTORS")):
         pytest.skip("takes 20 minutes: RAGBENCH_TEST_VECTORS names a folder that keeps the vectors")
     monkeypatch.setenv("RAGBENCH_CACHE", folder)

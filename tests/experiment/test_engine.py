@@ -87,11 +87,11 @@ def with_all_stages(config, url):
     }
 
 
-def read_attributes(thing, depth=2):
+def read_attributes(holder, depth=2):
     """Read all attributes of an object, and those of what they hold."""
-    for name in dir(thing):
+    for name in dir(holder):
         if not name.startswith("__"):
-            value = getattr(thing, name)
+            value = getattr(holder, name)
             if depth and type(value).__module__.startswith("ragbench."):
                 read_attributes(value, depth - 1)
 
@@ -116,16 +116,16 @@ def flat(nodes):
 
 @pytest.mark.costly
 def test_the_plan_of_a_run_counts_what_it_makes(config, chat):
-    """Upper limits are those of items that depend on hits or answers which are not there yet."""
+    # Upper limits are those of items that depend on hits or answers which are not there yet.
     config = with_all_stages(config, chat.url)
-    before = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
+    steps = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
 
     run = run_experiment(config)
 
     work = json.loads((run.path / "manifest.json").read_text())["work"]
     after = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
-    assert before.keys() == after.keys() <= work.keys()
-    for name, step in before.items():
+    assert steps.keys() == after.keys() <= work.keys()
+    for name, step in steps.items():
         items = work[name]["items"]
         assert step.stored == 0
         assert items <= step.items if step.at_most else items == step.items
@@ -168,12 +168,12 @@ def test_attributes_of_a_planned_run_write_and_call_nothing(config, chat, is_sto
 
 def test_a_stage_reads_its_inputs_alone(config):
     class Read(Stage):
-        def __init__(self, plan, others, inputs):
+        def __init__(self, plan, stages, inputs):
             super().__init__(plan, inputs=inputs)
-            self.others = others
+            self.stages = stages
 
         def output(self, inputs, values):
-            return [1, *(inputs[stage] for stage in self.others)]
+            return [1, *(inputs[stage] for stage in self.stages)]
 
     plan = plan_of(config)
     first = Read(plan, (), ())
@@ -196,9 +196,9 @@ def test_a_run_leaves_every_stage_as_it_was(config):
         outputs = engine.run(stages)
 
         assert all(outputs.is_complete(stage) for stage in stages)
-        for stage, before in zip(stages, attributes, strict=True):
-            assert vars(stage).keys() == before.keys()
-            assert all(value is before[name] for name, value in vars(stage).items())
+        for stage, old_values in zip(stages, attributes, strict=True):
+            assert vars(stage).keys() == old_values.keys()
+            assert all(value is old_values[name] for name, value in vars(stage).items())
 
 
 class Interrupted(Exception):

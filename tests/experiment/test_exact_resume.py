@@ -68,11 +68,11 @@ def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tin
 
 
 def of(experiment):
-    """All that a run says but what each process notes of the texts that it cut itself."""
-    found = contents(experiment)
-    notes = found["summary"]["notes"]
-    found["summary"]["notes"] = [note for note in notes if "are longer than" not in note]
-    return found
+    """Return the contents of a run without the notes of a process on texts that it cut."""
+    files = contents(experiment)
+    notes = files["summary"]["notes"]
+    files["summary"]["notes"] = [note for note in notes if "are longer than" not in note]
+    return files
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def queries(place):
 
 
 def test_after_a_kill(place, run, expected, monkeypatch):
-    """The files as they are when a model is about to encode for the third time: a kill's rest."""
+    # The files as they are when a model is about to encode for the third time: a kill's rest.
     encode, calls = SentenceTransformerEmbedder.encode, []
 
     def watched(self, texts, **options):
@@ -115,52 +115,52 @@ def test_after_a_kill(place, run, expected, monkeypatch):
         patch.setattr(SentenceTransformerEmbedder, "encode", watched)
         run("live")
 
-    left = encoded_texts(monkeypatch)
+    encoded = encoded_texts(monkeypatch)
     resumed = run("killed")
-    assert left
-    assert not queries(place) & {*left}, "`dense` encoded them before"
+    assert encoded
+    assert not queries(place) & {*encoded}, "`dense` encoded them before"
     assert of(resumed) == expected
 
 
 def test_from_two_joined_caches(place, run, expected, monkeypatch):
-    """Each made by a run over other queries; nothing is written to them, and the own one is new."""
+    # Runs over other queries made both caches; a new run reads them and writes to its own.
     run("one", 2)
     run("two", 2, seed=5)
-    others = [place / "one", place / "two"]
-    before = [(other / CACHE_FILE).read_bytes() for other in others]
+    folders = [place / "one", place / "two"]
+    old_bytes = [(other / CACHE_FILE).read_bytes() for other in folders]
 
-    left = encoded_texts(monkeypatch)
-    joined = run("joined", cache_also=[str(other) for other in others])
+    texts = encoded_texts(monkeypatch)
+    joined = run("joined", cache_also=[str(other) for other in folders])
 
     assert of(joined) == expected
-    assert [(other / CACHE_FILE).read_bytes() for other in others] == before
-    assert len(queries(place) & {*left}) == QUERIES - 3, "what both lacked"
+    assert [(other / CACHE_FILE).read_bytes() for other in folders] == old_bytes
+    assert len(queries(place) & {*texts}) == QUERIES - 3, "what both lacked"
 
 
 def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(
     place, run, expected, monkeypatch
 ):
     changed = {"retrievers.dense.similarity": "dot", "retrievers.dense.normalize": True}
-    others = {"cache_also": [str(place / "whole")]}
+    options = {"cache_also": [str(place / "whole")]}
 
-    left = encoded_texts(monkeypatch)
-    found = run("empty", **changed, **others)
+    texts = encoded_texts(monkeypatch)
+    experiment = run("empty", **changed, **options)
 
-    made = work(found)
-    assert (made["index dense"], made["retrieve dense"]) == (DOCUMENTS, QUERIES)
-    assert left == []
-    assert of(found)["dense.trec"] == expected["dense.trec"]
+    counts = work(experiment)
+    assert (counts["index dense"], counts["retrieve dense"]) == (DOCUMENTS, QUERIES)
+    assert texts == []
+    assert of(experiment)["dense.trec"] == expected["dense.trec"]
 
     bad = place / "bad"
     bad.mkdir()
     (bad / CACHE_FILE).write_bytes(b"no database" * 9)
     with pytest.warns(DamagedCache, match="bad/cache.sqlite"):
-        found = run("fresh", **changed, cache_also=[str(bad), *others["cache_also"]])
-    assert left == []
+        experiment = run("fresh", **changed, cache_also=[str(bad), *options["cache_also"]])
+    assert texts == []
 
 
 def test_a_changed_corpus_leaves_the_digits_of_its_other_documents(place, run, expected):
-    """A cache that another corpus filled, in another order, gives what a fresh one does."""
+    # A cache that another corpus filled, in another order, gives what a fresh one does.
     data = place / "other"
     data.mkdir()
     source = yaml.safe_load((place / "exact.yaml").read_text())["dataset"]["path"]

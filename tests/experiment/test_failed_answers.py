@@ -16,12 +16,13 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import write_jsonl
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 N, SAMPLES = 15, 5
+# Queries two of whose five answers the server refuses.
 LOST = 6
-"""Queries two of whose five answers the server refuses."""
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +58,13 @@ def config(place):
 
 def ask(config, samples, lost, *gates, name="failing"):
     """Run it on a server that refuses two of five answers to the first `lost` queries."""
-    asked = Counter()
+    n_asked = Counter()
 
     def script(body, times_asked):
         question = body["messages"][-1]["content"]
-        asked[question] += 1
+        n_asked[question] += 1
         number = int(question.split("moon ")[-1].split("?")[0])
-        refused = number < lost and asked[question] <= 2
+        refused = number < lost and n_asked[question] <= 2
         return Answer("", refusal="I will not.") if refused else Answer("Io")
 
     with ChatServer(script, model="m") as server, pytest.MonkeyPatch.context() as patch:
@@ -76,7 +77,7 @@ def ask(config, samples, lost, *gates, name="failing"):
 
 
 @pytest.fixture(scope="module")
-def before(config):
+def complete_run(config):
     """A run that lost nothing; nobody changes it."""
     return ask(config, SAMPLES, 0, name="before")
 
@@ -90,58 +91,62 @@ GATES = (
 
 
 @pytest.fixture(scope="module")
-def found(config, before):
+def lossy_run(config, complete_run):
     """A run that lost some, with gates; nobody changes it either."""
     return ask(config, SAMPLES, LOST, *GATES)
 
 
-def test_failed_answers_count_like_failed_queries(found):
-    score = next(s for s in found.record.systems if s.name == "bm25/gpt").scores["exact_match"]
+def test_failed_answers_count_like_failed_queries(lossy_run, assert_message):
+    score = next(s for s in lossy_run.record.systems if s.name == "bm25/gpt").scores["exact_match"]
     assert score.mean == 1.0
     assert score.bounds == pytest.approx((1 - 0.4 * LOST / N, 1.0)), "two of five, of 6 of 15"
-    page = (found.path / "report.md").read_text(encoding="utf-8")
-    said = "exact_match of bm25/gpt (mean from 0.840 to 1.00, had all"
-    assert said in page.replace("\\", "")
-    verdicts = [gate["verdict"] for gate in found.summary["gates"]]
+    page = (lossy_run.path / "report.md").read_text(encoding="utf-8")
+    sentence = "exact_match of bm25/gpt (mean from 0.840 to 1.00, had all"
+    assert sentence in page.replace("\\", "")
+    verdicts = [gate["verdict"] for gate in lossy_run.summary["gates"]]
     assert verdicts == ["undecided", "undecided", "undecided", "fail"]
-    assert found.summary["gates"][3]["why"] == "12 of 75 failed (12 refused)"
-    assert found.exit_code == 1
+    assert_message(lossy_run.summary["gates"][3]["why"])
+    assert lossy_run.exit_code == 1
 
 
-def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(found, place):
-    run_command("baseline", found.path, "-o", "now.json")
+def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(lossy_run, place, assert_message):
+    run_command("baseline", lossy_run.path, "-o", "now.json")
 
-    for source in (found.path, place / "now.json"):
+    for source in (lossy_run.path, place / "now.json"):
         again = rb.check_gates(source, GATES)
         assert [(g["verdict"], g["why"]) for g in again] == [
-            (g["verdict"], g["why"]) for g in found.summary["gates"]
+            (g["verdict"], g["why"]) for g in lossy_run.summary["gates"]
         ]
     compared = run_command(
         "compare", "runs/before", "now.json", "--fail-if", "exact_match drop > 0.1", "--strict"
     )
     assert compared.returncode == 4, compared.stderr
-    assert "failures on 6 queries could turn pass" in compared.stdout
+    assert_message(lines_with(compared.stdout, "on 6"))
 
 
-def test_a_baseline_that_lost_answers_cannot_show_a_drop(found, before):
-    """What it lost may have been right: against the whole one the drop is plain."""
-    lower = rb.check_gates(found.path, {"measure": "exact_match", "max_drop": 0.1}, before.path)
-    equal = rb.check_gates(before.path, {"measure": "exact_match", "max_drop": 0.1}, found.path)
+def test_a_baseline_that_lost_answers_cannot_show_a_drop(lossy_run, complete_run):
+    # Lost answers may have been right: only against the complete run the drop is certain.
+    lower = rb.check_gates(
+        lossy_run.path, {"measure": "exact_match", "max_drop": 0.1}, complete_run.path
+    )
+    equal = rb.check_gates(
+        complete_run.path, {"measure": "exact_match", "max_drop": 0.1}, lossy_run.path
+    )
 
     assert (lower[0]["verdict"], equal[0]["verdict"]) == ("undecided", "pass")
 
 
-def test_baseline_files_carry_what_failed(found, tmp_path):
+def test_baseline_files_carry_what_failed(lossy_run, tmp_path):
     file = tmp_path / "main.json"
-    assert run_command("baseline", found.path, "-o", file).returncode == 0
+    assert run_command("baseline", lossy_run.path, "-o", file).returncode == 0
     lines = [line for line in file.read_text().splitlines() if '"refused"' in line]
     stored = json.loads(file.read_text())["systems"]["bm25/gpt"]
 
     assert len(lines) == LOST, "a line for each query that lost answers"
     assert stored["answers"] == SAMPLES
     assert stored["unscored_answers"]["q3"]["exact_match"] == {"refused": 2}
-    ours = read_scored(found.path).systems["bm25/gpt"].columns["exact_match"].answer_causes
-    ids = list(read_scored(found.path).query_ids)
+    ours = read_scored(lossy_run.path).systems["bm25/gpt"].columns["exact_match"].answer_causes
+    ids = list(read_scored(lossy_run.path).query_ids)
     theirs = read_baseline(file).systems["bm25/gpt"]
     order = [ids.index(query) for query in read_baseline(file).query_ids]
     read = theirs.columns["exact_match"].answer_causes
@@ -156,9 +161,9 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_mistakes_in_a_baseline_file_are_named(found, tmp_path):
+def test_mistakes_in_a_baseline_file_are_named(lossy_run, tmp_path):
     file = tmp_path / "main.json"
-    run_command("baseline", found.path, "-o", file)
+    run_command("baseline", lossy_run.path, "-o", file)
     right = file.read_text()
     for change, says in MISTAKES:
         content = json.loads(right)

@@ -105,7 +105,7 @@ def test_only_the_failed_item_is_tried_again(command, answer, cause):
 
 
 def test_other_failures_are_counted_in_a_line_that_names_the_option(command, tmp_path):
-    """The model refuses one text and writes no JSON for another."""
+    # The model refuses one text and writes no JSON for another.
     broken = [True]
 
     def script(body, times_asked):
@@ -132,8 +132,8 @@ def test_other_failures_are_counted_in_a_line_that_names_the_option(command, tmp
         assert record["kept_failures"] == {"refused": 1, "unreadable": 1}
         assert server.counters.requests == sent
         latest = tmp_path / "runs" / "exp" / "latest"
-        kept = Experiment(latest, record=None, compared=None).kept_failures
-        assert kept == {"refused": 1, "unreadable": 1}
+        failures = Experiment(latest, record=None, compared=None).kept_failures
+        assert failures == {"refused": 1, "unreadable": 1}
 
         assert "2 of 3 verdicts to do" in command("plan", server._port, "--retry-failed")[1]
         code, stdout, stderr = command("run", server._port, "--json", "--quiet", "--retry-failed")
@@ -142,7 +142,7 @@ def test_other_failures_are_counted_in_a_line_that_names_the_option(command, tmp
 
 
 def test_good_replies_of_a_failed_verdict_are_not_paid_for_again(command):
-    """Claims are split in one call and checked in the next, which fails first."""
+    # Claims are split in one call and checked in the next, which fails first.
     broken, good = [True], Script()
 
     def script(body, times_asked):
@@ -163,7 +163,7 @@ def test_good_replies_of_a_failed_verdict_are_not_paid_for_again(command):
 
 
 def test_within_a_run_nothing_is_tried_twice(command):
-    """A budget goes through the queries in rounds, each of which looks at what is stored."""
+    # A budget goes through the queries in rounds, each of which looks at what is stored.
     with ChatServer(Answer("out of order", status=500), model="m") as server:
         code, stdout, _ = command("run", server._port, "--json", "--set", "budget.tokens=1000000")
         assert (code, failed(stdout)) == (3, {"server_error": 3})
@@ -173,7 +173,7 @@ def test_within_a_run_nothing_is_tried_twice(command):
 
 
 def test_a_replay_tries_nothing_again(config):
-    """It sends nothing, and the answers that failed have no reply to be read."""
+    # A replay sends nothing, and failed answers have no stored reply.
     with ChatServer(Answer("out of order", status=500), model="m") as server:
         gpt = {"type": "openai", "model": "m", "base_url": server.url, "retries": 0}
         run = {**config, "generators": {"gpt": gpt}, "metrics": {"generation": ["rouge1"]}}
@@ -195,7 +195,7 @@ def answer(question):
 
 
 def test_an_app_whose_service_was_down_is_asked_again(config, port, tmp_path, monkeypatch):
-    """Its client raises URLError, which wraps the refused connection."""
+    # Its client raises URLError, which wraps the refused connection.
     (tmp_path / "service_app.py").write_text(APP, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("APP_PORT", str(port))

@@ -21,6 +21,7 @@ from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.experiment.moons import FEW_SCORES, moons_place
 from tests.experiment.test_stages import contents, work
+from tests.messages import lines_with
 from tests.score.judge.scripted import Held, Script
 from tests.store.rows import damage, items, query
 
@@ -31,12 +32,12 @@ SMALL = {
     "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},
     "statistics": {"resamples": 100},
 }
+# One request an answer, which reads the passages.
 USED = {
     "name": "used",
     "needs": ["question", "contexts", "answer"],
     "scale": dict.fromkeys((1, 5), "so"),
 }
-"""One request an answer, which reads the passages."""
 
 
 class Command:
@@ -49,13 +50,13 @@ class Command:
         self.folder, self.server, self.output = folder, server, folder / "runs"
         self.script, self._warm = script, warm
         self.cache = folder / "cache"
-        written = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
-        (folder / "exp.yaml").write_text(yaml.safe_dump(written))
+        complete = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
+        (folder / "exp.yaml").write_text(yaml.safe_dump(complete))
 
     def _call(self, *other):
         arguments = other or ["run", "exp.yaml", "--quiet", "--set", f"output={self.output}"]
-        own = {"RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
-        return arguments, {"cwd": self.folder, "env": {**os.environ, **own}}
+        variables = {"RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
+        return arguments, {"cwd": self.folder, "env": {**os.environ, **variables}}
 
     def start(self, *other):
         """Start it, or another command, in a process of its own."""
@@ -70,10 +71,11 @@ class Command:
 
     def start_and_hold(self, times, *other):
         """Start it; return when the server was asked so often, and has yet to answer the last."""
+        # the script answers all but the last of `times` requests, and then waits for release()
         self.script.hold_after = self.script.answered + times - 1
-        wanted = self.server.counters.requests + times
+        target = self.server.counters.requests + times
         process = self.start(*other)
-        while self.server.counters.requests < wanted:
+        while self.server.counters.requests < target:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         return process
@@ -92,7 +94,7 @@ def command(config, tmp_path, warm):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, warm):
-    """What the same command gives in peace, with the requests that it takes."""
+    """Return the results of the undisturbed command, and its number of requests."""
     folder, script = tmp_path_factory.mktemp("undisturbed"), Script()
     with moons_place(folder) as config, ChatServer(script, model="m") as server:
         command = Command(config, folder, server, script, warm)
@@ -105,6 +107,7 @@ def disk(tmp_path):
     """A disk of two megabytes."""
     place = tmp_path / "disk"
     place.mkdir()
+    # a real file system: a patched write would not show what SQLite does when it is full
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
     try:
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
@@ -113,6 +116,7 @@ def disk(tmp_path):
     if done.returncode:
         pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
     yield place
+    # lazily: a worker may still have a file open
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
@@ -124,6 +128,7 @@ def fill(disk, free_kb):
             while stream.write(b"x" * 4096):
                 pass
         except OSError:  # full
+            # blocks of 4 kB: filled to the end first, so that free_kb is exact
             stream.truncate(stream.tell() - free_kb * 1024)
     return ballast
 
@@ -154,14 +159,15 @@ def test_a_full_disk_and_then_room(command, undisturbed, disk, place, free_kb):
     assert code == 6, problems
     assert str(disk) in problems
     assert "full" in problems or "No space left on device" in problems
+    # one sentence, no traceback of SQLite below it
     assert len(problems.splitlines()) == 1
     ballast.unlink()
     stored = stored_replies(command.cache)
-    before = command.server.counters.requests
+    n_before = command.server.counters.requests
     assert command.run()[0] == 0
     assert command.contents() == expected
-    asked = command.server.counters.requests - before
-    assert asked == needed - stored, "a reply that was stored is not asked for again"
+    n_requests = command.server.counters.requests - n_before
+    assert n_requests == needed - stored, "a reply that was stored is not asked for again"
 
 
 @pytest.mark.parametrize("place", ["cache", "output"])
@@ -200,7 +206,7 @@ METRICS = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What a run without damage says, and its cache, which no test changes."""
+    """Return the results of an undamaged run, and its cache, which no test changes."""
     folder = tmp_path_factory.mktemp("whole")
     with moons_place(folder) as config:
         return contents(run_experiment({**config, **SMALL, "metrics": METRICS})), folder / "cache"
@@ -227,12 +233,13 @@ def test_damage_to_any_stage_is_made_again_once(config, whole, own_cache, stage)
 
 def test_a_clock_that_is_set_back(command, undisturbed):
     expected, _ = undisturbed
-    now = time.time
+    clock = time.time
     calls = []
 
     def set_back():
         calls.append(1)
-        return now() - (86_400 if len(calls) > 1 else 0)
+        # a day back from the second reading on
+        return clock() - (86_400 if len(calls) > 1 else 0)
 
     for _ in range(2):
         calls.clear()
@@ -241,10 +248,11 @@ def test_a_clock_that_is_set_back(command, undisturbed):
             assert command.run() == (0, "")
         assert len(calls) > 1, "the clock was read after it was set back"
         assert command.contents() == expected
+    # rows of the future, as a clock that was ahead would have stored them
     query(command.cache / CACHE_FILE, "UPDATE rows SET stored_at = stored_at + 1e6")
-    before = command.server.counters.requests
+    n_before = command.server.counters.requests
     assert command.run()[0] == 0
-    assert command.server.counters.requests == before
+    assert command.server.counters.requests == n_before
     manifest = Path(command.output / "moons" / "latest" / "manifest.json").read_text(
         encoding="utf-8"
     )
@@ -253,9 +261,9 @@ def test_a_clock_that_is_set_back(command, undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
+def test_a_signal_and_then_the_same_command(command, undisturbed, sent, assert_message):
     expected, needed = undisturbed
-    before = command.server.counters.requests
+    n_before = command.server.counters.requests
     process = command.start_and_hold(3)
 
     process.send_signal(sent)
@@ -266,10 +274,10 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
 
     assert process.returncode == 130
     assert "Traceback" not in problems
-    assert "the same command resumes the run" in problems
+    assert_message(problems)
     assert command.run()[0] == 0
     assert command.contents() == expected
-    assert command.server.counters.requests - before <= needed + 1, "what was under way"
+    assert command.server.counters.requests - n_before <= needed + 1, "what was under way"
 
 
 @pytest.mark.slow
@@ -280,7 +288,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
         ("calibrate runs/moons --probe position -o probes.json --trust URL", signal.SIGHUP),
     ],
 )
-def test_a_signal_within_other_commands_that_pay(command, line, sent):
+def test_a_signal_within_other_commands_that_pay(command, line, sent, assert_message):
     assert command.run() == (0, "")
     shutil.rmtree(command.cache)
     arguments = line.replace("URL", command.server.url).split()
@@ -293,7 +301,7 @@ def test_a_signal_within_other_commands_that_pay(command, line, sent):
     _, problems = process.communicate()
 
     assert process.returncode == 130, problems
-    assert "replies of models are stored; the same command asks for the rest" in problems
+    assert_message(lines_with(problems, "for the"))
     assert stored_replies(command.cache) >= 1
 
 
@@ -301,6 +309,7 @@ def test_a_signal_within_other_commands_that_pay(command, line, sent):
 def test_two_at_once(command, undisturbed):
     expected, _ = undisturbed
     first = command.start_and_hold(1)
+    # held by the server and by the system: it cannot end before the second run has looked
     first.send_signal(signal.SIGSTOP)  # however long the second one takes to start
 
     code, problems = command.run()
@@ -309,6 +318,6 @@ def test_two_at_once(command, undisturbed):
     command.script.release()
     assert code == 5
     assert f"another run (process {first.pid}) is at work here" in problems
-    _, said = first.communicate()
-    assert (first.returncode, said) == (0, "")
+    _, printed = first.communicate()
+    assert (first.returncode, printed) == (0, "")
     assert command.contents() == expected

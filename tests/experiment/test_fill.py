@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 
 RUBRICS = Path(rb.__file__).parent / "score" / "judge" / "rubrics"
 JUDGED = {("active volcanoes", "Io"): 4, ("ocean", "Europa"): 4, ("thick", "Titan"): 4}
-OWN = '''
+GRADES_MODULE = '''
 from ragbench.types import Verdict
 
 class Overlap:
@@ -47,8 +47,8 @@ def environment(monkeypatch):
 
 def level(text):
     """4 for the passage that answers the question, 2 for any other one."""
-    found = [n for (asked, moon), n in JUDGED.items() if asked in text and f"{moon} " in text]
-    return found[0] if found else 2
+    levels = [n for (topic, moon), n in JUDGED.items() if topic in text and f"{moon} " in text]
+    return levels[0] if levels else 2
 
 
 def first_three(question, top_k):
@@ -87,7 +87,7 @@ def scores(experiment, system):
 
 
 def test_measures_of_judgements_without_any(config, tmp_path):
-    """Each pair once for both retrievers; a second run is free; nDCG is that of the grades."""
+    # Judge each pair once for both retrievers; a second run is free; nDCG follows the grades.
     with ChatServer(Script(level=level), model="m-1") as server:
         source = filling(without_qrels(config, tmp_path), server)
         experiment = rb.run_experiment(source, retrievers=RETRIEVERS)
@@ -100,8 +100,8 @@ def test_measures_of_judgements_without_any(config, tmp_path):
         grades.setdefault(row["query_id"], {})[row["document_id"]] = row["grade"]
         assert (row["by"], row["judge"], row["grade"]) == ("model", "openai", row["level"] - 1)
     assert sum(map(len, grades.values())) == PAIRS
-    for name, found in RETRIEVERS.items():
-        run = {q: {d: -float(i) for i, d in enumerate(found(q, 3))} for q in QUERIES}
+    for name, search in RETRIEVERS.items():
+        run = {q: {d: -float(i) for i, d in enumerate(search(q, 3))} for q in QUERIES}
         expected = rb.evaluate_run(run, grades, ["ndcg@3", "precision@3"])
         for measure, values in expected.per_query.items():
             assert experiment.per_query[name][measure] == pytest.approx(values)
@@ -126,11 +126,13 @@ def test_whose_judgements_is_said_beside_every_mean(config, tmp_path):
     assert (fill["model_name"], fill["pairs"], fill["failed"]) == ("m-1", PAIRS, {})
     sent = sum(row["usage"]["input_tokens"] for row in rows(experiment))
     assert fill["judging"]["tokens"]["input"] == sent > 0
-    said = f"{PAIRS} pairs of query and passage in the best 3 of any retriever: 0 judged by people"
+    sentence = (
+        f"{PAIRS} pairs of query and passage in the best 3 of any retriever: 0 judged by people"
+    )
     page = render_terminal(experiment.record, experiment.compared)
-    assert page.count(f"{said}, {PAIRS} by m-1 (passage_relevance), 0 failed") == 2
-    assert f"{said}, {PAIRS} by m-1" in (experiment.path / "report.html").read_text()
-    assert f"{said}, {PAIRS} by m-1" in (experiment.path / "report.md").read_text()
+    assert page.count(f"{sentence}, {PAIRS} by m-1 (passage_relevance), 0 failed") == 2
+    assert f"{sentence}, {PAIRS} by m-1" in (experiment.path / "report.html").read_text()
+    assert f"{sentence}, {PAIRS} by m-1" in (experiment.path / "report.md").read_text()
 
 
 def test_people_are_not_asked_again_and_never_overruled(config):
@@ -183,13 +185,13 @@ def test_a_failed_judgement_is_no_grade(config, tmp_path):
     assert by == {"people": 0, "model": PAIRS - 5, "failed": 5}
     assert experiment.summary["fill"]["failed"] == {"unreadable": 5}
     assert experiment.exit_code == 3
-    said = f"fill: judge openai: 5 of {PAIRS} passages could not be graded (5 unreadable)"
-    assert any(said in text for text in experiment.summary["warnings"])
+    sentence = f"fill: judge openai: 5 of {PAIRS} passages could not be graded (5 unreadable)"
+    assert any(sentence in text for text in experiment.summary["warnings"])
     assert "5 failed (unreadable 5)" in (experiment.path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("said", "fill", "grades"),
+    ("level", "fill", "grades"),
     [
         pytest.param(4, {}, 3, id="level 4 is grade 3"),
         pytest.param(1, {}, 0, id="level 1 is grade 0"),
@@ -197,8 +199,8 @@ def test_a_failed_judgement_is_no_grade(config, tmp_path):
         pytest.param(2, {"relevant_from": 3}, 0, id="relevant from 3: 2 is not"),
     ],
 )
-def test_a_level_becomes_a_grade(config, tmp_path, said, fill, grades):
-    with ChatServer(Script(level=said)) as server:
+def test_a_level_becomes_a_grade(config, tmp_path, level, fill, grades):
+    with ChatServer(Script(level=level)) as server:
         source = filling(without_qrels(config, tmp_path), server, **fill)
         experiment = rb.run_experiment(source, retrievers={"first": first_three})
 
@@ -228,8 +230,8 @@ def test_other_grades_than_peoples_are_a_warning(config):
         source = filling(config, server, relevant_from=3)
         experiment = rb.run_experiment(source, retrievers=RETRIEVERS)
 
-    said = "fill: people grade up to 3, the model up to 1"
-    assert any(said in text for text in experiment.summary["warnings"])
+    sentence = "fill: people grade up to 3, the model up to 1"
+    assert any(sentence in text for text in experiment.summary["warnings"])
 
 
 def test_a_passage_without_text_stays_unjudged(config, tmp_path):
@@ -242,20 +244,22 @@ def test_a_passage_without_text_stays_unjudged(config, tmp_path):
     assert any("have no text" in text for text in experiment.summary["warnings"])
 
 
-def test_the_default_measures_and_what_looks_too_deep(config, tmp_path):
+def test_the_default_measures_and_what_looks_too_deep(config, tmp_path, assert_message):
     with ChatServer(Script(level=level)) as server:
         source = filling(without_qrels(config, tmp_path), server)
         del source["metrics"]["retrieval"]["measures"]
         experiment = rb.run_experiment(source, retrievers={"first": first_three})
 
     assert [*scores(experiment, "first")][:2] == ["found@5", "ndcg@10"]
-    said = [text for text in experiment.summary["warnings"] if "may look below rank 3" in text]
-    assert len(said) == 1
-    assert said[0].startswith("fill: ndcg@10, recall@10, mrr@10, map")
+    deep_warnings = [
+        text for text in experiment.summary["warnings"] if "may look below rank 3" in text
+    ]
+    assert len(deep_warnings) == 1
+    assert_message(deep_warnings[0])
 
 
 def test_a_judge_of_answers_grades_passages_too(config, tmp_path):
-    """One block, one connection: its rubrics for answers, and the grades."""
+    # A judge grades passages through the same connection as its rubrics for answers.
     with ChatServer(Script(level=level)) as server:
         source = filling(config, server, judge="gpt")
         source["generators"] = {"extractive": {"type": "extractive", "sentences": 1}}
@@ -271,7 +275,7 @@ def test_a_judge_of_answers_grades_passages_too(config, tmp_path):
 
 
 def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
-    (tmp_path / "grades.py").write_text(OWN)
+    (tmp_path / "grades.py").write_text(GRADES_MODULE)
     source = {
         **without_qrels(config, tmp_path),
         "generators": {},
@@ -292,7 +296,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
 
 
 def test_the_saved_config_runs_again_from_the_stored_replies(config, tmp_path):
-    """With a rubric of one's own, whose path moves with the config."""
+    # With a rubric of one's own, whose path moves with the config.
     text = (RUBRICS / "passage_relevance.yaml").read_text().replace("name: passage_", "name: my_")
     (tmp_path / "mine.yaml").write_text(text)
     with ChatServer(Script(level=level)) as server:
@@ -311,17 +315,18 @@ def test_the_saved_config_runs_again_from_the_stored_replies(config, tmp_path):
     assert replayed.per_query == experiment.per_query
 
 
-def test_no_judge_no_measures_of_judgements(config, tmp_path):
+def test_no_judge_no_measures_of_judgements(config, tmp_path, assert_message):
     with ChatServer(Script()) as server:
         source = filling(without_qrels(config, tmp_path), server)
-        with pytest.raises(DataError, match=r"has none \(judgements are not filled: .*--no-judge"):
+        with pytest.raises(DataError) as error:
             rb.run_experiment(source, choices=Choices(judge=False), retrievers=RETRIEVERS)
+        assert_message(error.value, "metrics.retrieval.measures")
         people = rb.run_experiment(
             filling(config, server), choices=Choices(judge=False), retrievers=RETRIEVERS
         )
         assert server.counters.requests == 0
     assert "fill" not in people.summary
-    assert any("judgements are not filled" in text for text in people.summary["warnings"])
+    assert_message(people.summary["warnings"])
 
 
 def test_a_judge_without_its_key_is_skipped_and_said(config):
@@ -329,8 +334,8 @@ def test_a_judge_without_its_key_is_skipped_and_said(config):
     source["metrics"]["judge"] = {"type": "openai", "model": "m", "when": "available"}
     experiment = rb.run_experiment(source, retrievers=RETRIEVERS)
 
-    said = "judgements are not filled: judge openai: OPENAI_API_KEY is not set"
-    assert said in experiment.summary["warnings"]
+    sentence = "judgements are not filled: judge openai: OPENAI_API_KEY is not set"
+    assert sentence in experiment.summary["warnings"]
     assert "judged_by" not in scores(experiment, "first")["ndcg@3"]
 
 
@@ -347,8 +352,8 @@ def test_no_measure_of_judgements_asks_nobody(config, tmp_path):
         experiment = rb.run_experiment(source, retrievers=RETRIEVERS)
         assert server.counters.requests == 0
 
-    said = "fill: no measure reads judgements, and so none are made"
-    assert said in experiment.summary["warnings"]
+    sentence = "fill: no measure reads judgements, and so none are made"
+    assert sentence in experiment.summary["warnings"]
 
 
 MODEL = {"type": "openai", "model": "m", "rubrics": []}

@@ -48,7 +48,7 @@ def baseline_text(tmp_path_factory):
 
 @pytest.fixture
 def baseline(config, baseline_text, tmp_path):
-    """That file, in the working directory."""
+    """Write main.json, the baseline of a run, to the working directory."""
     (tmp_path / "main.json").write_text(baseline_text, encoding="utf-8")
     return tmp_path / "main.json"
 
@@ -60,7 +60,7 @@ def test_a_run_against_its_own_baseline_is_identical(config, baseline):
     again = run(config, gate)
 
     assert verdicts(again) == [("bm25", "pass"), ("exact", "pass")]
-    assert all("identical on" in found["why"] for found in again.summary["gates"])
+    assert all("identical on" in decision["why"] for decision in again.summary["gates"])
     assert again.exit_code == 0
 
 
@@ -72,21 +72,21 @@ def test_a_run_folder_is_a_reference_too(config, tmp_path):
     assert verdicts(again) == [("bm25/extractive", "pass"), ("exact/extractive", "pass")]
 
 
-def test_verdicts_stand_in_every_file(config):
-    found = run(
+def test_verdicts_stand_in_every_file(config, assert_message):
+    experiment = run(
         config,
         {"measure": "recall@10", "system": "bm25", "min": 0.1},
         {"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"},
     )
 
-    assert found.summary["gates"][0]["gate"] == "recall@10 >= 0.1"
-    assert verdicts(found) == [("bm25", "pass"), ("bm25", "fail")]
-    assert found.exit_code == 1
-    assert load_experiment(found.path).exit_code == 1
+    assert experiment.summary["gates"][0]["gate"] == "recall@10 >= 0.1"
+    assert verdicts(experiment) == [("bm25", "pass"), ("bm25", "fail")]
+    assert experiment.exit_code == 1
+    assert load_experiment(experiment.path).exit_code == 1
     for name in ("report.md", "report.html", "junit.xml"):
-        text = (found.path / name).read_text(encoding="utf-8")
+        text = (experiment.path / name).read_text(encoding="utf-8")
         assert "recall@10 &gt;= 0.1" in text, name
-    assert "gates: 1 failed, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
+    assert_message((experiment.path / "report.md").read_text().splitlines()[0])
 
 
 @pytest.mark.parametrize(
@@ -105,35 +105,33 @@ def test_verdicts_stand_in_every_file(config):
 def test_without_system_all_are_held_but_what_a_difference_is_against(
     config, baseline, gate, systems
 ):
-    found = run({**config, "controls": ["no_context"]}, gate)
+    experiment = run({**config, "controls": ["no_context"]}, gate)
 
-    assert [system for system, _ in verdicts(found)] == systems
+    assert [system for system, _ in verdicts(experiment)] == systems
 
 
 def test_a_baseline_system_that_always_fails_fails_its_gates(config, tmp_path):
     def broken(question, top_k):
         raise ValueError("down")
 
-    found = run(
+    experiment = run(
         {**config, "statistics": {"baseline": "mine"}, "max_failed": 1.0},
         {"failed": "ndcg@10", "max": 0.01}, {"measure": "ndcg@10", "min": 0.1},
         retrievers={"mine": broken},
     )  # fmt: skip
 
-    assert ("mine", "fail") in verdicts(found)
-    assert ("mine", "undecided") in verdicts(found), "its mean is of nothing"
-    assert found.exit_code == 1
+    assert ("mine", "fail") in verdicts(experiment)
+    assert ("mine", "undecided") in verdicts(experiment), "its mean is of nothing"
+    assert experiment.exit_code == 1
 
 
-def test_what_a_difference_is_against_is_not_held_against_itself(config):
+def test_what_a_difference_is_against_is_not_held_against_itself(config, assert_message):
     gate = {"measure": "map", "system": ["bm25", "exact"], "against": "exact", "max_drop": 0.5}
 
-    found = run(config, gate)
+    experiment = run(config, gate)
 
-    assert verdicts(found)[1] == ("exact", "undecided")
-    assert found.summary["gates"][1]["why"] == (
-        "exact is compared with itself; name another system"
-    )
+    assert verdicts(experiment)[1] == ("exact", "undecided")
+    assert_message(experiment.summary["gates"][1]["why"])
 
 
 def test_another_spelling_finds_the_score(config):
@@ -143,14 +141,14 @@ def test_another_spelling_finds_the_score(config):
 
 
 def test_costs_are_those_of_the_summary(config):
-    found = run(
+    experiment = run(
         config,
         {"measure": "latency_ms.p95", "system": "bm25", "max": 60_000},
         {"measure": "latency_ms.p50", "system": "bm25", "max": 0},
         {"measure": "tokens.input", "system": "bm25/extractive", "max": 0},
     )
 
-    assert [verdict for _, verdict in verdicts(found)] == ["pass", "fail", "pass"]
+    assert [verdict for _, verdict in verdicts(experiment)] == ["pass", "fail", "pass"]
 
 
 def test_undecided_warns_and_counts_where_that_is_asked_for(config):
@@ -165,7 +163,7 @@ def test_undecided_warns_and_counts_where_that_is_asked_for(config):
     assert any("1 of 1 gate undecided" in text for text in silent.summary["warnings"])
 
 
-def test_an_undecided_gate_that_is_not_worse_is_counted_without_a_warning(config):
+def test_an_undecided_gate_that_is_not_worse_is_counted_without_a_warning(config, assert_message):
     gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": "same", "identical": "undecided"}
 
     silent = run(config, gate, retrievers={"same": BM25()})
@@ -176,88 +174,93 @@ def test_an_undecided_gate_that_is_not_worse_is_counted_without_a_warning(config
     text = render_terminal(silent.record, silent.compared)
     assert "gates: 1 undecided\n" in text
     assert "warning: 1 of" not in text
-    assert annotate(silent.record.gates, None)[0].startswith("::notice title=gate undecided::")
+    assert_message(annotate(silent.record.gates, None)[0])
     assert exit_code_of(silent.record.gates, complete=True, strict=True) == 4
 
 
-def test_what_is_undecided_says_everywhere_what_it_would_take(config):
-    """An empty ranking for some queries: a drop of which so few queries say little."""
+def test_what_is_undecided_says_everywhere_what_it_would_take(config, assert_message):
+    # An empty ranking for some queries: a drop of which so few queries say little.
     some = {"some": lambda question, top_k: sorted(CORPUS, key=lambda d: (d in question, d))}
     gates = [{"measure": "ndcg@10", "system": "some", "max_drop": 0.3},
              {"measure": "ndcg@10", "system": "bm25", "min": 0.1}]  # fmt: skip
 
-    found = run(config, *gates, retrievers=some)
+    experiment = run(config, *gates, retrievers=some)
 
-    gate = found.record.gates[0]
+    gate = experiment.record.gates[0]
     assert (gate.verdict, gate.power.estimate) == ("undecided", "beyond")
     assert gate.power.queries_needed.equal > 1
-    assert found.summary["gates"][0]["queries_needed"]["equal"] == gate.power.queries_needed.equal
-    assert load_experiment(found.path).record.gates == found.record.gates
+    assert (
+        experiment.summary["gates"][0]["queries_needed"]["equal"] == gate.power.queries_needed.equal
+    )
+    assert load_experiment(experiment.path).record.gates == experiment.record.gates
     for name in ("report.md", "report.html", "junit.xml"):
-        text = (found.path / name).read_text(encoding="utf-8")
+        text = (experiment.path / name).read_text(encoding="utf-8")
         assert "the estimate is beyond the margin; with 4 queries, no drop fails in" in text, name
-    assert "gates: 1 undecided, 1 passed" in (found.path / "report.md").read_text().splitlines()[0]
+    assert_message((experiment.path / "report.md").read_text().splitlines()[0])
 
 
 def test_a_judge_that_did_not_run_is_undecided_and_may_count_as_failed(config):
     gates = [{"measure": "context_overlap", "min": 0.1}, {"failed": "context_overlap", "max": 1.0},
              {"measure": "context_overlap", "min": 0.1, "undecided": "fail"}]  # fmt: skip
 
-    found = run(config, *gates, choices=Choices(judge=False))
+    experiment = run(config, *gates, choices=Choices(judge=False))
 
-    assert [verdict for _, verdict in verdicts(found)] == ["undecided", "undecided", "fail"]
-    assert found.exit_code == 1
+    assert [verdict for _, verdict in verdicts(experiment)] == ["undecided", "undecided", "fail"]
+    assert experiment.exit_code == 1
 
 
-def test_a_system_that_was_left_out_is_undecided(config):
-    found = run(config, {"measure": "map", "system": "exact", "min": 0.0},
+def test_a_system_that_was_left_out_is_undecided(config, assert_message):
+    experiment = run(config, {"measure": "map", "system": "exact", "min": 0.0},
                 choices=Choices(only=("bm25",)))  # fmt: skip
 
-    assert found.summary["gates"][0]["why"] == "exact was not run; run all systems, without --only"
+    assert_message(experiment.summary["gates"][0]["why"])
 
 
 def test_a_sample_is_not_compared_with_the_whole(config, baseline):
     gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.1}
 
-    found = run(config, gate, choices=Choices(limit=3))
+    experiment = run(config, gate, choices=Choices(limit=3))
 
-    assert found.summary["gates"][0]["verdict"] == "undecided"
-    assert "a sample of 3 of" in found.summary["gates"][0]["why"]
-    assert found.exit_code == 0
+    assert experiment.summary["gates"][0]["verdict"] == "undecided"
+    assert "a sample of 3 of" in experiment.summary["gates"][0]["why"]
+    assert experiment.exit_code == 0
 
 
-def test_changed_judgements_are_left_out_and_counted(config, data, baseline):
+def test_changed_judgements_are_left_out_and_counted(config, data, baseline, assert_message):
     qrels = data / "qrels" / "test.tsv"
     lines = qrels.read_text().splitlines()
     qrels.write_text("\n".join([*lines[:-1], lines[-1][:-1] + "2", ""]))
     gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.1}
 
-    found = run(config, gate)
+    experiment = run(config, gate)
 
-    [decision] = found.summary["gates"]
+    [decision] = experiment.summary["gates"]
     assert (decision["verdict"], decision["n"]) == ("pass", 4)
-    assert "4 of 5 unchanged (1 edited)" in decision["why"]
-    assert found.exit_code == 0
+    assert_message(decision["why"])
+    assert experiment.exit_code == 0
 
 
-def test_gold_answers_of_other_queries_are_undecided(config, data, baseline):
+def test_gold_answers_of_other_queries_are_undecided(config, data, baseline, assert_message):
     # two queries change places and answers: the answers in the order of the file are the same
     first, second = ({"query_id": q, "answers": [a]} for q, a in (("q2", "Io"), ("q1", "Europa")))
     for name in ("queries.jsonl", "answers.jsonl"):
-        one, two, *rest = (data / name).read_text().splitlines()
-        (data / name).write_text("\n".join([two, one, *rest, ""]))
-    rest = (data / "answers.jsonl").read_text().splitlines()[2:]
-    lines = [json.dumps(first), json.dumps(second), *rest, ""]
+        one, two, *lines_behind = (data / name).read_text().splitlines()
+        (data / name).write_text("\n".join([two, one, *lines_behind, ""]))
+    lines_behind = (data / "answers.jsonl").read_text().splitlines()[2:]
+    lines = [json.dumps(first), json.dumps(second), *lines_behind, ""]
     (data / "answers.jsonl").write_text("\n".join(lines))
     gate = {"measure": "rouge1", "system": "bm25/extractive", "against": "main.json",
             "max_drop": 0.1}  # fmt: skip
 
-    found = run(config, gate)
+    experiment = run(config, gate)
 
-    [decision] = found.summary["gates"]
+    [decision] = experiment.summary["gates"]
     assert decision["verdict"] == "undecided"
-    assert decision["why"].startswith("only 3 of 5 unchanged (2 edited), under 80%")
-    assert (found.exit_code, exit_code_of(found.record.gates, complete=True, strict=True)) == (0, 4)
+    assert_message(decision["why"])
+    assert (
+        experiment.exit_code,
+        exit_code_of(experiment.record.gates, complete=True, strict=True),
+    ) == (0, 4)
 
 
 @pytest.mark.parametrize(
@@ -276,13 +279,16 @@ def test_what_the_run_lacks_is_said_before_it_runs(config, baseline, gate, says)
         run(config, gate)
 
 
-def test_a_reference_that_lacks_what_is_named_is_an_error_before_the_run(config, baseline):
+def test_a_reference_that_lacks_what_is_named_is_an_error_before_the_run(
+    config, baseline, assert_message
+):
     more = {**config, "retrievers": {**config["retrievers"], "new": {"type": "bm25"}}}
     gate = {"measure": "map", "system": "new", "against": "main.json", "max_drop": 0.1}
     (baseline.parent / "broken.json").write_text("{}")
 
-    with pytest.raises(ConfigError, match=r"main.json: no system 'new'"):
+    with pytest.raises(ConfigError) as error:
         run(more, gate)
+    assert_message(error.value)
     with pytest.raises(ConfigError, match=r"found schema None"):
         run(config, {**gate, "system": "bm25", "against": "broken.json"})
 
@@ -290,9 +296,9 @@ def test_a_reference_that_lacks_what_is_named_is_an_error_before_the_run(config,
 def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
     more = {**config, "retrievers": {**config["retrievers"], "new": {"type": "bm25"}}}
 
-    found = run(more, {"measure": "map", "against": "main.json", "max_drop": 0.1})
+    experiment = run(more, {"measure": "map", "against": "main.json", "max_drop": 0.1})
 
-    assert verdicts(found) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
+    assert verdicts(experiment) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
 
 
 def certificate(tmp_path, value, signature=""):
@@ -319,18 +325,19 @@ def test_certificates(config, tmp_path, value, change, verdict):
     judged = [s.scores["context_overlap"] for s in systems if "context_overlap" in s.scores]
     certificate(tmp_path, value, judged[0].signature.replace(*change))
 
-    found = run(
+    experiment = run(
         config, {"certificate": "judge.json", "rubric": "context_overlap", "min_kappa": 0.6}
     )
 
-    assert verdicts(found) == [(None, verdict)]
+    assert verdicts(experiment) == [(None, verdict)]
 
 
-def test_a_certificate_of_another_rubric_is_an_error(config, tmp_path):
+def test_a_certificate_of_another_rubric_is_an_error(config, tmp_path, assert_message):
     certificate(tmp_path, 0.7)
 
-    with pytest.raises((ConfigError, DataError), match="did you mean 'context_overlap'"):
+    with pytest.raises((ConfigError, DataError)) as error:
         run(config, {"certificate": "judge.json", "rubric": "context_overlp", "min_kappa": 0.6})
+    assert_message(error.value)
 
 
 def test_named_clusters_are_the_unit(config, data):
@@ -341,10 +348,10 @@ def test_named_clusters_are_the_unit(config, data):
     clustered = {**config, "statistics": {"cluster": "metadata.topic"}}
     mine = {"mine": lambda question, top_k: sorted(CORPUS)}
 
-    found = run(
+    experiment = run(
         clustered, {"measure": "ndcg@10", "system": "mine", "max_drop": 0.05}, retrievers=mine
     )
 
-    [gate] = found.summary["gates"]
+    [gate] = experiment.summary["gates"]
     assert (gate["verdict"], gate["n_clusters"]) == ("undecided", 2)
     assert gate["why"].startswith("2 clusters are too few")

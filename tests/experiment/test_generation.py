@@ -46,16 +46,14 @@ class Echo(Generator):
         return f"{question} {len(contexts)}"
 
 
-def test_answers_carry_their_passages_and_failures_their_cause():
+def test_answers_carry_their_passages_and_failures_their_cause(assert_message):
     contexts = [[CORPUS["a"]], []]
 
     first, second = generate(Echo(), QUERIES[:2], contexts, Calls("generator 'echo'"))
 
     assert first.value == Prediction("one? 1", [CORPUS["a"]])
-    assert (second.cause, second.detail) == (
-        Cause.ERROR,
-        "generator 'echo': RuntimeError: out of words",
-    )
+    assert second.cause == Cause.ERROR
+    assert_message(second.detail)
 
 
 def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
@@ -65,9 +63,9 @@ def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
                 return Prediction("stored", [Document("own")])
             raise MissingPrediction(query.id)
 
-    found, missing, _ = generate(Stored(), QUERIES, [[], [], []], Calls("generator 'stored'"))
+    stored, missing, _ = generate(Stored(), QUERIES, [[], [], []], Calls("generator 'stored'"))
 
-    assert found.value.contexts == [Document("own")]
+    assert stored.value.contexts == [Document("own")]
     assert missing.cause is Cause.MISSING_ANSWER
     assert missing.cause.failed, "or a file of easy answers would have the best mean"
 
@@ -85,8 +83,7 @@ def test_given_answers_follow_the_order_of_the_queries():
 
 
 def test_a_generator_that_knows_its_latency_is_believed():
-    """A stored reply takes no time to read, and took its time when it was paid for."""
-
+    # A stored reply takes no time to read, and took its time when it was paid for.
     class Stored(Generator):
         def generate(self, question, contexts):
             return Prediction("x", usage=Usage(1, 2, 0.5), latency_ms=1234.5)

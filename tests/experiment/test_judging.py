@@ -56,7 +56,7 @@ def rows(experiment, system):
 
 
 def scores(experiment):
-    """All that must not depend on how often a run was interrupted."""
+    """Return the contents of a run that must not depend on interruptions."""
     systems = experiment.summary["systems"]
     folder = experiment.path / "judgements"
     return systems, {file.name: file.read_text() for file in sorted(folder.iterdir())}
@@ -73,13 +73,13 @@ def test_a_judged_run(config, server):
     use = pair["judging"]["openai"]
     assert use["tokens"]["input"] > 0
     assert use["usd"] is None, "the price of 'm' is not known, which is not 0"
-    found = rows(experiment, "bm25--extractive")
-    assert {row["rubric"] for row in found} == {"faithfulness", "answer_relevancy"}
-    assert all('"reasoning"' in r["raw"] for r in found if r["rubric"] == "answer_relevancy")
-    assert sum(row["usage"]["input_tokens"] for row in found) == use["tokens"]["input"]
+    verdicts = rows(experiment, "bm25--extractive")
+    assert {row["rubric"] for row in verdicts} == {"faithfulness", "answer_relevancy"}
+    assert all('"reasoning"' in r["raw"] for r in verdicts if r["rubric"] == "answer_relevancy")
+    assert sum(row["usage"]["input_tokens"] for row in verdicts) == use["tokens"]["input"]
 
 
-def test_a_rubric_may_stand_in_the_config(config, server, tmp_path):
+def test_a_rubric_may_stand_in_the_config(config, server, tmp_path, assert_message):
     tone = {"name": "tone", "needs": ["answer"], "scale": {1: "rude", 3: "neutral", 5: "warm"}}
     gate = {"measure": "tone", "min": 0.1}
     first = run_experiment({**judged(config, server, rubrics=["fluency", tone]), "gates": [gate]})
@@ -88,14 +88,15 @@ def test_a_rubric_may_stand_in_the_config(config, server, tmp_path):
     assert score["n"] > 0
     assert not score["failed"]
 
-    asked = len(server.received)
+    n_requests = len(server.received)
     again = run_experiment(first.path / "config.yaml")
-    assert len(server.received) == asked, "the config in the run folder says the same"
+    assert len(server.received) == n_requests, "the config in the run folder says the same"
     assert scores(again) == scores(first)
 
     worse = {**tone, "asks": "answr"}
-    with pytest.raises(ConfigError, match=r"rubrics\.0: asks: 'answr'.*did you mean 'answer'"):
+    with pytest.raises(ConfigError) as error:
         run_experiment(judged(config, server, rubrics=[worse]))
+    assert_message(error.value, "metrics.judge.rubrics.0")
 
 
 def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
@@ -119,16 +120,16 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
 
 
 def test_all_grounded_rubrics_split_and_check_once(config, server):
-    """Two systems, eleven numbers: no message list is sent twice, and no more than they need."""
+    # Two systems, eleven numbers: no message list is sent twice, and no more than they need.
     both = {"retrievers": config["retrievers"]}
     part = Choices(limit=3)
     experiment = run_experiment(judged(config, server, rubrics=GROUNDED) | both, choices=part)
 
     assert len(experiment.summary["systems"][-1]["scores"]) - 1 == len(GROUNDED) == 11
     assert server.counters.most_asked == 1
-    before = server.counters.requests
+    n_before = server.counters.requests
     run_experiment(judged(config, server, rubrics=GROUNDED[:3]) | both, choices=part)
-    assert server.counters.requests == before, "fewer rubrics ask nothing new"
+    assert server.counters.requests == n_before, "fewer rubrics ask nothing new"
 
 
 def test_cost_from_a_price_table(config, server, tmp_path):
@@ -224,33 +225,31 @@ def test_failures_are_counted_by_cause_with_bounds(config):
     low = 0.75 * score["n"] / n
     assert score["bounds"] == pytest.approx([low, low + failed / n])
     assert not experiment.summary["complete"]
-    said = f"{failed} of {n} verdicts on answer_relevancy failed ({failed} unreadable)"
-    assert any(said in warning for warning in experiment.summary["warnings"])
+    sentence = f"{failed} of {n} verdicts on answer_relevancy failed ({failed} unreadable)"
+    assert any(sentence in warning for warning in experiment.summary["warnings"])
     raw = [r["raw"] for r in rows(experiment, "bm25--extractive") if r["status"] == "failed"]
     assert raw
     assert all("I would rather not say." in text for text in raw)
 
 
-def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path):
+def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path, assert_message):
     block = {"type": "openai", "model": "m", "rubrics": ["fluency"]}
     path = tmp_path / "exp.yaml"
     path.write_text(yaml.safe_dump({**config, "metrics": {"judge": block}}))
 
-    with pytest.raises(ConfigError, match=r"exp\.yaml:.*metrics\.judge\.api_key_env: .*not set"):
+    with pytest.raises(ConfigError) as error:
         run_experiment(path)
+    assert_message(error.value, "TMP/exp.yaml:10:3")
 
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config):
+def test_a_judge_that_runs_only_where_it_can_is_skipped_and_said(config, assert_message):
     block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
     experiment = run_experiment({**config, "metrics": {**FEW_SCORES, "judge": block}})
 
     assert experiment.summary["skipped_judges"] == {"openai": "OPENAI_API_KEY is not set"}
-    assert (
-        "judge openai was skipped: OPENAI_API_KEY is not set (when: available)"
-        in (experiment.summary["warnings"])
-    )
+    assert_message(experiment.summary["warnings"])
     assert "openai was skipped" in (experiment.path / "report.md").read_text()
 
 
@@ -269,7 +268,7 @@ def test_names_of_scores_do_not_depend_on_whether_a_key_is_set(config):
 
 
 def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
-    """Servers echo keys in errors and replies; neither folder, cache nor output may hold it."""
+    # Servers echo keys in errors and replies; neither folder, cache nor output may hold it.
     monkeypatch.setenv("MY_KEY", SECRET)
     good = Script()
 
@@ -293,24 +292,25 @@ def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
     assert SECRET not in "".join(capfd.readouterr())
     stored = query(tmp_path / ".ragbench" / "replies.sqlite", "SELECT item FROM rows")
     with Replies(tmp_path / ".ragbench" / "replies.sqlite") as replies:
-        kept = [replies.get(key) for (key,) in stored]
-    assert kept
-    assert all(SECRET not in json.dumps(to_json(reply)) for reply in kept)
+        rows_of_store = [replies.get(key) for (key,) in stored]
+    assert rows_of_store
+    assert all(SECRET not in json.dumps(to_json(reply)) for reply in rows_of_store)
 
 
-def test_an_address_with_a_password_is_refused_without_showing_it(config):
+def test_an_address_with_a_password_is_refused_without_showing_it(config, assert_message):
     config["metrics"] = {
         "judge": {"type": "openai", "model": "m", "base_url": f"http://me:{SECRET}@127.0.0.1:9/v1"}
     }
-    with pytest.raises(ConfigError, match=r"base_url: .*with credentials") as caught:
+    with pytest.raises(ConfigError) as caught:
         run_experiment(config)
+    assert_message(caught.value, "metrics.judge.base_url")
 
     assert SECRET not in str(caught.value)
 
 
 @pytest.mark.slow
 def test_a_killed_run_pays_for_nothing_twice(config, tmp_path, warm):
-    """Kill -9 in the middle, the same command again: the result of an undisturbed run."""
+    # Kill -9 in the middle, the same command again: the result of an undisturbed run.
     script = Held(Script(), hold_after=12)
     with ChatServer(script) as server:
         concurrency = 2
@@ -338,18 +338,18 @@ def test_a_killed_run_pays_for_nothing_twice(config, tmp_path, warm):
 
 
 def test_progress_is_told_item_by_item(config, server):
-    told = {}
+    progress = {}
 
     class Recording:
         @contextmanager
         def stage(self, name, total, unit="queries"):
-            steps = told.setdefault(name, [])
+            steps = progress.setdefault(name, [])
             yield SimpleNamespace(advance=lambda n=1: steps.append(n))
             steps.append(f"of {total}")
 
     run_experiment(judged(config, server), progress=Recording())
 
-    assert told["judge bm25/extractive (openai)"] == [1, 1, 1, 1, 1, "of 5"]
+    assert progress["judge bm25/extractive (openai)"] == [1, 1, 1, 1, 1, "of 5"]
 
 
 def test_a_server_that_answers_as_two_models_is_a_warning(config):
@@ -363,12 +363,12 @@ def test_a_server_that_answers_as_two_models_is_a_warning(config):
 
     score = experiment.summary["systems"][1]["scores"]["answer_relevancy"]
     assert score["model"] == "m-1+m-2"
-    said = "judge openai: the server answered as 2 models, m-1, m-2: the scores are a mixture"
-    assert any(said in warning for warning in experiment.summary["warnings"])
+    sentence = "judge openai: the server answered as 2 models, m-1, m-2: the scores are a mixture"
+    assert any(sentence in warning for warning in experiment.summary["warnings"])
 
 
 def test_a_replay_of_the_default_server_needs_no_key(config, server):
-    """What is missing is a reply, not the key."""
+    # A replay lacks a reply, not the key.
     run_experiment(judged(config, server))
     block = {"type": "openai", "model": "m", "rubrics": ["fluency"], "when": "available"}
     config["metrics"] = {**FEW_SCORES, "judge": block}

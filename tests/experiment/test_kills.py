@@ -14,8 +14,8 @@ from tests.chat_server import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
+# How many; `make torture` kills a hundred times.
 KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "2"))
-"""How many; `make torture` kills a hundred times."""
 QUERIES = 4
 CONCURRENCY = 4
 
@@ -45,7 +45,7 @@ def workplace(data, tmp_path):
     return data
 
 
-def written(folder, data, url):
+def write_config(folder, data, url):
     config = {
         "name": "killed",
         "dataset": {"type": "beir", "path": str(data), "split": "test"},
@@ -91,9 +91,10 @@ def start(warm, tmp_path):
 
 @pytest.mark.slow(first=True)
 def test_every_kill_is_survived(workplace, tmp_path, start):
+    # a fixed seed: a failure can be repeated, except for the timing of the machine
     rng = random.Random(13)
     with ChatServer(Script(), model="m", latency_s=0.003) as server:
-        config = written(tmp_path, workplace, server.url)
+        config = write_config(tmp_path, workplace, server.url)
         assert start(config) == 0
         expected = contents(load_experiment(tmp_path / "runs" / "killed"))
         needed = server.counters.requests
@@ -104,19 +105,21 @@ def test_every_kill_is_survived(workplace, tmp_path, start):
         kills = chains = 0
         while kills < KILLS:
             chains += 1
+            # each chain of kills starts from an empty cache
             (tmp_path / "cache").rename(tmp_path / f"cache{chains}")
-            before, killed = server.counters.requests, 0
+            n_before, killed = server.counters.requests, 0
             while True:
+                # from the first instruction to the last file of an undisturbed run
                 wait = rng.uniform(0.001, takes) if kills < KILLS else 0
                 code = start(config, wait)
                 if code == 0:
                     break
                 assert code == -signal.SIGKILL, "nothing stops the next run"
                 kills, killed = kills + 1, killed + 1
-            found = contents(load_experiment(tmp_path / "runs" / "killed"))
-            assert found == expected
-            asked = server.counters.requests - before
-            assert asked - needed <= killed * CONCURRENCY, "only what was under way at a kill"
+            files = contents(load_experiment(tmp_path / "runs" / "killed"))
+            assert files == expected
+            n_requests = server.counters.requests - n_before
+            assert n_requests - needed <= killed * CONCURRENCY, "only what was under way at a kill"
 
     assert kills >= KILLS
     runs = [path.name for path in (tmp_path / "runs" / "killed").iterdir()]

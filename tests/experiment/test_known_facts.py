@@ -1,4 +1,4 @@
-"""What is known when a run is made is read back as it was: kinds, baselines, gates of nobody."""
+"""Facts of a run, as read back from its folder: kinds, baselines, gates of no system."""
 
 import pytest
 
@@ -12,6 +12,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.types import Document, Prediction
 from tests.experiment.test_apps import perfect
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
@@ -23,44 +24,46 @@ def without_judge(config):
     return run_experiment({**config, "gates": gates}, choices=Choices(judge=False))
 
 
-def test_a_run_with_a_gate_of_no_system_is_read_by_everyone(without_judge, tmp_path):
+def test_a_run_with_a_gate_of_no_system_is_read_by_everyone(
+    without_judge, tmp_path, assert_message
+):
     path = without_judge.path
     assert [gate["system"] for gate in without_judge.summary["gates"]] == [None]
 
     assert rb.load_experiment(path).summary == without_judge.summary
     assert len(write_pages([path])) == 2
     write_pages([path, path], tmp_path / "both.md")
-    assert "context_overlap &gt;= 0.1" in (tmp_path / "both.md").read_text()
+    assert_message(lines_with((tmp_path / "both.md").read_text(), "&gt;= 0.1"))
     assert rb.compare(path).differences
     write_baseline(tmp_path / "main.json", read_run_scores(path))
-    [found] = rb.check_gates(path, {"measure": "map", "system": "bm25", "min": 0})
-    assert found["verdict"] == "pass"
+    [decision] = rb.check_gates(path, {"measure": "map", "system": "bm25", "min": 0})
+    assert decision["verdict"] == "pass"
 
 
 def test_rankings_of_an_app_stay_rankings(config, tmp_path):
     path = run_experiment(config, apps={"prod": perfect}).path
 
     write_baseline(tmp_path / "main.json", read_run_scores(path))
-    [found] = rb.check_gates(path, {"measure": "ndcg@10", "system": "bm25", "min": 0})
+    [decision] = rb.check_gates(path, {"measure": "ndcg@10", "system": "bm25", "min": 0})
 
     kinds = {
         (system.name, name): kind
         for system in read_baseline(tmp_path / "main.json").systems.values()
         for name, kind in system.kinds.items()
     }
-    assert (found["system"], found["verdict"]) == ("bm25", "pass")
+    assert (decision["system"], decision["verdict"]) == ("bm25", "pass")
     assert kinds["prod", "ndcg@10"] == kinds["bm25", "ndcg@10"] == "retrieval"
     assert kinds["prod", "rouge1"] == "generation"
     assert kinds["prod", "context_overlap"] == "judge"
 
 
 def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(config):
-    """The generator does not run on the baseline: its first pair is what its others meet."""
+    # The generator does not run on the baseline: its first pair is what its others meet.
     retrievers = {**config["retrievers"], "third": {"type": "bm25", "k1": 0.5}}
     generators = {"extractive": {"type": "extractive", "retrievers": ["exact", "third"]}}
     experiment = run_experiment({**config, "retrievers": retrievers, "generators": generators})
 
-    made = {
+    baselines = {
         comparison["system"]: comparison["baseline"]
         for family in experiment.comparisons["measures"]
         for comparison in family["comparisons"]
@@ -68,20 +71,22 @@ def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(confi
     }
     summary = rb.load_experiment(experiment.path).record
     read = {system.name: system.baseline for system in summary.systems}
-    assert made == {"third/extractive": "exact/extractive"}
-    assert read_judged_run(experiment.path).against == made
+    assert baselines == {"third/extractive": "exact/extractive"}
+    assert read_judged_run(experiment.path).against == baselines
     assert read["third/extractive"] == "exact/extractive"
     assert read["exact/extractive"] is None
 
 
 def test_an_app_of_a_run_meets_itself_in_another(config):
-    """Not the first system of the other run, whatever it answers with."""
+    # Not the first system of the other run, whatever it answers with.
     first, second = (run_experiment(config, apps={"prod": perfect}) for _ in range(2))
 
-    found = rb.compare(first, second, measures=["ndcg@10"])
+    comparison = rb.compare(first, second, measures=["ndcg@10"])
 
-    pairs = [(made["system"], made["baseline"]) for made in found.differences]
-    names = {system["name"]: system["system"] for system in found.found["systems"]}
+    pairs = [
+        (difference["system"], difference["baseline"]) for difference in comparison.differences
+    ]
+    names = {system["name"]: system["system"] for system in comparison.found["systems"]}
     assert [(names[one], names[other]) for one, other in pairs] == [
         (name, name) for name in ("bm25", "exact", "prod")
     ]
@@ -89,18 +94,18 @@ def test_an_app_of_a_run_meets_itself_in_another(config):
 
 def vague(question):
     """Finds another moon than the right one first, and names none."""
-    found = perfect(question)
-    return Prediction("no moon", [Document("d9", "Rings", "Saturn"), *found.contexts])
+    prediction = perfect(question)
+    return Prediction("no moon", [Document("d9", "Rings", "Saturn"), *prediction.contexts])
 
 
 def test_what_moved_most_comes_with_the_rankings_of_every_system(config):
-    """Of an app too, whose ranking is its own."""
+    # Hits of an app are compared too: its ranking is its own.
     first, second = (run_experiment(config, apps={"prod": app}) for app in (vague, perfect))
 
     for measure in ("ndcg@10", "rouge1"):
         moved = rb.compare(first, second, measures=[measure], moved=1).found["moved"]
 
-        [prod] = [each for each in moved if each["system"].startswith("prod")]
+        [prod] = [table for table in moved if table["system"].startswith("prod")]
         [query] = prod["queries"]
         assert query["ranking"] == ["d1"]
         assert query["baseline_ranking"] == ["d9", "d1"]
@@ -110,7 +115,7 @@ def test_a_run_says_what_its_systems_are(config):
     config = {**config, "controls": ["no_context"]}
     path = run_experiment(config, apps={"prod": perfect, "silent": silent}).path
 
-    of = {each.name: (each.type, each.ranking_of) for each in read_summary(path).systems}
+    of = {system.name: (system.type, system.ranking_of) for system in read_summary(path).systems}
 
     assert of["bm25"] == ("retriever", "bm25")
     assert of["bm25/extractive"] == ("pair", "bm25")
@@ -134,4 +139,8 @@ def silent(question):
 
 
 def pairs(config):
-    return {f"{left}/{right}" for left in config["retrievers"] for right in config["generators"]}
+    return {
+        f"{retriever}/{generator}"
+        for retriever in config["retrievers"]
+        for generator in config["generators"]
+    }

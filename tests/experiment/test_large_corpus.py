@@ -11,8 +11,8 @@ from ragbench.retrieve.bm25 import BM25
 from tests.experiment.test_stages import contents, work
 
 DOCUMENTS = 60
+# What keeps an index from a size on; that of real ones takes seconds to make.
 KEEPING = ("ragbench.retrieve.bm25", "ragbench.store.arrays")
-"""What keeps an index from a size on; that of real ones takes seconds to make."""
 WORDS = [f"word{i}" for i in range(400)]
 
 
@@ -101,5 +101,5 @@ def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, warm, monkeyp
 
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "other"))
     assert contents(run_experiment(config)) == contents(resumed)
-    left = [path.name for path in (tmp_path / "cache" / "arrays").rglob(".*.tmp")]
-    assert left == []
+    unfinished = [path.name for path in (tmp_path / "cache" / "arrays").rglob(".*.tmp")]
+    assert unfinished == []

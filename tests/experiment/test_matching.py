@@ -9,6 +9,7 @@ import ragbench as rb
 from ragbench.data.files.trec_files import read_run
 from tests.commands import run_command
 from tests.experiment.moons import CORPUS, write_jsonl
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
@@ -52,7 +53,7 @@ def chunks_of_two(question, top_k):
 
 @pytest.mark.parametrize("match", [DOCUMENT, SEPARATOR])
 def test_k_counts_documents(chunked, match):
-    """q2 wants d2 and d6: ranks 1 and 3 as chunks, 1 and 2 as documents."""
+    # q2 wants d2 and d6: ranks 1 and 3 as chunks, 1 and 2 as documents.
     experiment = rb.run_experiment(with_match(chunked, match), retrievers={"mine": chunks_of_two})
 
     per_query = experiment.per_query["mine"]
@@ -67,11 +68,11 @@ def test_k_counts_documents(chunked, match):
 def test_level_id_leaves_signatures_alone(config):
     config["generators"] = {}
     plain = rb.run_experiment(config)
-    named = rb.run_experiment({**config, "metrics": {"retrieval": {"match": {"level": "id"}}}})
+    by_id = rb.run_experiment({**config, "metrics": {"retrieval": {"match": {"level": "id"}}}})
 
     for name, score in scores_of(plain, "bm25").items():
         assert "match:" not in score["signature"]
-        assert scores_of(named, "bm25")[name]["signature"] == score["signature"]
+        assert scores_of(by_id, "bm25")[name]["signature"] == score["signature"]
 
 
 def test_trec_eval_on_the_written_rankings_gives_our_numbers(chunked, data):
@@ -88,6 +89,7 @@ def test_trec_eval_on_the_written_rankings_gives_our_numbers(chunked, data):
     ):
         for query, value in experiment.per_query["bm25"][ours].items():
             assert value == pytest.approx(theirs.get(query, {}).get(name, 0.0), abs=1e-9)
+    # the hits as retrieved are kept beside the folded ranking: their ids have the separator
     passages = read_run(experiment.path / "passages" / "bm25.trec")
     assert {name.partition("#")[1] for name in passages.documents} == {"#"}
 
@@ -103,6 +105,7 @@ def test_a_generator_still_gets_the_chunks(chunked):
     )
 
     lines = (experiment.path / "predictions" / "mine--parrot.jsonl").read_text().splitlines()
+    # folding is for scores; prompts hold chunks in their retrieved order
     assert json.loads(lines[0])["answer"] == "d6#0 d6#1 d2#1 d2#0 d1#1"
 
 
@@ -110,6 +113,7 @@ def test_what_the_retriever_says_of_its_hit_comes_first(chunked):
     def search(question, top_k):
         return [
             {"id": "x1", "metadata": {"source": {"doc": "d2"}}},
+            # a flat key with a dot means the same as a nested one
             {"id": "x2", "metadata": {"source.doc": "d6"}},
             {"id": "x3", "metadata": {"source": {"doc": "d2"}}},
         ]
@@ -129,6 +133,7 @@ def test_numbers_as_document_ids(chunked, data):
     def search(question, top_k):
         return [{"id": "a", "metadata": {"doc_id": 7}}, {"id": "b", "metadata": {"doc_id": 8}}]
 
+    # without a corpus only the metadata of hits names their documents
     (data / "corpus.jsonl").unlink()
     experiment = rb.run_experiment(
         with_match(chunked, DOCUMENT, ["mrr"]), retrievers={"mine": search}
@@ -137,16 +142,13 @@ def test_numbers_as_document_ids(chunked, data):
     assert experiment.per_query["mine"]["mrr"] == {"q1": 1.0}
 
 
-def test_too_few_documents_are_counted(chunked):
-    """top_k 3 leaves chunks of two documents; k is 3."""
+def test_too_few_documents_are_counted(chunked, assert_message):
+    # top_k 3 leaves chunks of two documents; k is 3.
     experiment = rb.run_experiment(
         with_match(chunked, SEPARATOR, ["recall@3"], top_k=3), retrievers={"mine": chunks_of_two}
     )
 
-    assert (
-        "mine: 5 of 5 queries have fewer than 3 documents after folding; raise top_k, which is 3 "
-        "and counts passages" in experiment.summary["warnings"]
-    )
+    assert_message(experiment.summary["warnings"])
 
 
 def test_enough_documents_need_no_warning(chunked):
@@ -157,33 +159,27 @@ def test_enough_documents_need_no_warning(chunked):
     assert not [w for w in experiment.summary["warnings"] if "after folding" in w and "mine" in w]
 
 
-def test_passages_without_the_key_are_counted(chunked):
+def test_passages_without_the_key_are_counted(chunked, assert_message):
     def search(question, top_k):
+        # `homeless` is not in the corpus and has no metadata
         return ["d6#0", "homeless", "d2#1"]
 
     experiment = rb.run_experiment(with_match(chunked, DOCUMENT), retrievers={"mine": search})
 
-    assert (
-        "mine: 5 of 15 passages have no metadata.doc_id; they are counted as documents of their own"
-        in experiment.summary["warnings"]
-    )
+    assert_message(experiment.summary["warnings"])
     assert experiment.per_query["mine"]["recall@2"]["q2"] == 0.5
 
 
-def test_a_key_that_no_passage_has_is_refused(chunked):
+def test_a_key_that_no_passage_has_is_refused(chunked, assert_message):
     match = {"level": "document", "id": "metadata.docid"}
 
-    with pytest.raises(
-        rb.DataError,
-        match=r"match\.id: bm25: \d+ of \d+ passages have no metadata\.docid; did you mean "
-        r"'metadata\.doc_id'\? allowed: metadata\.doc_id, metadata\.part",
-    ):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(with_match(chunked, match))
+    assert_message(error.value, "metrics.retrieval.match.id")
 
 
 def test_texts_cut_otherwise_are_found(config):
-    """Chunks of another cut, with ids of their own: the title and half of the text."""
-
+    # Chunks of another cut, with ids of their own: the title and half of the text.
     def search(question, top_k):
         return [
             {"id": "d1", "text": "Titan has lakes."},  # an id that is judged, and another text
@@ -200,14 +196,15 @@ def test_texts_cut_otherwise_are_found(config):
         retrievers={"mine": search},
     )
 
-    found = experiment.per_query["mine"]
-    assert found["mrr"] == pytest.approx(
+    scores = experiment.per_query["mine"]
+    assert scores["mrr"] == pytest.approx(
         {"q1": 1 / 2, "q2": 1 / 4, "q3": 0, "q4": 0, "q5": float("nan")}, nan_ok=True
     )
-    assert found["num_rel_ret"]["q1"] == 1.0, "c2 matches what is credited to c1"
-    assert found["precision@3"]["q1"] == pytest.approx(1 / 3)
+    assert scores["num_rel_ret"]["q1"] == 1.0, "c2 matches what is credited to c1"
+    assert scores["precision@3"]["q1"] == pytest.approx(1 / 3)
     assert "match:text(overlap=0.9)" in scores_of(experiment, "mine")["mrr"]["signature"]
     ranking = read_run(experiment.path / "rankings" / "mine.trec").ranking("q1")
+    # the id d1 is judged, but its text matches nothing: `d1~` keeps it apart from gold d1
     assert [name for name, _ in ranking] == ["d1~", "d1", "c2", "c3"]
     passages = read_run(experiment.path / "passages" / "mine.trec").ranking("q1")
     assert [name for name, _ in passages] == ["d1", "c1", "c2", "c3"]
@@ -223,6 +220,7 @@ def test_one_passage_for_several_gold_ones_is_noted(config):
         with_match(config, {"level": "text"}, ["recall@1"]), retrievers={"mine": search}
     )
 
+    # one passage holds both gold texts of q2 and may stand for only one of them
     assert experiment.per_query["mine"]["recall@1"]["q2"] == 1 / 2
     note = "mine: 2 passages match several gold passages; each counts for one, the best graded"
     assert note in experiment.summary["notes"]
@@ -241,14 +239,15 @@ def test_level_text_on_the_same_cut_is_level_id(config):
         )
 
 
-def test_texts_that_are_not_known_are_counted_or_refused(config):
+def test_texts_that_are_not_known_are_counted_or_refused(config, assert_message):
     config["generators"], config["retrievers"] = {}, {}
     with_match(config, {"level": "text"}, ["mrr"])
 
     some = rb.run_experiment(config, retrievers={"mine": lambda q, k: ["d1", "unknown"]})
-    assert "mine: 5 of 10 passages have no text and match nothing" in some.summary["warnings"]
-    with pytest.raises(rb.DataError, match="mine: 5 of 5 passages have no text; allowed: a retr"):
+    assert_message(some.summary["warnings"])
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config, retrievers={"mine": lambda q, k: ["unknown"]})
+    assert_message(error.value, "metrics.retrieval.match")
 
 
 def test_answer_hit_looks_into_passages_whatever_is_folded(chunked):
@@ -257,13 +256,13 @@ def test_answer_hit_looks_into_passages_whatever_is_folded(chunked):
         retrievers={"mine": chunks_of_two},
     )
 
-    found = experiment.per_query["mine"]
-    assert (found["answer_hit@1"]["q2"], found["answer_hit@4"]["q2"]) == (0.0, 1.0)
+    scores = experiment.per_query["mine"]
+    assert (scores["answer_hit@1"]["q2"], scores["answer_hit@4"]["q2"]) == (0.0, 1.0)
     assert "match" not in scores_of(experiment, "mine")["answer_hit@1"]["signature"]
 
 
 @pytest.mark.parametrize(
-    ("match", "gone", "lacking"),
+    ("match", "removed_id", "reason"),
     [
         ({"level": "id"}, "d6", "are not in the corpus"),
         (SEPARATOR, "d6", "have no passage in the corpus"),
@@ -271,33 +270,30 @@ def test_answer_hit_looks_into_passages_whatever_is_folded(chunked):
         ({"level": "text"}, "d6", "have no text in the corpus"),
     ],
 )
-def test_stale_judgements_are_counted(config, data, match, gone, lacking):
+def test_stale_judgements_are_counted(config, data, match, removed_id, reason):
     part = "#0" if match["level"] == "document" else ""
     rows = [
         {"_id": f"{doc}{part}", "text": text, "metadata": {"doc_id": doc}}
         for doc, (_, text) in CORPUS.items()
-        if doc != gone
+        if doc != removed_id
     ]
     write_jsonl(data / "corpus.jsonl", rows)
 
     summary = rb.run_experiment(with_match(config, match)).summary
 
     assert (
-        f"1 of 6 judged documents {lacking}, such as 'd6'; no system can find "
+        f"1 of 6 judged documents {reason}, such as 'd6'; no system can find "
         "them: the judgements look stale"
     ) in summary["warnings"]
 
 
-def test_judgements_of_nothing_in_the_corpus_are_refused(chunked):
-    with pytest.raises(
-        rb.DataError,
-        match=r"all 6 judged documents are not in the corpus, such as 'd1'.*"
-        r"level: document, separator",
-    ):
+def test_judgements_of_nothing_in_the_corpus_are_refused(chunked, assert_message):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(chunked)
+    assert_message(error.value, "metrics.retrieval.match")
 
 
-def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
+def test_the_command_says_how_hits_are_matched(chunked, tmp_path, assert_message):
     (tmp_path / "c.yaml").write_text(
         "dataset: {type: beir, path: moons}\n"
         "retrievers: {bm25: {type: bm25}}\n"
@@ -307,9 +303,9 @@ def test_the_command_says_how_hits_are_matched(chunked, tmp_path):
     validated = run_command("validate", "c.yaml", cwd=tmp_path)
     done = run_command("run", "c.yaml", cwd=tmp_path)
 
-    assert "match     document(separator=#)\n" in validated.stdout
+    assert_message(validated.stdout)
     assert done.returncode == 0, done.stderr
-    assert "queries have fewer than 10 documents after folding" in done.stdout + done.stderr
+    assert_message(lines_with(done.stdout + done.stderr, "than 10"))
     (report,) = tmp_path.glob("runs/c/2*/report.md")
     assert "match:document(separator=" in report.read_text()
     saved = next(tmp_path.glob("runs/c/2*/config.yaml"))
@@ -337,7 +333,7 @@ def test_chunks_are_folded_for_scoring_and_given_to_generators(config):
     passages = read_run(experiment.path / "passages" / "cut.trec").ranking("q1")
     assert all(name.split("#")[0] in CORPUS for name, _ in passages)
     lines = (experiment.path / "predictions" / "cut--extractive.jsonl").read_text().splitlines()
-    contexts = [each for line in lines for each in json.loads(line)["contexts"]]
+    contexts = [passage for line in lines for passage in json.loads(line)["contexts"]]
     assert contexts
     for context in contexts:
         assert len(context["text"].split()) <= 4
@@ -345,7 +341,7 @@ def test_chunks_are_folded_for_scoring_and_given_to_generators(config):
 
 
 def test_chunks_of_documents_that_are_folded_themselves(chunked):
-    """A chunk of `d1#1` is of `d1#1`, whose document is `d1`."""
+    # A chunk of `d1#1` is of `d1#1`, whose document is `d1`.
     for match in (DOCUMENT, SEPARATOR):
         chunked["retrievers"] = {
             "plain": {"type": "bm25"},

@@ -78,45 +78,45 @@ print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
 
 
 def traced_bytes(make):
-    """What is held after something was made, and what it is, so that it is still there."""
+    """Return the bytes in use after a call, and its result, which keeps them in use."""
     tracemalloc.start()
     try:
-        made = make()
-        return tracemalloc.get_traced_memory()[0], made
+        result = make()
+        return tracemalloc.get_traced_memory()[0], result
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.costly
 def test_the_place_of_a_line_takes_little(tmp_path):
-    """Ids are known once, a line is two numbers: the page holds those of all verdicts."""
+    # Ids are known once, a line is two numbers: the page holds those of all verdicts.
     path, ids, several = tmp_path / "lines.jsonl", [f"q{row}" for row in range(2_000)], 5
     text = "".join(f'{{"query_id": "{name}"}}\n' for name in ids)
     path.write_text(text * several)
 
     once, alone = traced_bytes(lambda: Lines(tmp_path / "none.jsonl"))
-    held, lines = traced_bytes(lambda: Lines(path))
+    n_bytes, lines = traced_bytes(lambda: Lines(path))
 
     assert list(lines) == ids
     assert not alone
-    assert (held - once) / len(ids) < 350, "776 bytes where each line was a tuple in a list"
+    assert (n_bytes - once) / len(ids) < 350, "776 bytes where each line was a tuple in a list"
     numbers = [number for _, number in lines.values("q7")]
     assert numbers == [8 + 2_000 * time for time in range(several)]
 
 
 def test_files_of_cells_are_written_line_by_line():
-    """No text of the whole file is made: a line is there before the next row is asked for."""
-    asked = []
+    # No text of the whole file is made: a line is there before the next row is asked for.
+    rows_drawn = []
 
     def rows():
         for row in range(3):
-            asked.append(row)
+            rows_drawn.append(row)
             yield ["s", row / 4]
 
     lines = csv_lines(["system", "map"], rows())
 
     assert [next(lines), next(lines)] == ["system,map\n", "s,0.0\n"]
-    assert asked == [0]
+    assert rows_drawn == [0]
 
 
 @pytest.mark.slow
@@ -140,21 +140,21 @@ def extrapolated(peak_bytes, program, counts, total):
 
 @pytest.mark.costly
 def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):
-    """Not when all have come: the last request waits until one of the first is on disk."""
+    # Not when all have come: the last request waits until one of the first is on disk.
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    requests, seen = [], []
+    requests, n_stored = [], []
 
     def lines():
         rows = items(tmp_path / "cache", "judge")
         return sum(b'"score"' in blob for _, _, blob in rows)
 
-    def script(body, asked):
+    def script(body, times_asked):
         requests.append(body)
         if len(requests) == 6:
             until = time.monotonic() + 20
             while not lines() and time.monotonic() < until:
                 time.sleep(0.01)
-            seen.append(lines())
+            n_stored.append(lines())
         return json.dumps({"reasoning": "It reads well.", "level": 4})
 
     rows = [
@@ -167,5 +167,5 @@ def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):
         run = rb.run_experiment(config, dataset=rows)
 
     assert run.record.complete, run.record.warnings
-    assert seen[0] >= 1
+    assert n_stored[0] >= 1
     assert lines() == 6

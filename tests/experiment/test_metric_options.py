@@ -37,8 +37,8 @@ def polite(
     words: Annotated[str, Option("A file of polite words.", refers_to="path_or_name")] = "please",
 ):
     """Return 1 where a polite word occurs."""
-    known = Path(words).read_text(encoding="utf-8").split() if Path(words).is_file() else [words]
-    return float(any(word in prediction.lower() for word in known))
+    listed = Path(words).read_text(encoding="utf-8").split() if Path(words).is_file() else [words]
+    return float(any(word in prediction.lower() for word in listed))
 
 
 POLITE = f"python:{__name__}:polite"
@@ -55,11 +55,11 @@ def test_options_stand_in_the_names(config):
 
     experiment = run_experiment(config)
 
-    found = scores(experiment)
-    assert list(found)[:4] == ["right", "rouge1", "rouge1(stemmer=true)", "bleu.corpus"]
-    assert found["rouge1(stemmer=true)"]["mean"] >= found["rouge1"]["mean"]
-    assert "|stemmer:yes|" in found["rouge1(stemmer=true)"]["signature"]
-    assert found["bleu.corpus"]["aggregate"] == "corpus"
+    columns = scores(experiment)
+    assert list(columns)[:4] == ["right", "rouge1", "rouge1(stemmer=true)", "bleu.corpus"]
+    assert columns["rouge1(stemmer=true)"]["mean"] >= columns["rouge1"]["mean"]
+    assert "|stemmer:yes|" in columns["rouge1(stemmer=true)"]["signature"]
+    assert columns["bleu.corpus"]["aggregate"] == "corpus"
     names = {pair["measure"] for pair in experiment.comparisons["measures"]}
     assert {"rouge1(stemmer=true)", "bleu.corpus"} <= names
 
@@ -75,10 +75,10 @@ def test_a_file_is_found_beside_the_config(config, tmp_path, monkeypatch):
 
     loaded = load_config(path)
 
-    [named] = loaded.metrics.generation
-    assert named.metric.options["words"] == str(tmp_path / "moon.txt")
-    assert named.metric.name == f"{POLITE}(words=moon.txt)"
-    assert scores(run_experiment(path))[named.metric.name]["mean"] > 0
+    [entry] = loaded.metrics.generation
+    assert entry.metric.options["words"] == str(tmp_path / "moon.txt")
+    assert entry.metric.name == f"{POLITE}(words=moon.txt)"
+    assert scores(run_experiment(path))[entry.metric.name]["mean"] > 0
     moved = yaml.safe_load(dump_config(loaded, tmp_path / "runs" / "x"))
     assert moved["metrics"]["generation"] == [f"{POLITE}(words=../../moon.txt)"]
 

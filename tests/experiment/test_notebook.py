@@ -10,6 +10,7 @@ from msgspec import structs
 
 import ragbench as rb
 from ragbench.types.scores import Verdict
+from tests.messages import lines_with
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b"
 QRELS = {"q1": {"d1": 1}, "q2": {"d2": 1}}
@@ -22,15 +23,15 @@ def picture(html):
     return ElementTree.fromstring(base64.b64decode(data))
 
 
-def test_an_evaluation_shows_its_scores():
+def test_an_evaluation_shows_its_scores(assert_message):
     result = rb.evaluate_run(RUN, QRELS, ["mrr@10"])
 
-    assert re.fullmatch(r"<Evaluation of 2: mrr@10 0\.750 \[0\.\d+, 1\.00\]>", repr(result))
-    assert "<td>mrr@10</td><td>0.750 [" in result._repr_html_()
+    assert_message(repr(result))
+    assert_message(result._repr_html_())
 
 
 @pytest.mark.costly
-def test_an_experiment_is_short_and_has_scores(moons_run):
+def test_an_experiment_is_short_and_has_scores(moons_run, assert_message):
     of_others = replace(moons_run, record=structs.replace(moons_run.record, name=HOSTILE))
     assert repr(of_others).isprintable(), "a summary.json may hold any name"
 
@@ -44,7 +45,7 @@ def test_an_experiment_is_short_and_has_scores(moons_run):
     assert f"<td>{mean:#.3g}<br>[" in rankings[1]
     assert "ndcg@10" not in answers[1]
     root = picture(html)
-    assert root.get("aria-label").startswith("where answers are lost: of 5 questions bm25 has ")
+    assert_message(root.get("aria-label"))
 
 
 @pytest.mark.costly
@@ -61,7 +62,7 @@ def test_an_experiment_as_a_frame(moons_run):
 
 
 @pytest.mark.costly
-def test_the_texts_and_pictures_of_an_experiment(moons_run):
+def test_the_texts_and_pictures_of_an_experiment(moons_run, assert_message):
     pytest.importorskip("pandas")
     frame = moons_run.to_pandas(texts=True)
 
@@ -71,7 +72,7 @@ def test_the_texts_and_pictures_of_an_experiment(moons_run):
     assert row["answer"].startswith("Europa hides an ocean")
     assert row["reference"] == "Europa"
     why = moons_run.causes["bm25/extractive"]["q2"].why
-    assert row["reason"] == f"{why}; context_overlap: 7 of 7 words found"
+    assert row["reason"].startswith(f"{why}; context_overlap: ")
     assert frame["answer"].isna()["bm25"].all()
 
     for kind in ("causes", "scores", "differences"):
@@ -79,51 +80,56 @@ def test_the_texts_and_pictures_of_an_experiment(moons_run):
     assert moons_run.plot().title == "where answers are lost"
     means = moons_run.plot("scores", "rouge1")
     assert means.words.startswith("bm25/extractive 0.")
-    assert moons_run.plot("differences", "rouge1").title == "rouge1: difference from the baseline"
-    with pytest.raises(rb.OptionError, match=r"found 'rouge', allowed: .*did you mean 'rouge1'"):
+    assert_message(moons_run.plot("differences", "rouge1").title)
+    with pytest.raises(rb.OptionError) as error:
         moons_run.plot("scores", "rouge")
-    with pytest.raises(rb.OptionError, match="kind: found 'loss', allowed: causes"):
+    assert_message(error.value)
+    with pytest.raises(rb.OptionError) as error:
         moons_run.plot("loss")
+    assert_message(error.value)
 
 
-def test_the_picture_of_an_evaluation_and_its_file(tmp_path):
+def test_the_picture_of_an_evaluation_and_its_file(tmp_path, assert_message):
     means = rb.evaluate_run(RUN, QRELS, ["mrr@10", "ndcg@10"]).plot()
     means.save(tmp_path / "means.svg")
 
     root = ElementTree.fromstring(means._repr_svg_())
-    assert root.get("aria-label").startswith("scores: mrr@10 0.750; ndcg")
-    assert repr(means).startswith("<Picture of scores: mrr@10 0.750; ")
+    assert_message(root.get("aria-label"))
+    assert_message(repr(means))
     assert (tmp_path / "means.svg").read_text("utf-8") == means.svg(alone=True)
-    with pytest.raises(rb.OptionError, match=r"found '.jpg', allowed: \.svg"):
+    with pytest.raises(rb.OptionError) as error:
         means.save(tmp_path / "means.jpg")
+    assert_message(error.value)
 
 
 @pytest.mark.costly
 def test_a_comparison(moons_run):
     pytest.importorskip("pandas")
-    found = rb.compare(moons_run)
-    frame = found.to_pandas()
-    assert found.plot().title.startswith(f"{found.to_dict()['measures'][0]['measure']}: diff")
+    comparison = rb.compare(moons_run)
+    frame = comparison.to_pandas()
+    assert comparison.plot().title.startswith(
+        f"{comparison.to_dict()['measures'][0]['measure']}: diff"
+    )
 
     assert set(frame["system"]) >= {"exact"}
-    html = found._repr_html_()
+    html = comparison._repr_html_()
     assert len(frame) == html.count("<tr>") - 1
     first = frame.iloc[0]
-    said = f"{first['system']} {first['measure']} "
-    assert said in repr(found)
+    sentence = f"{first['system']} {first['measure']} "
+    assert sentence in repr(comparison)
     assert f"{first['system']} {first['difference']:+.3g} against" in picture(html).get(
         "aria-label"
     )
     assert "<th>verdict</th>" in html
 
 
-def test_a_verdict():
+def test_a_verdict(assert_message):
     verdict = Verdict(0.5, 3, reasoning=HOSTILE + "long " * 100, raw="x" * 10_000)
 
     assert len(repr(verdict)) < 250
-    assert repr(verdict).startswith("Verdict(score=0.5, level=3, reasoning='<script>")
+    assert_message(repr(verdict))
     failed = repr(Verdict(None, status="failed", cause="timeout"))
-    assert failed == "Verdict(score=None, status='failed', cause='timeout', reasoning='')"
+    assert_message(failed)
 
 
 def test_foreign_texts_are_inert_in_a_notebook():
@@ -143,7 +149,7 @@ def quoted(answer):
     return True
 
 
-SHOWN = (
+RECORDS = (
     rb.Collection([rb.Query("q1", LONG)] * 50, [rb.Document("d1", LONG)] * 50),
     rb.Document("d1", LONG, metadata=dict.fromkeys("abcdefgh", LONG)),
     rb.Judge(type=quoted),
@@ -171,11 +177,11 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: type(shown).__name__)
-def test_records_and_judges_are_short(shown):
-    text = repr(shown)
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_records_and_judges_are_short(record):
+    text = repr(record)
 
-    assert type(shown).__name__ in text
+    assert type(record).__name__ in text
     assert len(text) < 600
     assert " at 0x" not in text
 
@@ -184,7 +190,7 @@ def test_every_public_class_has_a_representation_of_its_own():
     public = {value for name in rb.__all__ if isinstance(value := getattr(rb, name), type)}
     classes = {kind for kind in public if not issubclass(kind, Exception)}
 
-    assert classes == {type(shown) for shown in SHOWN} | ELSEWHERE
+    assert classes == {type(record) for record in RECORDS} | ELSEWHERE
     assert [kind for kind in classes if kind.__repr__ is object.__repr__] == []
 
 
@@ -192,7 +198,7 @@ SEARCH = {"name": "own", "retrievers": {"bm25": {"type": "bm25"}}}
 
 
 @pytest.mark.costly
-def test_questions_and_documents_of_a_notebook(tmp_path, monkeypatch):
+def test_questions_and_documents_of_a_notebook(tmp_path, monkeypatch, assert_message):
     monkeypatch.chdir(tmp_path)
     questions = [{"question": "How hot is Io?", "reference": "hot", "relevant": "io"}]
     documents = {"io": "Io is hot.", "europa": "Europa is cold."}
@@ -200,17 +206,20 @@ def test_questions_and_documents_of_a_notebook(tmp_path, monkeypatch):
     def search(question, top_k):
         return ["europa", "io"]
 
-    found = rb.run_experiment(dataset=questions, documents=documents, retrievers={"mine": search})
+    experiment = rb.run_experiment(
+        dataset=questions, documents=documents, retrievers={"mine": search}
+    )
     of_texts = rb.run_experiment(
         SEARCH, dataset=[{"question": "Hot?", "reference": "hot"}], documents=[*documents.values()]
     )
 
-    assert found.record.systems[0].scores["mrr@10"].mean == 0.5
+    assert experiment.record.systems[0].scores["mrr@10"].mean == 0.5
     assert of_texts.record.systems[0].scores["answer_hit@1"].mean == 1
-    assert str(found).startswith("mine finds the gold of 1 of 1 question")
-    assert found.record.dataset.documents == of_texts.record.dataset.documents == 2
+    assert_message(lines_with(str(experiment), "1 of"))
+    assert experiment.record.dataset.documents == of_texts.record.dataset.documents == 2
 
 
-def test_documents_need_questions():
-    with pytest.raises(rb.OptionError, match="documents beside dataset=; the config names its own"):
+def test_documents_need_questions(assert_message):
+    with pytest.raises(rb.OptionError) as error:
         rb.run_experiment({**SEARCH, "dataset": {"type": "beir", "path": "."}}, documents=["a"])
+    assert_message(error.value)

@@ -1,4 +1,4 @@
-"""One notion of gold: measures, causes, the fix list and the first line count the same questions.
+"""Counts of questions by gold: measures, causes, fix list and first line agree.
 
 The data sets are random: gold documents, spans and quotes, alternatives, several of them, chunks,
 apps, stored answers, failures and refusals. What a hit meets is decided here by plain intervals.
@@ -36,6 +36,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
+        # passages that a generator reads, and whether it needs one gold passage or all
         self.read = self.draw.choice([1, 2, 3])
         self.need = self.draw.choice(["any", "all"])
         # a word stands once in a document, so that a text has one place in it
@@ -51,6 +52,7 @@ class World:
         """Return start, end and text of some words of a document."""
         words, first = self.texts[document].split(), self.draw.randrange(24)
         last = first + self.draw.randint(2, 6)
+        # the blank before the first word, unless the part begins the document
         start = len(" ".join(words[:first])) + bool(first)
         text = " ".join(words[first:last])
         return start, start + len(text), text
@@ -78,6 +80,7 @@ class World:
 
     def _hits(self, name: str) -> list[tuple[str, int, int]] | None:
         """Return (document, start, end) of each hit; None for a failure."""
+        # a retriever that is down for one query of ten
         if self.draw.random() < 0.1:
             return None
         hits = []
@@ -86,6 +89,7 @@ class World:
             start, end, _ = self.part(document)
             whole = (document, 0, len(self.texts[document]))
             hits.append(whole if name == "docs" else (document, start, end))
+        # equal parts would be one hit twice
         return list(dict.fromkeys(hits))
 
     def search(self, name: str):
@@ -124,7 +128,7 @@ class World:
         needs = [[span] for span in spans]
         if quote := row.get("quote"):
             places = [(n, self.texts[n].find(quote), len(quote)) for n in documents]
-            alternatives = [(n, at, at + size) for n, at, size in places if at >= 0]
+            alternatives = [(n, start, start + size) for n, start, size in places if start >= 0]
             needs += [alternatives]
         placed = {document for need in needs for document, _, _ in need}
         return needs + [[whole[name]] for name in documents if name not in placed]
@@ -176,7 +180,7 @@ def test_all_counts_are_those_of_one_notion_of_gold(seed):
     with tempfile.TemporaryDirectory() as place:
         experiment = world.run(Path(place))
         need = "(need=all)" if world.need == "all" else ""
-        found = f"found{need}@{world.read}"
+        measure = f"found{need}@{world.read}"
         for system in experiment.record.systems:
             scores, causes = experiment.per_query[system.name], experiment.causes[system.name]
             counts = Counter(loss.cause for loss in causes.values())
@@ -191,14 +195,14 @@ def test_all_counts_are_those_of_one_notion_of_gold(seed):
                 assert round((score.mean or 0) * score.n) == counts["right"]
                 assert set(values.values()) <= {0.0, 1.0} or any(v != v for v in values.values())
             if system.generator is None and system.name in ("docs", "chunks"):
-                check_ranking(world, system.name, scores[found], causes)
+                check_ranking(world, system.name, scores[measure], causes)
                 fixes = list_fixes(RunReader(experiment.path, system.name))
                 assert fixes.found == counts["found"]
         check_sentences(experiment)
-        check_tables(experiment, found)
+        check_tables(experiment, measure)
 
 
-def check_tables(experiment, found):
+def check_tables(experiment, found_measure):
     """Hold the tables and bars of both pages against the causes of each question."""
     counts = {
         system: Counter(loss.cause for loss in causes.values())
@@ -207,7 +211,10 @@ def check_tables(experiment, found):
     page = PageReader((experiment.path / "report.html").read_text(encoding="utf-8"))
     assert page.causes == counts
     assert causes_in_markdown(experiment) == counts
-    for kind, measure, cause in (("retrieval", found, "found"), ("generation", "right", "right")):
+    for kind, measure, cause in (
+        ("retrieval", found_measure, "found"),
+        ("generation", "right", "right"),
+    ):
         check_means(page, experiment, kind, measure, {name: n[cause] for name, n in counts.items()})
     check_changes(page, experiment, counts)
 
@@ -275,8 +282,8 @@ def check_sentences(experiment):
     causes = experiment.causes
     line = lead(experiment.record, experiment.compared)
     verb = r"(answers|finds) (?:the gold of |all gold of )?"
-    said = rf"(?:baseline )?(\S+) {verb}(\d+) of (\d+) questions"
-    match = re.match(said, line)
+    pattern = rf"(?:baseline )?(\S+) {verb}(\d+) of (\d+) questions"
+    match = re.match(pattern, line)
     assert match, line
     name, verb, n, total = match.groups()
     counts = Counter(loss.cause for loss in causes[name].values())

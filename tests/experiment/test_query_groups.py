@@ -36,8 +36,8 @@ def config(**statistics):
 def slice_of(field, qrels=QRELS, answers=None):
     (slicing,) = slicings(config(slices=[field]), QUERIES, qrels, answers or {})
     assert slicing.field == field
-    assert {name for own in slicing.labels for name in own} == set(slicing.names)
-    return [", ".join(own) for own in slicing.labels], slicing.names
+    assert {name for labels in slicing.labels for name in labels} == set(slicing.names)
+    return [", ".join(labels) for labels in slicing.labels], slicing.names
 
 
 def test_no_cluster_and_no_slice_by_default():
@@ -45,12 +45,12 @@ def test_no_cluster_and_no_slice_by_default():
     assert slicings(config(), QUERIES, QRELS, {}) == []
 
 
-def test_a_query_without_the_key_is_a_cluster_of_its_own():
+def test_a_query_without_the_key_is_a_cluster_of_its_own(assert_message):
     labels, (warning,) = cluster_labels(config(cluster="metadata.topic"), QUERIES)
 
     assert labels[0] == labels[2] == "law"
     assert len(set(labels)) == 3
-    assert warning == "1 of 4 queries have no metadata.topic; each is a cluster of its own"
+    assert_message(warning)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,16 @@ def test_what_is_no_time_is_refused(time):
 
 
 @pytest.mark.parametrize("field", ["week(time)", "weeks(metadata.time)", "week(metadata.time"])
-def test_a_period_is_of_a_key_of_the_metadata(field):
-    with pytest.raises(ConfigError, match=r"did you mean 'week\(metadata.time\)'"):
+def test_a_period_is_of_a_key_of_the_metadata(field, assert_message):
+    with pytest.raises(ConfigError) as error:
         config(slices=[field])
+    assert_message(error.value, "statistics.slices.0")
 
 
-def test_a_period_is_no_cluster():
-    with pytest.raises(ConfigError, match="does not name a key of the metadata"):
+def test_a_period_is_no_cluster(assert_message):
+    with pytest.raises(ConfigError) as error:
         config(cluster="week(metadata.time)")
+    assert_message(error.value, "statistics.cluster")
 
 
 def test_a_gold_answer_makes_a_query_answerable():
@@ -177,9 +179,10 @@ def test_keys_that_sort_nothing_are_refused(statistics, message):
 
 
 @pytest.mark.parametrize("field", ["relevant", "answerable"])
-def test_fields_that_the_data_lack_are_refused(field):
-    with pytest.raises(rb.DataError, match=f"{field} needs relevance judgements"):
+def test_fields_that_the_data_lack_are_refused(field, assert_message):
+    with pytest.raises(rb.DataError) as error:
         slicings(config(slices=[field]), QUERIES, None, {})
+    assert_message(error.value, "statistics.slices")
 
 
 @pytest.mark.costly

@@ -78,21 +78,19 @@ def test_the_text_of_the_hit_counts_before_that_of_the_corpus(answered):
     assert (scores["answer_hit@1"]["q2"], scores["answer_hit@5"]["q2"]) == (0.0, 1.0)
 
 
-def test_passages_without_text_are_counted(answered):
+def test_passages_without_text_are_counted(answered, assert_message):
     def search(question, top_k):
         return ["unknown", "d2"]
 
     experiment = rb.run_experiment(answered, retrievers={"mine": search})
 
-    assert (
-        "mine: 5 of 10 passages have no text: answer_hit@5 cannot find an answer in them"
-        in experiment.summary["warnings"]
-    )
+    assert_message(experiment.summary["warnings"])
 
 
-def test_no_text_at_all_is_refused(answered):
-    with pytest.raises(rb.DataError, match="mine: 5 of 5 passages have no text for answer_hit@5"):
+def test_no_text_at_all_is_refused(answered, assert_message):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(answered, retrievers={"mine": lambda question, top_k: ["unknown"]})
+    assert_message(error.value)
 
 
 def test_a_query_that_fails_has_no_answer_hit(answered):
@@ -123,47 +121,51 @@ def test_ties_of_a_run_file_are_broken_as_for_every_measure(answered, tmp_path):
     answered["retrievers"] = {"old": {"type": "run_file", "path": "old.trec"}}
     answered["metrics"] = {"retrieval": {"measures": ["answer_hit@1", "answer_hit@2"]}}
 
-    found = rb.run_experiment(answered).per_query["old"]
+    scores = rb.run_experiment(answered).per_query["old"]
 
-    assert (found["answer_hit@1"]["q1"], found["answer_hit@2"]["q1"]) == (0.0, 1.0)
+    assert (scores["answer_hit@1"]["q1"], scores["answer_hit@2"]["q1"]) == (0.0, 1.0)
 
 
-def test_judgements_that_are_not_there_point_to_answer_hit(answered):
+def test_judgements_that_are_not_there_point_to_answer_hit(answered, assert_message):
     answered["metrics"] = {"retrieval": {"measures": ["map"]}}
 
-    with pytest.raises(
-        rb.DataError, match=r"map needs relevance judgements.*allowed: answer_hit@k"
-    ):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(answered)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
-def test_answers_that_are_not_there(config, data):
+def test_answers_that_are_not_there(config, data, assert_message):
     (data / "answers.jsonl").unlink()
     config["metrics"] = {"retrieval": {"measures": ["answer_hit@5"]}}
 
-    with pytest.raises(rb.DataError, match=r"answer_hit@5 needs gold answers, and the data set"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
-def test_subtopics_that_are_not_there(config):
+def test_subtopics_that_are_not_there(config, assert_message):
     config["metrics"] = {"retrieval": {"measures": ["alpha_ndcg@5"]}}
 
-    with pytest.raises(rb.DataError, match=r"alpha_ndcg@5 needs subtopics.*fourth column 'subtop"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
-def test_a_rule_that_a_measure_cannot_follow_is_refused_before_anything_runs(config):
+def test_a_rule_that_a_measure_cannot_follow_is_refused_before_anything_runs(
+    config, assert_message
+):
     config["metrics"] = {"retrieval": {"measures": ["map", "answer_hit@5"], "ties": "average"}}
-    asked = []
+    questions = []
 
-    with pytest.raises(rb.OptionError, match="answer_hit: ties: found 'average'"):
-        rb.run_experiment(config, retrievers={"m": lambda q, k: asked.append(q) or []})
-    assert asked == []
+    with pytest.raises(rb.OptionError) as error:
+        rb.run_experiment(config, retrievers={"m": lambda q, k: questions.append(q) or []})
+    assert_message(error.value)
+    assert questions == []
 
 
 @pytest.mark.costly
 def test_subtopics_of_a_data_set(config, data):
-    """q2: d2 covers a, d6 covers a and b; Europa, Ice: a twice, b once."""
+    # q2: d2 covers a, d6 covers a and b; Europa, Ice: a twice, b once.
     rows = ["q1\td1\t1\ta", "q2\td2\t1\ta", "q2\td6\t1\ta", "q2\td6\t2\tb"]
     table = "\n".join(["query-id\tcorpus-id\tscore\tsubtopic", *rows, ""])
     (data / "qrels" / "test.tsv").write_text(table)
@@ -172,9 +174,9 @@ def test_subtopics_of_a_data_set(config, data):
 
     experiment = rb.run_experiment(config, retrievers={"mine": lambda q, k: ["d6", "d2", "d1"]})
 
-    found = experiment.per_query["mine"]
-    assert found["subtopic_recall@1"] == {"q1": 0.0, "q2": 1.0}
-    assert found["redundancy@2"]["q2"] == 1 / 2
+    scores = experiment.per_query["mine"]
+    assert scores["subtopic_recall@1"] == {"q1": 0.0, "q2": 1.0}
+    assert scores["redundancy@2"]["q2"] == 1 / 2
     signature = scores_of(experiment, "mine")["subtopic_recall@1"]["signature"]
     assert "|subtopics:" in signature
     assert "subtopics" not in scores_of(experiment, "mine")["ndcg@5"]["signature"]

@@ -32,8 +32,8 @@ from tests.retrieve.search_server import SearchServer
 QUESTIONS = ["Which port?", "Which city?", "Which lake?"]
 ANSWERS = ["Tolk", "Mird is the city.", "I don't know."]
 GOLD = ["Varn", "Mird", "Strel"]
+# Reasoning that names the gold answer: read whole, every answer would hold it.
 THOUGHT = "<think>\nIs it {gold}?\n</think>\n\n{answer}"
-"""Reasoning that names the gold answer: read whole, every answer would hold it."""
 
 
 def with_reasoning(answers=ANSWERS):
@@ -55,6 +55,7 @@ def quoted(answer, references):
 
 def evaluated(data, **options):
     """Answers and values of `evaluate`, by a metric and by a judge."""
+    # a table without passages warns; the warning does not depend on reasoning
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = rb.evaluate(data, ["token_f1"], judge=rb.Judge(type=quoted), **options)
@@ -159,6 +160,7 @@ def by_traces(answers, folder):
     ]
     write_jsonl(folder / "t.jsonl", spans)
     collection = Traces(path=folder / "t.jsonl").load()
+    # two earlier questions and their answers
     assert len(collection.queries[2].turns) == 4
     return collection.queries, collection.fingerprints, collection.given["given"][0].answer
 
@@ -175,14 +177,14 @@ def by_judge(answers, folder):
     rows = rows_of(answers)
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": answers[0]}]
     one = {"question": "Which?", "response": answers[0], "reference": GOLD[0], "turns": turns}
-    seen = []
+    quotes = []
 
     def looks(answer, turns, other):
-        seen.append((answer, other, turns))
+        quotes.append((answer, other, turns))
         return True
 
     rb.Judge(type=looks).score(**one, other=answers[1])
-    return rb.Judge(type=quoted).score(**one), rb.Judge(type=quoted).score_many(rows), seen
+    return rb.Judge(type=quoted).score(**one), rb.Judge(type=quoted).score_many(rows), quotes
 
 
 def by_scorer(answers, folder):
@@ -248,10 +250,11 @@ def test_reasoning_changes_nothing(door, blocks, reasoning, tmp_path):
         for block, answer in zip(blocks, ANSWERS, strict=True)
     ]
 
+    # every door must give the same with and without the block of reasoning, whatever it gives
     assert door(texts, tmp_path) == door(ANSWERS, tmp_path)
 
 
-class Engine:
+class AnsweringEngine:
     """A query engine as LlamaIndex has it."""
 
     def __init__(self, reply):
@@ -261,7 +264,7 @@ class Engine:
         return SimpleNamespace(response=self.reply(question), source_nodes=[])
 
 
-class Chain:
+class AnsweringChain:
     """A chain as LangChain has it."""
 
     def __init__(self, reply):
@@ -332,8 +335,8 @@ def doors(answers, folder):
             apps={
                 "mapping": lambda question: {"answer": reply(question), "contexts": ["A port."]},
                 "prediction": lambda question: Prediction(reply(question)),
-                "chain": Chain(reply),
-                "engine": Engine(reply),
+                "chain": AnsweringChain(reply),
+                "engine": AnsweringEngine(reply),
                 "pipeline": AnsweringPipeline(reply),
             },
             dataset=rows_of(answers),
@@ -401,19 +404,19 @@ def test_the_other_choice_asks_nothing_again(tmp_path):
     texts = with_reasoning()
     with doors(texts, tmp_path / "doors") as (run, requests):
         run()
-        asked = [*map(len, requests)]
-        kept, cut = run(reasoning="keep"), run(reasoning="cut")
+        n_requests = [*map(len, requests)]
+        complete, cut = run(reasoning="keep"), run(reasoning="cut")
 
-    assert asked == [3, 6], "three questions to one chat model, and to two services"
-    assert [*map(len, requests)] == asked
+    assert n_requests == [3, 6], "three questions to one chat model, and to two services"
+    assert [*map(len, requests)] == n_requests
     for name in ("bm25--chat", "bm25--file", "bm25--http", "url"):
-        assert stored_answers(kept)[name] == texts
+        assert stored_answers(complete)[name] == texts
         assert stored_answers(cut)[name] == ANSWERS
-    assert stored_answers(kept)["chain"] == ANSWERS, "a live object has no entry with keys"
+    assert stored_answers(complete)["chain"] == ANSWERS, "a live object has no entry with keys"
 
 
-def test_two_wrong_answers_name_the_gold_in_their_reasoning(tmp_path):
-    """Of Tolk, Mird and a refusal one is right; read whole, each would hold its gold answer."""
+def test_two_wrong_answers_name_the_gold_in_their_reasoning(tmp_path, assert_message):
+    # Only one of Tolk, Mird and a refusal is right; all three reasonings hold the gold answer.
     texts = with_reasoning(["Tolk", "Mird", "I don't know."])
     rows = [{**row, "contexts": [f"It is {row['reference']}."]} for row in rows_of(texts)]
     write_jsonl(tmp_path / "r.jsonl", rows)
@@ -425,7 +428,7 @@ def test_two_wrong_answers_name_the_gold_in_their_reasoning(tmp_path):
     }
 
     cut = run_experiment(config)
-    kept = run_experiment(config, {"dataset.reasoning": "keep"})
+    complete = run_experiment(config, {"dataset.reasoning": "keep"})
 
     [system] = cut.summary["systems"]
     assert system["scores"]["exact_match"]["mean"] == pytest.approx(1 / 3)
@@ -435,13 +438,13 @@ def test_two_wrong_answers_name_the_gold_in_their_reasoning(tmp_path):
         "refused": 1,
     }
     [note] = [note for note in cut.summary["notes"] if "reasoning" in note]
-    assert note.startswith("given: reasoning was cut from 3 of 3 answers")
-    assert stored_answers(kept) == {"given": texts}
-    assert not [note for note in kept.summary["notes"] if "reasoning" in note]
+    assert_message(note)
+    assert stored_answers(complete) == {"given": texts}
+    assert not [note for note in complete.summary["notes"] if "reasoning" in note]
 
 
 def test_python_counts_and_keeps_reasoning():
-    """The first answer is wrong, and names the gold answer in its reasoning alone."""
+    # The first answer is wrong, and names the gold answer in its reasoning alone.
     texts = ["<think>\nIs it Varn ?\n</think>\nin city Mird", "Mird", "Strel"]
     note = "reasoning was cut from 1 of 3 answers; the option reasoning: keep leaves it in"
 
@@ -449,13 +452,13 @@ def test_python_counts_and_keeps_reasoning():
         table = rb.evaluate(rows_of(texts), ["token_f1"])
     with pytest.warns(UserWarning, match="reasoning was cut"):
         lists = rb.evaluate_texts(texts, GOLD, ["token_f1"])
-    kept = rb.evaluate(rows_of(texts), ["token_f1"], reasoning="keep")
+    complete = rb.evaluate(rows_of(texts), ["token_f1"], reasoning="keep")
 
     assert note in table.notes
     assert note in lists.notes
     assert [*table.per_query["token_f1"].values()] == [0.0, 1.0, 1.0]
-    assert kept.texts["answer"] == texts
-    assert kept.notes == ()
+    assert complete.texts["answer"] == texts
+    assert complete.notes == ()
     values = rb.evaluate_texts(texts, GOLD, ["token_f1"], reasoning="keep").per_query["token_f1"]
     assert values["0"] > 0
     assert rb.scorer("token_f1", reasoning="keep")(outputs=texts[0], expectations="Varn")["score"]
@@ -465,7 +468,7 @@ def test_python_counts_and_keeps_reasoning():
 
 
 def test_a_reference_stays_as_it_is():
-    """A gold answer with such tags is what the user wants to see."""
+    # A gold answer with such tags is what the user wants to see.
     gold = "<think>\nHm.\n</think>\n\nTolk"
     row = {"question": "Which?", "answer": "Tolk", "reference": gold}
 
@@ -484,9 +487,10 @@ def test_a_reference_stays_as_it_is():
         lambda option: rb.Judge(type=quoted, reasoning=option),
     ],
 )
-def test_another_choice_is_refused(call):
-    with pytest.raises(OptionError, match="reasoning: found 'drop', allowed: cut, keep"):
+def test_another_choice_is_refused(call, assert_message):
+    with pytest.raises(OptionError) as error:
         call("drop")
+    assert_message(error.value)
 
 
 @pytest.mark.parametrize(("option", "answer"), [("cut", "b"), ("keep", "<think>a</think>b")])
@@ -503,8 +507,8 @@ def test_loaders_keep_reasoning(tmp_path, option, answer):
     assert collections[1].queries[0].turns[1].text == answer
 
 
-def test_lines_of_text_and_the_option_of_the_command(tmp_path, monkeypatch, capsys):
-    """One of two words is gold: an F1 of 2/3 without the reasoning, of 2/4 with it."""
+def test_lines_of_text_and_the_option_of_the_command(tmp_path, monkeypatch, capsys, assert_message):
+    # Gold is one of two words: F1 is 2/3 without the reasoning, and 2/4 with it.
     (tmp_path / "p.txt").write_text("<think>one</think>Tolk port\n")
     (tmp_path / "g.txt").write_text("Tolk\n")
     files = ["--predictions", str(tmp_path / "p.txt"), "--references", str(tmp_path / "g.txt")]
@@ -520,7 +524,7 @@ def test_lines_of_text_and_the_option_of_the_command(tmp_path, monkeypatch, caps
 
     value, notes = score()
     assert value == pytest.approx(2 / 3)
-    assert "note: reasoning was cut from 1 of 1 answers" in notes
+    assert_message(notes)
     value, notes = score("--reasoning", "keep")
     # think, one, think, tolk, port: a precision of 1/5, a recall of 1
     assert value == pytest.approx(2 * 0.2 / 1.2)

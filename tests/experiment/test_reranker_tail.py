@@ -70,7 +70,7 @@ def test_a_reranker_that_selects_has_no_tail(names, depth, data):
 
 @given(st.floats(-1e6, 1e6), st.integers(2, 60))
 def test_floats_of_32_bits_tell_the_scores_of_a_tail_apart(last, n_hits):
-    """trec_eval 9, and so pytrec_eval, sorts by them, and ties by id: here against the order."""
+    # trec_eval 9, and so pytrec_eval, sorts by them, and ties by id: here against the order.
     names = [f"d{n:02}" for n in range(n_hits)]
     hits = [ScoredDocument(name) for name in names]
     joined = with_tail([ScoredDocument(names[0], last)], hits, 1)
@@ -159,8 +159,8 @@ def test_a_run_keeps_the_tail_of_any_run_file(run, depth, top_k, function):
         assert depth > top_k or set(reranked[query]) == set(documents)
 
 
-def test_recall_of_the_whole_list_is_that_of_the_retriever(tmp_path):
-    """Gold at ranks 1 and 4 of 5; a reranker of depth 2 lost one: recall@5 1 / 2, and no word."""
+def test_recall_of_the_whole_list_is_that_of_the_retriever(tmp_path, assert_message):
+    # Gold at ranks 1 and 4 of 5; a reranker of depth 2 lost one: recall@5 1 / 2, and no word.
     run = {"q1": {f"d{n}": 10 - n for n in range(5)}}
     entries = {"kept": entry("backwards", 2), "dropped": entry("backwards", 2, tail="drop")}
 
@@ -168,22 +168,18 @@ def test_recall_of_the_whole_list_is_that_of_the_retriever(tmp_path):
 
     means = {s["name"]: s["scores"]["recall@5"]["mean"] for s in result.summary["systems"]}
     assert means == {"source": 1.0, "kept": 1.0, "dropped": 0.5}
-    assert [w for w in result.summary["warnings"] if "returned at most" in w] == [
-        "dropped: returned at most 2 hits per query of 5, so that measures at higher ranks see "
-        "nothing; set tail: keep, or depth: 5"
-    ]
+    assert_message([w for w in result.summary["warnings"] if "returned at most" in w])
 
 
-def test_hits_that_a_reranker_rejects_stay_out_and_a_short_list_has_a_warning(tmp_path):
+def test_hits_that_a_reranker_rejects_stay_out_and_a_short_list_has_a_warning(
+    tmp_path, assert_message
+):
     run = {"q1": {f"d{n}": 10 - n for n in range(5)}}
 
     result = experiment(tmp_path, run, {"filter": entry("first_only", 3)}, top_k=5)
 
     assert rankings(result, "filter") == {"q1": ["d0"]}
-    assert (
-        "filter: returned at most 1 hits per query of 5, so that measures at higher ranks see "
-        "nothing" in result.summary["warnings"]
-    )
+    assert_message(result.summary["warnings"])
 
 
 def test_a_short_retriever_is_no_fault_of_its_reranker(tmp_path):
@@ -192,17 +188,14 @@ def test_a_short_retriever_is_no_fault_of_its_reranker(tmp_path):
     assert not [w for w in result.summary["warnings"] if "returned at most" in w]
 
 
-def test_a_fusion_of_few_hits_has_a_warning_too(tmp_path):
+def test_a_fusion_of_few_hits_has_a_warning_too(tmp_path, assert_message):
     run = {"q1": {f"d{n}": 10 - n for n in range(9)}}
     fused = {"type": "fusion", "retrievers": ["source", "r"]}
     entries = {"r": entry("backwards", 9), "few": {**fused, "depth": 2}, "all": fused}
 
     result = experiment(tmp_path, run, entries)
 
-    assert [w for w in result.summary["warnings"] if "returned at most" in w] == [
-        "few: returned at most 4 hits per query of 9, so that measures at higher ranks see "
-        "nothing; set depth: 9"
-    ]
+    assert_message([w for w in result.summary["warnings"] if "returned at most" in w])
 
 
 def test_another_tail_in_the_same_cache_asks_no_reranker_again(tmp_path):
@@ -230,7 +223,7 @@ def test_the_tail_of_another_source_is_not_that_of_the_stored_one(tmp_path):
     assert CALLS == [2], "the reranker got the same two hits"
 
 
-def test_a_wrong_tail_is_an_error_with_its_place(tmp_path):
+def test_a_wrong_tail_is_an_error_with_its_place(tmp_path, assert_message):
     (tmp_path / "c.yaml").write_text(
         "dataset: {type: beir, path: .}\n"
         "retrievers:\n"
@@ -241,7 +234,7 @@ def test_a_wrong_tail_is_an_error_with_its_place(tmp_path):
     done = run_command("validate", "c.yaml", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "c.yaml:4:69: retrievers.r.tail: unknown value 'kept'" in done.stderr + done.stdout
+    assert_message(done.stderr + done.stdout)
 
 
 # A document of 70 words is longer than the 64 tokens that the tiny model reads.
@@ -275,7 +268,7 @@ def n_pairs(result, depth):
 
 @pytest.mark.parametrize("depths", [(5, 2), (2, 5)])
 def test_notes_are_those_of_the_own_depth(long_pairs, depths):
-    """Both notes stood in the second run, in each order."""
+    # Both notes stood in the second run, in each order.
     results = [long_pairs(depth) for depth in depths]
     notes = [notes_on_pairs(result) for result in results]
 
@@ -292,7 +285,7 @@ def test_notes_on_stored_hits_stand_in_a_run_of_fewer_questions(long_pairs):
 
 
 def test_notes_of_another_source_are_not_those_of_the_run(long_pairs):
-    """With k1 of 0 the 60 moons of a long document count as one, and ties go to larger ids."""
+    # With k1 of 0 the 60 moons of a long document count as one, and ties go to larger ids.
     assert len(notes_on_pairs(long_pairs(2))) == 1
 
     assert notes_on_pairs(long_pairs(2, k1=0.0)) == [], "no long document is among the first two"

@@ -37,9 +37,9 @@ def words(cell):
     return set() if cell == "-" else set(cell.split(", "))
 
 
-def fits(made, row):
+def fits(work, row):
     always, perhaps = row
-    return always <= made <= always | perhaps
+    return always <= work <= always | perhaps
 
 
 METRICS = {
@@ -71,9 +71,9 @@ def stages(experiment):
 def test_a_changed_option(finished, table, change, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", "cache")
 
-    made = stages(run_experiment(finished, overrides=OPTIONS[change]))
+    work = stages(run_experiment(finished, overrides=OPTIONS[change]))
 
-    assert fits(made, table[change]), made
+    assert fits(work, table[change]), work
     assert stages(run_experiment(finished, overrides=OPTIONS[change])) == set()
 
 
@@ -82,9 +82,9 @@ def test_a_changed_document(judged, table, data):
     rows = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
     write_jsonl(data / "corpus.jsonl", [*rows, {"_id": "zz", "title": "", "text": "unrelated"}])
 
-    made = stages(run_experiment(judged))
+    work = stages(run_experiment(judged))
 
-    assert fits(made, table["data: a document"]), made
+    assert fits(work, table["data: a document"]), work
 
 
 def test_a_changed_rubric_text(judged, table, tmp_path, monkeypatch):
@@ -98,5 +98,5 @@ def test_a_changed_rubric_text(judged, table, tmp_path, monkeypatch):
         run_experiment(judged)
 
         rubric.write_text(rubric.read_text().replace("1: does not address", "1: ignores"))
-        made = stages(run_experiment(judged))
-        assert fits(made, table["rubric text"]), made
+        work = stages(run_experiment(judged))
+        assert fits(work, table["rubric text"]), work

@@ -33,6 +33,7 @@ def test_asks_in_blocks():
 
     outcomes = retrieve(retriever, QUERIES, 10, Calls("x"))
 
+    # 70 queries in blocks of 32
     assert retriever.sizes == [32, 32, 6]
     assert [o.value.documents[0].id for o in outcomes] == [query.id for query in QUERIES]
 
@@ -44,6 +45,7 @@ def test_a_block_that_raises_is_asked_one_by_one():
 
     assert [row for row, outcome in enumerate(outcomes) if outcome.value is None] == [40]
     assert outcomes[40].cause is Cause.ERROR
+    # q40 is in the second block, whose 32 queries are asked again
     assert retriever.sizes == [32, 32, *[1] * 32, 6]
 
 
@@ -55,6 +57,7 @@ def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
             over.wait(600)
 
     start = time.monotonic()
+    # 0.1 s for the block and 0.1 s for each of its three queries
     outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1))
     seconds = time.monotonic() - start
     over.set()
@@ -66,11 +69,12 @@ def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
 def test_outcomes_are_told_block_by_block():
     batch = Batch()
 
-    found = retrieval.retrieve(batch, QUERIES, 10, Calls("x"))
-    told = [(at, len(batch.sizes)) for at, _ in found]
+    outcomes = retrieval.retrieve(batch, QUERIES, 10, Calls("x"))
+    progress = [(position, len(batch.sizes)) for position, _ in outcomes]
 
-    assert [at for at, _ in told] == list(range(len(QUERIES)))
-    assert [asked for _, asked in told] == [1] * 32 + [2] * 32 + [3] * 6
+    assert [position for position, _ in progress] == list(range(len(QUERIES)))
+    # the outcomes of a block are there before the next block is asked
+    assert [n_blocks for _, n_blocks in progress] == [1] * 32 + [2] * 32 + [3] * 6
 
 
 def test_a_block_of_the_wrong_length_is_asked_one_by_one():
@@ -89,7 +93,7 @@ def test_no_query_of_a_block_is_asked_when_the_time_is_up():
     assert [o.cause for o in outcomes] == [Cause.SCORED] * 32 + [Cause.OVER_BUDGET] * 38
 
 
-def test_an_answer_of_a_block_that_cannot_be_read_fails_alone():
+def test_an_answer_of_a_block_that_cannot_be_read_fails_alone(assert_message):
     def interrupted():
         yield "d1"
         raise OSError("connection lost")
@@ -101,42 +105,39 @@ def test_an_answer_of_a_block_that_cannot_be_read_fails_alone():
     outcomes = retrieve(Lazy(), QUERIES[:3], 10, Calls("x"))
 
     assert [outcome.cause for outcome in outcomes] == [Cause.SCORED, Cause.ERROR, Cause.SCORED]
-    assert outcomes[1].detail == "x: OSError: connection lost"
+    assert_message(outcomes[1].detail)
 
 
 def test_a_plain_function_is_asked_each_question_once():
-    asked = []
+    questions = []
 
     def search(question, top_k):
-        asked.append(question)
+        questions.append(question)
         if question == "question 3":
             raise TimeoutError
         return None if question == "question 5" else ["d1"]
 
     outcomes = retrieve(CallableRetriever(search), QUERIES[:8], 10, Calls("x"))
 
-    assert asked == [query.text for query in QUERIES[:8]]
+    assert questions == [query.text for query in QUERIES[:8]]
     assert {i: o.cause for i, o in enumerate(outcomes) if o.value is None} == {
         3: Cause.TIMEOUT,
         5: Cause.MALFORMED,
     }
 
 
-def test_the_order_counts_where_scores_do_not_fall():
+def test_the_order_counts_where_scores_do_not_fall(assert_message):
+    # scores rise along the list, and `a` is there twice: its first place counts
     retriever = CallableRetriever(lambda question, top_k: [("a", 0.1), ("b", 0.9), ("a", 0.5)])
     outcomes = retrieve(retriever, QUERIES[:2], 10, Calls("x"))
 
-    found = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
+    ranked = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
 
-    assert [id for id, _ in found.run.ranking("q0")] == ["a", "b"]
-    assert found.notes == [
-        "mine: 2 document ids appeared twice in a ranking; counted once",
-        "mine: 2 rankings have scores that are absent, tied or out of order; the order of the hits "
-        "was used",
-    ]
+    assert [id for id, _ in ranked.run.ranking("q0")] == ["a", "b"]
+    assert_message(ranked.notes)
     unknown = "hits have ids that no document of the corpus has; measures of ids count them as "
     unknown += "unjudged; make the ids equal, or set id_field"
-    assert found.warnings == [f"mine: 2 of 4 {unknown}"]
+    assert ranked.warnings == [f"mine: 2 of 4 {unknown}"]
     elsewhere = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
     assert elsewhere.warnings == [f"mine: 4 of 4 {unknown}"]
 

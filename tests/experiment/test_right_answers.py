@@ -28,7 +28,7 @@ def run(tmp_path):
 
 
 def test_wrong_answers_without_passages_stay_in_the_denominator(run):
-    """30 right, 10 wrong, 5 missing: 30 of 45, none of which is unknown to `right`."""
+    # 30 right, 10 wrong, 5 missing: 30 of 45, none of which is unknown to `right`.
     rows = [
         {"id": f"q{n}", "question": f"City {n}?", "reference": f"Town{n}", "answer": answer}
         for n, answer in enumerate([f"Town{n}" for n in range(30)] + ["Rome"] * 10)
@@ -49,7 +49,7 @@ def test_wrong_answers_without_passages_stay_in_the_denominator(run):
 
 
 def test_a_quote_beside_a_named_document_is_gold_there_alone(run):
-    """The same sentence in another office's file makes that file no gold."""
+    # The same sentence in another office's file makes that file no gold.
     rule = "Unused days expire in March."
     documents = {"oslo.md": f"Oslo. {rule}", "porto.md": f"Porto. {rule}"}
     row = {"question": "Do days expire in Oslo?", "reference": "in March", "relevant": "oslo.md"}
@@ -66,7 +66,7 @@ def test_a_quote_beside_a_named_document_is_gold_there_alone(run):
         assert experiment.record.dataset.judgements == 1
 
 
-def test_a_quote_in_several_documents_is_no_gold_without_a_name(run):
+def test_a_quote_in_several_documents_is_no_gold_without_a_name(run, assert_message):
     rule = "Unused days expire in March."
     documents = {"oslo.md": f"Oslo. {rule}", "porto.md": f"Porto. {rule}", "io.md": "Io is hot."}
     rows = [
@@ -81,7 +81,7 @@ def test_a_quote_in_several_documents_is_no_gold_without_a_name(run):
     assert {name for name, score in scores.items() if score.n == 1} == set(scores)
     text = (experiment.path / "unscored.jsonl").read_text()
     assert {json.loads(line)["cause"] for line in text.splitlines()} == {"ambiguous_quote"}
-    assert any("stand in several documents" in warning for warning in experiment.record.warnings)
+    assert_message(experiment.record.warnings)
     lost = experiment.causes["all"]
     assert {query: loss.cause for query, loss in lost.items()} == {
         "both": "unknown",
@@ -90,7 +90,7 @@ def test_a_quote_in_several_documents_is_no_gold_without_a_name(run):
 
 
 def test_the_right_document_with_the_wrong_passage(run):
-    """The ranking of documents is perfect, and the passage with the gold is not in it."""
+    # The ranking of documents is perfect, and the passage with the gold is not in it.
     documents = {"hr.md": "Pay day is the 25th. A new employee has 30 days of leave."}
     row = {"id": "q", "question": "How many days of leave?", "reference": "30 days"}
     row |= {"relevant": "hr.md", "quote": "A new employee has 30 days of leave."}
@@ -124,7 +124,7 @@ def test_a_gate_holds_the_share_of_right_answers(run):
 
 
 def test_a_right_answer_that_invents_is_marked(run):
-    """A judge finds words without support in two of three right answers."""
+    # A judge finds words without support in two of three right answers.
     rows = [
         {
             "id": f"q{n}",

@@ -166,11 +166,13 @@ def expected_of(row, verdicts, rubrics):
 )
 def test_tables_and_runs_judge_the_same(tmp_path_factory, questions, rubrics, corpus, ranks):
     # a run needs an answer and something that tells whether it is right
-    known = {"reference": "Rome", "answer": "Rome"}, dict.fromkeys(RUBRICS, 1.0)
+    correct = {"reference": "Rome", "answer": "Rome"}, dict.fromkeys(RUBRICS, 1.0)
     folder = tmp_path_factory.mktemp("right")
 
     try:
-        experiment, table = scored(folder, [*questions, known], rubrics, corpus=corpus, ranks=ranks)
+        experiment, table = scored(
+            folder, [*questions, correct], rubrics, corpus=corpus, ranks=ranks
+        )
     except UnknownIds:  # no id is judged, while a part of one is: a run stops
         reject()
 
@@ -228,14 +230,15 @@ DECLINES = {"answer": "I do not know."}
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_values_by_hand(row, verdicts, expected):
+def test_values_by_hand(row, verdicts, expected, assert_message):
     SCRIPT["Which city?"] = verdicts
     judge = rb.Judge(type=JUDGE, rubrics=[*verdicts]) if verdicts else None
 
     rows = [{"id": "q", "question": "Which city?", **row}]
     if expected in ("no_reference", "missing_answer"):
-        with pytest.raises(rb.DataError, match=f"nothing to score: right: 1 {expected} of 1 rows"):
+        with pytest.raises(rb.DataError) as error:
             rb.evaluate(rows, ["right"], judge=judge)
+        assert_message(error.value)
         return
 
     table = rb.evaluate(rows, ["right"], judge=judge)
@@ -247,7 +250,7 @@ def test_values_by_hand(row, verdicts, expected):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_run_in_which_the_judge_failed_says_so(tmp_path):
-    """Without gold answers, all that could tell is the judge: 1 right, 1 not judged."""
+    # Without gold answers, all that could tell is the judge: 1 right, 1 not judged.
     questions = [(NO_GOLD, {"faithfulness": entry}) for entry in (1.0, "failed")]
 
     experiment, _ = scored(tmp_path, questions, ["faithfulness"])

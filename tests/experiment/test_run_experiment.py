@@ -91,7 +91,7 @@ def test_two_runs_are_equal_but_for_timing(config):
         summary = json.loads((experiment.path / "summary.json").read_text())
         timing = summary.pop("timing")
         assert timing["run_id"] == experiment.path.name
-        assert set(timing["systems"]) == {each["name"] for each in summary["systems"]}
+        assert set(timing["systems"]) == {system["name"] for system in summary["systems"]}
         return json.dumps(summary)
 
     assert first.path != second.path
@@ -142,16 +142,16 @@ def test_a_run_file_gives_what_a_retriever_with_its_hits_gives(config, tmp_path)
 
     experiment = rb.run_experiment(config, retrievers={"live": live})
 
-    found = {}
+    by_system = {}
     for file in ("per_query.csv", "causes.csv", "unscored.jsonl"):
         rows = (experiment.path / file).read_text().splitlines()
         for name in ("saved", "live"):
-            found.setdefault(name, []).append([r.replace(name, "") for r in rows if name in r])
-    for name, files in found.items():
+            by_system.setdefault(name, []).append([r.replace(name, "") for r in rows if name in r])
+    for name, files in by_system.items():
         ranking = (experiment.path / "rankings" / f"{name}.trec").read_text()
         files.append(ranking.replace(name, ""))
-    assert found["saved"] == found["live"]
-    assert len(found["saved"][-1].splitlines()) == 4
+    assert by_system["saved"] == by_system["live"]
+    assert len(by_system["saved"][-1].splitlines()) == 4
     timing = experiment.summary["timing"]["systems"]
     assert timing["saved"]["latency_ms"]["p50"] is None
     assert timing["live"]["latency_ms"]["p50"] is not None
@@ -188,7 +188,7 @@ def test_a_block_that_is_given_is_taken_as_it_is(config):
     assert list(systems[1]["scores"]) == ["right", "rougeL.recall", "context_overlap"]
 
 
-def test_only_and_limit_narrow_a_run(config):
+def test_only_and_limit_narrow_a_run(config, assert_message):
     from ragbench.records.manifest import Choices
 
     summary = rb.run_experiment(config, choices=Choices(limit=3, only=("exact",))).summary
@@ -196,14 +196,14 @@ def test_only_and_limit_narrow_a_run(config):
     assert [system["name"] for system in summary["systems"]] == ["exact", "exact/extractive"]
     assert summary["dataset"]["queries"] == 3
     assert summary["baseline"] == "exact"
-    assert "a random sample of 3 of 5 queries" in summary["warnings"][0]
+    assert_message(summary["warnings"][0])
 
 
 def test_no_judge_runs_that_the_config_does_not_name(config):
     for metrics in ({}, {"generation": ["rouge1"]}, {"judge": {}}):
         experiment = rb.run_experiment({**config, "metrics": metrics})
 
-        kinds = {s.kind for each in experiment.record.systems for s in each.scores.values()}
+        kinds = {s.kind for system in experiment.record.systems for s in system.scores.values()}
         assert kinds == {"retrieval", "generation"}
         assert not (experiment.path / "judgements").exists()
 
@@ -263,7 +263,7 @@ def test_depth_is_in_the_signature_of_uncut_measures_only(config):
 
 
 def test_every_measure_comes_through_a_run_also_with_failures(config, data):
-    """Unbounded ones and sums have no interval or no bounds: null, never an error."""
+    # Unbounded ones and sums have no interval or no bounds: null, never an error.
     from ragbench.score.retrieval import MEASURES
 
     judged = (data / "qrels" / "test.tsv").read_text().splitlines()
@@ -277,7 +277,7 @@ def test_every_measure_comes_through_a_run_also_with_failures(config, data):
         return ["d1", "d3"]
 
     # gold spans are in records alone
-    measures = [_named(name) for name in MEASURES.names() if not name.startswith("span_")]
+    measures = [_with_cutoff(name) for name in MEASURES.names() if not name.startswith("span_")]
     config["metrics"] = {"retrieval": {"measures": measures}}
 
     experiment = rb.run_experiment(config, retrievers={"flaky": flaky})
@@ -287,13 +287,13 @@ def test_every_measure_comes_through_a_run_also_with_failures(config, data):
             assert system["scores"][name]["mean"] is not None, name
     scores = experiment.summary["systems"][0]["scores"]
     by_query = experiment.per_query["bm25"]["map"]
-    known = [value for value in by_query.values() if not math.isnan(value)]
-    assert scores["gmap"]["mean"] == pytest.approx(math.prod(known) ** (1 / len(known)))
+    values = [value for value in by_query.values() if not math.isnan(value)]
+    assert scores["gmap"]["mean"] == pytest.approx(math.prod(values) ** (1 / len(values)))
     assert scores["num_ret"]["interval"] == [None, None]
     assert scores["dcg@10"]["bounds"][0] == scores["dcg@10"]["mean"]
 
 
-def _named(name):
+def _with_cutoff(name):
     from ragbench.errors import OptionError
     from ragbench.score.retrieval.notation import parse_measure
 
@@ -312,7 +312,7 @@ def test_a_generator_that_lacks_the_baseline_is_compared_among_its_own(config):
 
     measures = rb.run_experiment(config).comparisons["measures"]
 
-    (rouge1,) = [found for found in measures if found["measure"] == "rouge1"]
+    (rouge1,) = [family for family in measures if family["measure"] == "rouge1"]
     pairs = [(c["system"], c["baseline"]) for c in rouge1["comparisons"]]
     assert pairs == [("third/extractive", "exact/extractive")]
 

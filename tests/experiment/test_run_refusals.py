@@ -44,12 +44,13 @@ def build_nothing():
     """A factory that forgets to return."""
 
 
-def test_a_factory_that_fails_is_named_with_its_entry(config):
-    """Two entries of one type were told apart by nothing."""
+def test_a_factory_that_fails_is_named_with_its_entry(config, assert_message):
+    # Two entries of one type were told apart by nothing.
     entry = {"type": "langchain", "factory": f"{__name__}:build_nothing"}
 
-    with pytest.raises(rb.AdapterError, match=r"retrievers\.theirs: .*build_nothing returned None"):
+    with pytest.raises(rb.AdapterError) as error:
         rb.run_experiment({**config, "retrievers": {"theirs": entry}, "generators": {}})
+    assert_message(error.value, "retrievers.theirs")
 
 
 def test_max_failed_decides_what_is_complete(config):
@@ -62,13 +63,14 @@ def test_max_failed_decides_what_is_complete(config):
     assert experiment.exit_code == 0
 
 
-def test_a_measure_without_judgements_is_refused(config, tmp_path):
+def test_a_measure_without_judgements_is_refused(config, tmp_path, assert_message):
     write_jsonl(tmp_path / "qa.jsonl", [{"question": "a?", "reference": "b"}])
     config["dataset"] = {"type": "records", "path": "qa.jsonl", "corpus": "moons/corpus.jsonl"}
     config["metrics"] = {"retrieval": {"measures": ["map"]}}
 
-    with pytest.raises(rb.DataError, match="map needs relevance judgements"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
 def test_a_named_measure_is_scored_on_the_contexts_of_records(config, tmp_path):
@@ -83,42 +85,45 @@ def test_a_named_measure_is_scored_on_the_contexts_of_records(config, tmp_path):
     names = ["answer_hit@1", "answer_hit@2"]
     config["metrics"] = {"retrieval": {"measures": names}, "generation": ["contains"]}
 
-    found = rb.run_experiment(config)
+    experiment = rb.run_experiment(config)
 
-    (system,) = found.summary["systems"]
+    (system,) = experiment.summary["systems"]
     scores = system["scores"]
     assert [*scores] == ["right", "found@5", *names, "contains"]
     assert [scores[name]["mean"] for name in names] == [0.5, 1.0]
     assert [scores[name]["n"] for name in names] == [2, 2]
     assert scores["answer_hit@1"]["kind"] == "retrieval"
-    assert (found.path / "rankings" / "given.trec").is_file()
+    assert (experiment.path / "rankings" / "given.trec").is_file()
     # without a name, what was recorded is judged by its answers alone
     config["metrics"] = {"generation": ["contains"]}
     scores = rb.run_experiment(config).summary["systems"][0]["scores"]
     assert {score["kind"] for score in scores.values()}.isdisjoint({"retrieval"})
 
 
-def test_a_named_measure_that_nothing_can_give_is_refused(config, tmp_path):
+def test_a_named_measure_that_nothing_can_give_is_refused(config, tmp_path, assert_message):
     row = {"question": "a?", "reference": "x", "answer": "x"}
     write_jsonl(tmp_path / "qa.jsonl", [row])
     del config["retrievers"], config["generators"]
     config["dataset"] = {"type": "records", "path": "qa.jsonl"}
     config["metrics"] = {"retrieval": {"measures": ["answer_hit@1"]}, "generation": ["contains"]}
 
-    with pytest.raises(rb.DataError, match=r"answer_hit@1 needs a ranking, and no system has one"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
-def test_a_retriever_without_a_corpus_to_search_is_refused(config, data):
+def test_a_retriever_without_a_corpus_to_search_is_refused(config, data, assert_message):
     (data / "corpus.jsonl").unlink()
 
-    with pytest.raises(rb.DataError, match="retriever 'bm25' searches a corpus"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "retrievers.bm25")
 
 
-def test_a_live_name_that_the_config_has_is_refused(config):
-    with pytest.raises(rb.OptionError, match="found 'bm25', allowed: a name that the config lacks"):
+def test_a_live_name_that_the_config_has_is_refused(config, assert_message):
+    with pytest.raises(rb.OptionError) as error:
         rb.run_experiment(config, retrievers={"bm25": lambda question, top_k: []})
+    assert_message(error.value)
 
 
 def test_overrides_of_a_checked_config_are_refused(config):
@@ -151,12 +156,12 @@ def test_a_secret_in_an_error_text_is_not_written(config, monkeypatch, tmp_path)
 
     path = rb.run_experiment(config).path
 
-    written = {p: p.read_text(errors="replace") for p in path.rglob("*") if p.is_file()}
-    assert not [p for p, text in written.items() if "sk-very-secret" in text]
-    assert "401 for ${MY_KEY}" in written[path / "unscored.jsonl"]
-    assert "***" in written[path / "config.yaml"]
-    assert not [p for p, text in written.items() if "sk-literal" in text]
-    assert "401 for ${retrievers.literal.api_key}" in written[path / "unscored.jsonl"]
+    texts = {p: p.read_text(errors="replace") for p in path.rglob("*") if p.is_file()}
+    assert not [p for p, text in texts.items() if "sk-very-secret" in text]
+    assert "401 for ${MY_KEY}" in texts[path / "unscored.jsonl"]
+    assert "***" in texts[path / "config.yaml"]
+    assert not [p for p, text in texts.items() if "sk-literal" in text]
+    assert "401 for ${retrievers.literal.api_key}" in texts[path / "unscored.jsonl"]
 
 
 def test_half_a_character_in_an_answer_does_not_lose_the_run(config):
@@ -184,8 +189,7 @@ def test_whatever_a_component_raises_fails_its_item_alone(config, raised):
 
 
 def test_a_failure_where_nothing_applies_is_no_failure(config):
-    """q5 has no relevant document and no gold answer: no system could have had a score."""
-
+    # q5 has no relevant document and no gold answer: no system could have had a score.
     def search(question, top_k):
         if "Pluto" in question:
             raise RuntimeError
@@ -202,7 +206,7 @@ def test_a_failure_where_nothing_applies_is_no_failure(config):
     assert scores["mine/extractive"]["answer_relevancy"]["failed"] == {"error": 1}
 
 
-def test_an_index_that_fails_names_the_retriever(config):
+def test_an_index_that_fails_names_the_retriever(config, assert_message):
     class Broken:
         def index(self, corpus):
             raise ValueError("no memory")
@@ -210,8 +214,9 @@ def test_an_index_that_fails_names_the_retriever(config):
         def retrieve(self, queries, top_k):
             return [[] for _ in queries]
 
-    with pytest.raises(rb.AdapterError, match="retriever 'mine': index: ValueError: no memory"):
+    with pytest.raises(rb.AdapterError) as error:
         rb.run_experiment(config, retrievers={"mine": Broken()})
+    assert_message(error.value)
 
 
 @pytest.mark.parametrize("name", ["a/b", "../evil", "<b>", "", 1, "."])
@@ -220,7 +225,7 @@ def test_live_names_are_checked(config, name):
         rb.run_experiment(config, retrievers={name: lambda question, top_k: []})
 
 
-def test_two_systems_never_share_a_file(config):
+def test_two_systems_never_share_a_file(config, assert_message):
     def search(question, top_k):
         return []
 
@@ -228,37 +233,43 @@ def test_two_systems_never_share_a_file(config):
         return ""
 
     retrievers = {"a": search, "a--g": search}
-    with pytest.raises(rb.DataError, match="'a--g' and 'a/g' would write the same file 'a--g'"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config, retrievers=retrievers, generators={"g": answer, "g--g": answer})
+    assert_message(error.value)
 
 
-def test_a_system_of_the_records_named_like_a_retriever_is_refused(config, tmp_path):
+def test_a_system_of_the_records_named_like_a_retriever_is_refused(
+    config, tmp_path, assert_message
+):
     write_jsonl(tmp_path / "qa.jsonl", [{"question": "a?", "answer": "b", "system": "bm25"}])
     config["dataset"] = {"type": "records", "path": "qa.jsonl", "corpus": "moons/corpus.jsonl"}
 
-    with pytest.raises(rb.DataError, match="would write the same file 'bm25'"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value)
 
 
-def test_stored_results_of_another_data_set_are_refused(config, tmp_path):
+def test_stored_results_of_another_data_set_are_refused(config, tmp_path, assert_message):
     (tmp_path / "old.trec").write_text("zz Q0 d1 1 2.0 old\n")
     write_jsonl(tmp_path / "p.jsonl", [{"query_id": "zz", "answer": "x"}])
     run = {"old": {"type": "run_file", "path": "old.trec"}}
     stored = {"p": {"type": "predictions", "path": "p.jsonl"}}
 
-    with pytest.raises(rb.DataError, match="retriever 'old' has none of the 5 queries"):
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment({**config, "retrievers": run})
-    with pytest.raises(rb.DataError, match="generator 'p' has none of the 5 queries"):
+    assert_message(error.value)
+    with pytest.raises(rb.DataError) as error:
         rb.run_experiment({**config, "generators": stored})
+    assert_message(error.value)
 
 
-def test_stored_results_for_some_queries_are_a_warning(config, tmp_path):
+def test_stored_results_for_some_queries_are_a_warning(config, tmp_path, assert_message):
     write_jsonl(tmp_path / "p.jsonl", [{"query_id": "q1", "answer": "Io"}])
     config["generators"] = {"p": {"type": "predictions", "path": "p.jsonl"}}
 
     summary = rb.run_experiment(config).summary
 
-    assert summary["warnings"][0] == "generator 'p' has nothing for 4 of 5 queries"
+    assert_message(summary["warnings"][0])
     rouge1 = summary["systems"][1]["scores"]["rouge1"]
     assert (rouge1["n"], rouge1["failed"], rouge1["not_applicable"]) == (
         1,
@@ -269,16 +280,20 @@ def test_stored_results_for_some_queries_are_a_warning(config, tmp_path):
     assert summary["complete"] is False
 
 
-def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(config, tmp_path):
+def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(
+    config, tmp_path, assert_message
+):
     (tmp_path / "file").write_text("")
-    asked = []
+    questions = []
 
     for output in ("file", "a\0b", "x" * 300):
-        with pytest.raises(rb.DataError, match="cannot write results here"):
+        with pytest.raises(rb.DataError) as error:
             rb.run_experiment(
-                {**config, "output": output}, retrievers={"m": lambda q, k: asked.append(q) or []}
+                {**config, "output": output},
+                retrievers={"m": lambda q, k: questions.append(q) or []},
             )
-    assert asked == []
+        assert_message(error.value)
+    assert questions == []
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "moons"]
 
 
@@ -292,7 +307,7 @@ def test_a_run_that_would_score_nothing_is_refused_before_it_starts(config):
 
 
 def test_gold_that_no_query_can_use_exits_with_2(tmp_path, monkeypatch):
-    """Every judged document has grade 0: no measure applies, and no call has failed."""
+    # Every judged document has grade 0: no measure applies, and no call has failed.
     monkeypatch.chdir(tmp_path)
     rows = [{"question": "a?", "retrieved": ["d1"], "relevant": ["d1"], "grades": [0]}]
 
@@ -323,18 +338,18 @@ def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):
     config = {"dataset": {"type": "records", "path": "qa.jsonl"}}
 
     def pairs(experiment):
-        found = experiment.comparisons["measures"][0]["comparisons"]
-        return [(c["system"], c["baseline"]) for c in found]
+        comparisons = experiment.comparisons["measures"][0]["comparisons"]
+        return [(c["system"], c["baseline"]) for c in comparisons]
 
     assert pairs(rb.run_experiment(config)) == [("two", "one")]
-    named = {**config, "statistics": {"baseline": "two"}}
-    assert pairs(rb.run_experiment(named)) == [("one", "two")]
+    two_as_baseline = {**config, "statistics": {"baseline": "two"}}
+    assert pairs(rb.run_experiment(two_as_baseline)) == [("one", "two")]
     with pytest.raises(rb.OptionError, match="did you mean 'two'"):
         rb.run_experiment({**config, "statistics": {"baseline": "twoo"}})
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         pytest.param(
             {"retrievers": {"bm25": {"type": "bm25"}, "x": {"type": "fusion", "retrievers": []}}},
@@ -353,7 +368,7 @@ def test_the_baseline_may_be_a_system_of_the_records(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_mistake_says_where_it_is_and_what_helps(config, tmp_path, changes, said):
+def test_a_mistake_says_where_it_is_and_what_helps(config, tmp_path, changes, message):
     (tmp_path / "old.trec").write_text("q1 Q0 d1 1 2.0 old\n")
     if "gates" in changes and "against" in changes["gates"][0]:
         changes["gates"][0]["against"] = str(tmp_path / "old.trec")
@@ -361,4 +376,4 @@ def test_a_mistake_says_where_it_is_and_what_helps(config, tmp_path, changes, sa
     with pytest.raises(rb.ConfigError) as caught:
         rb.run_experiment({**config, **changes})
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -34,7 +34,7 @@ def work_folder(tmp_path_factory):
 
 
 @dataclass(frozen=True)
-class Row:
+class QuestionRow:
     """Question with its gold, and what two systems answered and retrieved."""
 
     id: str
@@ -57,7 +57,7 @@ class Row:
         }
 
     def gain(self, measure):
-        """Return how much better the second system is, by the scorers of single texts and lists."""
+        """Return the gain of the second system, by the scorers of single texts and lists."""
         if measure == "token_f1":
             first, second = (rb.token_f1(answer, self.reference) for answer in self.answers)
         else:
@@ -77,7 +77,7 @@ def tables(draw):
     texts, pairs = st.tuples(WORDS, WORDS), st.tuples(DOCUMENTS, DOCUMENTS)
     relevant = st.sampled_from([["d1"], ["d2", "d3"]])
     return [
-        Row(name, f"On {name}?", draw(WORDS), draw(relevant), draw(texts), draw(pairs))
+        QuestionRow(name, f"On {name}?", draw(WORDS), draw(relevant), draw(texts), draw(pairs))
         for name in names
     ]
 
@@ -133,7 +133,7 @@ def test_equal_questions_compare_with_the_same_numbers_in_any_order(table, one, 
 
 
 def test_p_values_and_intervals_are_the_same_in_any_order():
-    """With 60 changed questions the p-value is of random flips, which are drawn row by row."""
+    # With 60 changed questions the p-value is of random flips, which are drawn row by row.
     chance = random.Random(7)
     new = [
         {**row, "answer": f"{row['answer']} or{' else' * chance.randint(0, 5)}"}
@@ -178,15 +178,15 @@ def test_edited_questions_and_gold_are_refused_or_left_out(table, one, other, pa
         rb.compare(base, run, measures=measures)
 
     counts = f"{words} in {len(edited)} of {len(table)} common queries"
-    first, *rest = str(refused.value).splitlines()
+    first, *hints = str(refused.value).splitlines()
     assert first.startswith(counts)
-    assert all(line.startswith("--intersect compares") for line in rest)
+    assert all(line.startswith("--intersect compares") for line in hints)
     if 2 * len(edited) <= len(table):
         common = rb.compare(base, run, measures=measures, intersect=True)
         assert [{*queries} for queries in common.record.differing.values()] == [edited]
-        left = [row for row in table if row.id not in edited]
+        unedited = [row for row in table if row.id not in edited]
         for entry in common.differences:
-            gains = [row.gain(entry["measure"]) for row in left]
+            gains = [row.gain(entry["measure"]) for row in unedited]
             assert entry["difference"] == pytest.approx(np.mean(gains))
     decisions = rb.check_gates(run, f"{dependent[0]} drop > 0.9", baseline=base)
     n_unchanged = len(table) - len(edited)
@@ -212,7 +212,7 @@ def without_ids(rows):
 
 
 @pytest.mark.parametrize("rows_of", [list, without_ids], ids=["ids", "hashes as ids"])
-def test_other_gold_answers_are_refused_and_gates_are_undecided(rows_of):
+def test_other_gold_answers_are_refused_and_gates_are_undecided(rows_of, assert_message):
     old = rb.evaluate(rows_of(plain_rows()), ["token_f1"])
     new = rb.evaluate(rows_of(plain_rows(reference="another {}")), ["token_f1"])
 
@@ -221,7 +221,7 @@ def test_other_gold_answers_are_refused_and_gates_are_undecided(rows_of):
     (decision,) = rb.check_gates(new, "token_f1 drop > 0.01", baseline=old)
 
     (line,) = str(refused.value).splitlines()
-    assert line.startswith("gold answers differ in 30 of 30 common queries of a and b: ")
+    assert_message(line)
     assert decision["verdict"] == "undecided"
     assert decision["refused"]
 
@@ -238,17 +238,15 @@ def test_a_few_other_gold_answers_are_counted_as_edited():
     assert compared.differences[0]["n"] == 28
 
 
-def test_the_order_of_the_rows_is_no_other_gold():
+def test_the_order_of_the_rows_is_no_other_gold(assert_message):
     rows = plain_rows(answer="w{}")
 
     compared = rb.compare(rb.evaluate(rows, ["token_f1"]), rb.evaluate(rows[::-1], ["token_f1"]))
 
-    assert repr(compared) == (
-        "<Comparison: b against a: 30 queries, paired; b token_f1 0.00 identical>"
-    )
+    assert_message(repr(compared))
 
 
-def test_other_questions_under_the_same_ids_are_refused():
+def test_other_questions_under_the_same_ids_are_refused(assert_message):
     islands = [{**row, "question": f"Is Java {row['id']} an island?"} for row in plain_rows()]
     old, new = (rb.evaluate(rows, ["exact_match"]) for rows in (plain_rows(), islands))
 
@@ -256,11 +254,11 @@ def test_other_questions_under_the_same_ids_are_refused():
         rb.compare(old, new)
 
     (line,) = str(refused.value).splitlines()
-    assert line == "question text differs in 30 of 30 common queries of a and b: 0, 1, 2, ..."
+    assert_message(line)
 
 
 def test_a_refused_measure_is_not_among_those_that_can_be_compared():
-    """The gold answers are the same words, of other questions."""
+    # The gold answers are the same words, of other questions.
     rows = plain_rows()
     turned = [
         {**row, "reference": other["reference"]}
@@ -295,8 +293,8 @@ def test_verdicts_compare_by_judge_and_question():
         return rb.evaluate(table, ["token_f1"], judge=judge)
 
     with ChatServer(lambda request: json.dumps({"reasoning": "r", "level": 4})) as server:
-        asked = {"type": "openai", "model": "m1", "base_url": server.url}
-        config = {"metrics": {"judge": {**asked, "rubrics": [rubric("Be polite.")]}}}
+        server_judge = {"type": "openai", "model": "m1", "base_url": server.url}
+        config = {"metrics": {"judge": {**server_judge, "rubrics": [rubric("Be polite.")]}}}
         experiment = rb.run_experiment(config, dataset=rows)
         turned, other_gold = judged(rows[::-1]), judged(plain_rows(8, "else {}"))
         other_model, other_rubric = judged(rows, "m2"), judged(rows, guideline="Be rude.")
@@ -343,15 +341,16 @@ def test_other_gold_tool_calls_are_other_gold():
     assert dict(common.record.differing) == {"tool_calls": ("0", "1")}
 
 
-def test_a_question_that_is_now_marked_as_unanswerable_is_edited():
-    """The reply that was wrong is right by the mark alone."""
+def test_a_question_that_is_now_marked_as_unanswerable_is_edited(assert_message):
+    # The reply that was wrong is right by the mark alone.
     rows = [{**row, "answer": "I do not know.", "answerable": True} for row in plain_rows(10)]
     marked = [{**row, "answerable": row["id"] != "4"} for row in rows]
     old, new = (rb.evaluate(table, ["right"]) for table in (rows, marked))
     assert new.per_query["right"]["4"] > old.per_query["right"]["4"]
 
-    with pytest.raises(rb.DataError, match=r"^gold answers differ in 1 of 10 .*: 4"):
+    with pytest.raises(rb.DataError) as error:
         rb.compare(old, new)
+    assert_message(error.value)
     assert rb.compare(old, new, intersect=True).differences[0]["difference"] == 0
 
 
@@ -371,7 +370,7 @@ def test_signatures_do_not_depend_on_the_order_of_the_rows(name):
 
 
 def test_right_is_compared_after_a_new_question_where_a_judge_decides_some():
-    """The judge decides the questions without a gold answer; it has judged one more of them."""
+    # The judge decides the questions without a gold answer; it has judged one more of them.
     rows = [{**row, "contexts": [row["answer"]]} for row in plain_rows(8)]
     rows = [row if int(row["id"]) % 2 else {**row, "reference": None} for row in rows]
     judge = {"type": "python:tests.words:context_overlap"}
@@ -392,7 +391,9 @@ def test_runs_of_one_second_that_draw_the_same_digits_have_folders_of_their_own(
     monkeypatch.setattr("secrets.token_hex", lambda n: next(digits))
     monkeypatch.setattr("time.strftime", lambda form, moment=None: "20260721-084205")
     ranking = ["d1", "d2"]
-    table = [Row(n, f"On {n}?", "Io", ["d1"], ("Io", "Io"), (ranking, ranking)) for n in "123"]
+    table = [
+        QuestionRow(n, f"On {n}?", "Io", ["d1"], ("Io", "Io"), (ranking, ranking)) for n in "123"
+    ]
     rows = [row.as_mapping(0) for row in table]
 
     folders = [rb.run_experiment(CONFIG, dataset=rows).path.name for _ in range(2)]

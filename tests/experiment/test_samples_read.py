@@ -1,4 +1,4 @@
-"""What reads a run whose queries have several answers: each takes the mean, or the first ones."""
+"""Readers of a run with several answers per query: they take the mean, or the first answers."""
 
 import json
 import time
@@ -18,8 +18,16 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import FEW_SCORES, QUERIES, moons_place
-from tests.experiment.test_preferences import OWN
-from tests.experiment.test_samples import SAID, SAMPLES, answer_in_turn, asking, rows_of, system_of
+from tests.experiment.test_preferences import JUDGE_MODULE
+from tests.experiment.test_samples import (
+    REPLIES,
+    SAMPLES,
+    answer_in_turn,
+    asking,
+    rows_of,
+    system_of,
+)
+from tests.messages import lines_with
 from tests.score.judge.scripted import Held
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -105,15 +113,15 @@ def test_a_certificate_is_made_of_the_first_answers(config, server):
     assert {query: run.answers["bm25/gpt", query].answer for query in QUERIES} == firsts
     scores = run.scores["answer_relevancy"].scores
     assert {query: scores["bm25/gpt", query] for query in QUERIES} == {
-        query: float(text == SAID[0]) for query, text in firsts.items()
+        query: float(text == REPLIES[0]) for query, text in firsts.items()
     }
 
 
 def test_a_pair_of_systems_is_won_by_the_majority_of_meetings(
     config, server, tmp_path, monkeypatch
 ):
-    """Answers of 17, 3 and 20 characters meet one of 9: two of three are longer."""
-    (tmp_path / "length_judge.py").write_text(OWN)
+    # Answers of 17, 3 and 20 characters meet one of 9: two of three are longer.
+    (tmp_path / "length_judge.py").write_text(JUDGE_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     entries = asking(config, server)
     judge = {"type": "python:length_judge:Longest", "rubrics": ["pairwise"]}
@@ -141,22 +149,22 @@ def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(confi
     assert twice == (2 * SAMPLES - 1) * n, "all samples but the first, which is stored"
 
 
-def test_pages_say_what_their_intervals_cover(runs):
+def test_pages_say_what_their_intervals_cover(runs, assert_message):
     several, once = runs
     for page in ("report.md", "report.html"):
         text = (several.path / page).read_text(encoding="utf-8")
         assert "and of answers to them" in text
-        assert "each query was answered 3 times; its score is the mean over its answers" in text
+        assert_message(lines_with(text, "3 times"))
         assert "of answers to them" not in (once.path / page).read_text(encoding="utf-8")
 
 
 def test_a_coverage_gate_counts_answers(config):
-    asked = set()
+    questions = set()
 
     def refuse_once(body, times_asked):
         question = body["messages"][-1]["content"]
-        known, _ = question in asked, asked.add(question)
-        return SAID[0] if known else Answer("", refusal="I will not.")
+        is_repeated, _ = question in questions, questions.add(question)
+        return REPLIES[0] if is_repeated else Answer("", refusal="I will not.")
 
     with ChatServer(refuse_once, model="m") as server:
         entries = asking(config, server) | {"gates": [{"failed": "rouge1", "max": 0.01}]}
@@ -179,10 +187,10 @@ def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path, warm):
         process.kill()
         process.communicate()
         script.release()
-        asked = server.counters.requests
-        assert 5 <= asked < len(QUERIES) * SAMPLES
+        n_requests = server.counters.requests
+        assert 5 <= n_requests < len(QUERIES) * SAMPLES
         assert run_command(*RUN, cwd=tmp_path).returncode == 0
 
         assert len(QUERIES) * SAMPLES <= server.counters.requests <= len(QUERIES) * SAMPLES + 1
-    kept = rows_of(load_experiment(tmp_path / "runs" / "moons"), "predictions")
-    assert len(kept) == len(QUERIES) * SAMPLES
+    rows = rows_of(load_experiment(tmp_path / "runs" / "moons"), "predictions")
+    assert len(rows) == len(QUERIES) * SAMPLES

@@ -15,6 +15,7 @@ from ragbench.errors import DataError
 from ragbench.report.page.data import pack_queries
 from ragbench.report.query import render_query
 from tests.commands import run_command
+from tests.messages import lines_with
 
 IO = "Io has volcanoes. Io is hot. It orbits Jupiter in 42 hours."
 EUROPA = "Europa has ice. Europa is cold."
@@ -59,7 +60,7 @@ def langchain_chunks(question, top_k):
 
 
 @pytest.mark.costly
-def test_chunkers_and_stores_are_scored_on_one_gold(config):
+def test_chunkers_and_stores_are_scored_on_one_gold(config, assert_message):
     pytest.importorskip("langchain_core.documents")
     config["retrievers"] = {
         "whole": {"type": "bm25"},
@@ -96,16 +97,10 @@ def test_chunkers_and_stores_are_scored_on_one_gold(config):
     }
     assert causes["span_iou@2", "q1"] == "unplaced_passage"
     assert causes["span_iou@2", "q4"] == "no_gold_span"
-    assert [warning for warning in experiment.summary["warnings"] if "span" in warning] == [
-        "1 of 4 questions have a gold span or quote that stands in no document as it is written, "
-        "such as 'q4': measures of spans have no value for them (no_gold_span)",
-        "store: 2 of 6 passages cannot be placed in a document of the corpus, such as '3c' of "
-        "query 'q1': 2 of 3 queries with gold spans have no value by measures of spans whose k "
-        "reaches one (unplaced_passage)",
-    ]
+    assert_message([warning for warning in experiment.summary["warnings"] if "span" in warning])
 
 
-def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
+def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config, assert_message):
     chunk = {"by": "sentences", "size": 1}
     config["retrievers"] = {"bm25": {"type": "bm25", "chunk": chunk}}
 
@@ -115,10 +110,11 @@ def test_spans_are_in_the_run_folder_on_the_page_and_in_show(config):
     # chunks are folded for the causes, also if no measure reads ids
     assert view.systems[0].cause == "found"
     (span,) = view.spans
-    assert (span.document, IO[span.start : span.end]) == ("io.md", "orbits Jupiter in 42 hours")
-    shown = render_query(view)
-    assert "io.md 32-58: orbits Jupiter in 42 hours" in shown
-    assert "span_recall@1 1.00" in shown
+    assert span.document == "io.md"
+    assert_message(IO[span.start : span.end])
+    printed = render_query(view)
+    assert_message(lines_with(printed, "32-58: orbits"))
+    assert "span_recall@1 1.00" in printed
     packed = pack_queries(QueryViews(experiment.path, bare=True)).packed
     queries = json.loads(gzip.decompress(packed))["queries"]
     assert [query.get("spans") for query in queries] == [
@@ -162,8 +158,7 @@ def test_baselines_and_gates_hold_spans_and_leave_edited_gold_out(config, tmp_pa
 
 
 def test_the_document_of_a_passage_is_the_metadata_key_that_match_names(config):
-    """The text stands in the gold document, too, in which it would be found without the key."""
-
+    # The text stands in the gold document, too, in which it would be found without the key.
     def find(question, top_k):
         return [{"id": "x7", "text": "Io is hot.", "metadata": {"page": "copy.md"}}]
 
@@ -179,12 +174,13 @@ def test_the_document_of_a_passage_is_the_metadata_key_that_match_names(config):
     assert values == [0.0, 1.0]
 
 
-def test_measures_of_spans_need_gold_spans(config):
+def test_measures_of_spans_need_gold_spans(config, assert_message):
     write_rows([(*row[:3], "") for row in ROWS])
     config["retrievers"] = {"bm25": {"type": "bm25"}}
 
-    with pytest.raises(DataError, match=r"span_recall@1 needs gold spans.*reference_spans"):
+    with pytest.raises(DataError) as error:
         rb.run_experiment(config)
+    assert_message(error.value, "metrics.retrieval.measures")
 
 
 def test_list_names_the_measures_and_what_they_need():
@@ -194,7 +190,7 @@ def test_list_names_the_measures_and_what_they_need():
     assert "span_iou" in result.stdout
 
 
-def test_evaluate_scores_places_of_contexts():
+def test_evaluate_scores_places_of_contexts(assert_message):
     gold = [{"document": "io.md", "start": 4, "end": 8}]
     contexts = [{"id": "a", "document": "io.md", "text": "abcdef"}, {"id": "b", "text": "xyz"}]
     placed = [{**contexts[0], "start": 0}, {**contexts[1], "document": "io.md", "start_index": 9}]
@@ -213,8 +209,9 @@ def test_evaluate_scores_places_of_contexts():
     assert result.per_query["span_recall@1"]["q3"] == 0.0
     assert result.causes["span_recall@1"] == {"q2": "unplaced_passage"}
 
-    with pytest.raises(DataError, match="span_iou@3 needs gold spans"):
+    with pytest.raises(DataError) as error:
         rb.evaluate([{"question": "?", "contexts": ["a"]}], ["span_iou@3"])
+    assert_message(error.value)
 
 
 def causes_of(experiment, system):
@@ -224,7 +221,7 @@ def causes_of(experiment, system):
 
 @pytest.mark.costly
 def test_explain_counts_gold_as_read_by_the_passages_that_have_a_character_of_it(config, tmp_path):
-    """Chunks of three words read by a model of one passage, beside whole documents."""
+    # Chunks of three words read by a model of one passage, beside whole documents.
     write_rows(
         [
             # of "Io has volcanoes." and "Io is hot.", the first has more words of the question
@@ -271,7 +268,7 @@ def test_explain_counts_gold_as_read_by_the_passages_that_have_a_character_of_it
     assert [move["queries"] for move in flow["moves"]] == [["second", "third"]]
 
 
-def test_passages_of_an_app_are_compared_with_gold_spans_by_their_texts(config):
+def test_passages_of_an_app_are_compared_with_gold_spans_by_their_texts(config, assert_message):
     spans = [{"document": "io.md", "quote": q} for q in ("Io has volcanoes.", "42 hours")]
     rows = [
         ("both", spans, ["Io has volcanoes. Io", "in 42 hours"]),
@@ -296,12 +293,10 @@ def test_passages_of_an_app_are_compared_with_gold_spans_by_their_texts(config):
     assert causes["both"][0] == "not_used"
     cause, why = causes["one"]
     assert cause == "wrong_passage"
-    assert why.startswith("1 of 2 gold spans read; 1 gold span not among 2 hits")
+    assert_message(why)
     assert causes["beside"][0] == "wrong_passage"
     cause, why = causes["summary"]
     assert cause == "unknown"
-    assert why.startswith(
-        "the passage at rank 2 has no place in a document, and may hold the gold; reads 2"
-    )
+    assert_message(why)
     # io.md is relevant without a span: any passage of it would do
-    assert causes["document"][1].startswith("2 gold spans not among 1 hits")
+    assert_message(causes["document"][1])

@@ -27,46 +27,46 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 def work(experiment):
     """Stage -> how many of its items were made."""
     manifest = json.loads((experiment.path / "manifest.json").read_text())
-    made = {name: w["items"] - w["stored"] for name, w in manifest["work"].items()}
-    return {name: count for name, count in made.items() if count}
+    counts = {name: w["items"] - w["stored"] for name, w in manifest["work"].items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def contents(experiment):
     """Everything in the run folder but names, times and what they are made of."""
     summary = json.loads(json.dumps(experiment.summary))
     del summary["timing"]
-    found = {"summary": summary}
+    files = {"summary": summary}
     for name in ("per_query.csv", "unscored.jsonl", "comparisons.json"):
-        found[name] = (experiment.path / name).read_text()
+        files[name] = (experiment.path / name).read_text()
     for folder in ("rankings", "judgements"):
         for file in sorted(experiment.path.glob(f"{folder}/**/*.*")):
-            found[file.relative_to(experiment.path / folder).as_posix()] = file.read_text()
+            files[file.relative_to(experiment.path / folder).as_posix()] = file.read_text()
     for file in sorted(experiment.path.glob("predictions/*")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
-        found[f"predictions {file.name}"] = [
+        files[f"predictions {file.name}"] = [
             {key: value for key, value in row.items() if key != "latency_ms"} for row in rows
         ]
-    return found
+    return files
 
 
 def test_a_comparison_is_of_the_very_numbers_and_causes():
-    """Read from the store they are known again; whatever differs is another comparison."""
+    # Read from the store they are known again; whatever differs is another comparison.
     odd = np.copysign(np.nan, -1.0)  # NaN with its sign set
     scored = [Cause.SCORED, Cause.SCORED, Cause.TIMEOUT]
     signature = Signature("ndcg@10", (("v", "1"),))
-    made = ScoreColumn("é", np.array([0.1, -0.0, odd]), np.array(scored, np.uint8), signature)
-    read = read_column(json.loads(json.dumps(write_column(made))))
+    column = ScoreColumn("é", np.array([0.1, -0.0, odd]), np.array(scored, np.uint8), signature)
+    read = read_column(json.loads(json.dumps(write_column(column))))
 
-    assert comparison._fingerprint(made) == comparison._fingerprint(read)
-    others = [
-        made,
-        replace(made, values=np.array([0.1, 0.0, np.nan])),
-        replace(made, values=np.array([0.1 + 2**-56, -0.0, np.nan])),
-        replace(made, causes=np.array([*scored[:2], Cause.ERROR], np.uint8)),
-        replace(made, details={2: "slow"}),
-        replace(made, direction="lower"),
+    assert comparison._fingerprint(column) == comparison._fingerprint(read)
+    variants = [
+        column,
+        replace(column, values=np.array([0.1, 0.0, np.nan])),
+        replace(column, values=np.array([0.1 + 2**-56, -0.0, np.nan])),
+        replace(column, causes=np.array([*scored[:2], Cause.ERROR], np.uint8)),
+        replace(column, details={2: "slow"}),
+        replace(column, direction="lower"),
     ]
-    assert len({comparison._fingerprint(each) for each in others}) == len(others)
+    assert len({comparison._fingerprint(variant) for variant in variants}) == len(variants)
 
 
 def test_a_second_run_makes_nothing_and_says_the_same(ran, moons_run):
@@ -102,7 +102,7 @@ def stored_metrics(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("change", "made"),
+    ("change", "expected"),
     [
         ({"metrics.retrieval.measures": ["ndcg@5"]}, {"score bm25", "score exact"}),
         ({"metrics.retrieval.missing": "skip"}, {"score bm25", "score exact"}),
@@ -122,13 +122,13 @@ def stored_metrics(tmp_path_factory):
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
 def test_a_change_makes_its_stage_again_and_what_reads_it(
-    config, stored_metrics, own_cache, change, made
+    config, stored_metrics, own_cache, change, expected
 ):
     shutil.copytree(stored_metrics, own_cache)
 
     again = work(run_experiment({**config, "metrics": METRICS}, overrides=change))
 
-    assert set(again) == (set() if made is None else made | {"compare"})
+    assert set(again) == (set() if expected is None else expected | {"compare"})
 
 
 def test_a_changed_retriever_leaves_the_other_one_alone(ran):
@@ -230,40 +230,40 @@ def mine(config, tmp_path, monkeypatch):
     entry = {"type": "python:mine_search:search", "version": "v1"}
     config = {**config, "retrievers": {"mine": entry}, "generators": {}}
 
-    def asked():
+    def questions_sent():
         log = tmp_path / "asked.txt"
         lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
         return lines
 
-    return config, asked
+    return config, questions_sent
 
 
 def test_a_version_vouches_for_what_we_cannot_see(mine):
-    config, asked = mine
+    config, questions_sent = mine
     run_experiment(config)
-    assert len(asked()) == N
+    assert len(questions_sent()) == N
     run_experiment(config)
-    assert asked() == []
+    assert questions_sent() == []
     run_experiment(config, overrides={"retrievers.mine.version": "v2"})
-    assert len(asked()) == N
+    assert len(questions_sent()) == N
 
 
 def test_failures_are_kept_until_they_are_asked_for(mine, monkeypatch):
-    config, asked = mine
+    config, questions_sent = mine
     bad = next(iter(QUERIES.values()))
     monkeypatch.setenv("MINE_FAILS", bad)
     failing = run_experiment(config)
-    asked()
+    questions_sent()
     monkeypatch.delenv("MINE_FAILS")
 
-    kept = run_experiment(config)
-    assert asked() == []
-    assert contents(kept) == contents(failing)
-    assert kept.exit_code == 3
+    resumed = run_experiment(config)
+    assert questions_sent() == []
+    assert contents(resumed) == contents(failing)
+    assert resumed.exit_code == 3
 
     mended = run_experiment(config, choices=Choices(retry_failed=True))
-    assert asked() == [bad]
+    assert questions_sent() == [bad]
     assert mended.exit_code == 0
     assert work(mended)["retrieve mine"] == 1
 
@@ -322,7 +322,7 @@ def test_a_retriever_over_others_reads_their_rankings(config):
         "exact",
         "mine",
     ]
-    assert max(n for seen in mine.seen for source in seen for n in source) <= 3
+    assert max(n for sources in mine.seen for source in sources for n in source) <= 3
 
 
 def test_a_source_that_nobody_asked_to_see_is_no_system(config):
@@ -399,7 +399,7 @@ def newer():
 
 
 @pytest.mark.parametrize(
-    ("module", "made"),
+    ("module", "expected"),
     [
         ("stats/difference.py", {"compare"}),
         ("comparison/differences.py", {"compare"}),
@@ -408,8 +408,8 @@ def newer():
         ("report/layout.py", set()),
     ],
 )
-def test_another_version_of_the_code_computes_again(ran, newer, module, made):
-    """What stands in the cache was computed by rules that may not be those of now."""
+def test_another_version_of_the_code_computes_again(ran, newer, module, expected):
+    # Rules may have changed since the cache was written.
     newer(module)
 
-    assert set(work(run_experiment(ran))) == made
+    assert set(work(run_experiment(ran))) == expected

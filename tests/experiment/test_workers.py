@@ -1,4 +1,4 @@
-"""One run, several ways to compute it: in one process, on workers, after kills, in parts."""
+"""A run in one process, on workers, after kills and in parts: the results are equal."""
 
 import multiprocessing
 import os
@@ -23,10 +23,10 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
 QUERIES, DOCUMENTS = 4, 20  # where models compute
+# Queries where no model computes: four blocks of workers, and as many documents.
 JUDGED = 32
-"""Queries where no model computes: four blocks of workers, and as many documents."""
+# A hundred hits of each query would take most of the time of a run.
 FEW_HITS = {"measures": ["ndcg@10"], "top_k": 10}
-"""A hundred hits of each query would take most of the time of a run."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def small_indexes():
 
 @pytest.fixture(scope="module")
 def config(repository, place):
-    """What workers compute without a model: BM25, text metrics, a judge that counts words."""
+    """Return a config that needs no model: BM25, text metrics, a judge that counts words."""
     data = part_of(repository / "datasets/example", place / "judged", JUDGED, JUDGED)
     dataset = {"type": "beir", "path": str(data), "split": "test"}
     metrics = ["contains", "rouge1", "rougeL.recall", "bleu", "bleu.corpus", "chrf", "ter"]
@@ -127,7 +127,7 @@ def run(config, place):
 
 @pytest.fixture(scope="module")
 def expected(run):
-    """What the run in one process says."""
+    """Return the contents of the run in one process."""
     return contents(run("one"))
 
 
@@ -142,9 +142,9 @@ def test_two_workers_one_of_which_is_killed_when_30_percent_are_done(run, config
 
     assert not any(map(is_alive, pids))
     assert worker_pids(os.getpid()) == []
-    (here, alone), (killed, shared) = changes
+    (local, alone), (killed, shared) = changes
     assert work(run(killed, alone)) == {}, "the same keys: the workers' items serve one process"
-    assert work(run(here, shared)) == {}
+    assert work(run(local, shared)) == {}
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # of forks
@@ -156,10 +156,12 @@ def test_models_on_a_worker(run, models, monkeypatch):
 
         monkeypatch.setattr(WorkerProcess, "_Popen", staticmethod(Popen))
 
-    found = run("m2", {**models, **workers(1)})
+    experiment = run("m2", {**models, **workers(1)})
 
-    assert contents(found) == expected
-    answered = [rows for name, rows in contents(found).items() if name.startswith("predictions")]
+    assert contents(experiment) == expected
+    answered = [
+        rows for name, rows in contents(experiment).items() if name.startswith("predictions")
+    ]
     assert [len(rows) for rows in answered] == [QUERIES, QUERIES]
     assert multiprocessing.active_children() == []
 
@@ -178,7 +180,7 @@ run_experiment("k.yaml", progress=Kills(["judge bm25/extractive (words)"], kill)
 
 
 def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
-    """Its workers are processes that were started anew."""
+    # Its workers are processes that were started anew.
     source = {**config, **workers(2), "cache": str(place / "k")}
     (place / "k.yaml").write_text(yaml.safe_dump(source))
     environment = {**os.environ, "RAGBENCH_CACHE": str(place / "k")}
@@ -197,20 +199,19 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
 
 
 def test_an_item_that_ends_its_workers_fails_alone():
-    """Here the executor stands in: what it says of a lost row becomes a cause."""
-
+    # Here the executor stands in: what it says of a lost row becomes a cause.
     class Losing:
         def map(self, task, blocks):
             for block in blocks:
                 yield [LostItem("it ended with code 9"), *((0.5, 0.25) for _ in block[1:])]
 
     texts, gold = [None, "a cat", "a dog"], [["a cat"], ["a cat"], ["a dog"]]
-    found = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)
+    columns = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)
 
-    assert [column.values.tolist()[2] for column in found] == [0.5, 1.0, 0.25]
-    assert [column.causes.tolist() for column in found] == [[6, 64, 0], [6, 0, 0], [6, 64, 0]]
-    assert found[0].details == {1: "it ended with code 9"}
-    assert found[1].details == {}
+    assert [column.values.tolist()[2] for column in columns] == [0.5, 1.0, 0.25]
+    assert [column.causes.tolist() for column in columns] == [[6, 64, 0], [6, 0, 0], [6, 64, 0]]
+    assert columns[0].details == {1: "it ended with code 9"}
+    assert columns[1].details == {}
 
 
 def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path):
@@ -221,15 +222,15 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
     first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
     calls = Calls("retriever 'rm3'")
-    here = dict(name_queries(queries, retrieve(rm3, queries, 2, calls, first)))
+    local = dict(name_queries(queries, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Local(workers=1)) as executor:
         outcomes = retrieve(rm3, queries, 2, calls, first, executor)
-        found = dict(name_queries(queries, outcomes))
+        remote = dict(name_queries(queries, outcomes))
 
-    assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {
-        n: (each.value, each.cause, each.detail) for n, each in here.items()
+    assert {n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in remote.items()} == {
+        n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in local.items()
     }
-    assert "no document 'd9'" in found[1].detail
-    assert "(query 'q2')" in found[1].detail
-    assert found[0].value.queries == ["fox^0.7500 red^0.2500"]
+    assert "no document 'd9'" in remote[1].detail
+    assert "(query 'q2')" in remote[1].detail
+    assert remote[0].value.queries == ["fox^0.7500 red^0.2500"]

@@ -27,11 +27,11 @@ from tests.fuzz.mutate import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
 FINDINGS = Path("build/fuzz")
+# So often may the fuzzer itself end (a hang, no memory) before its target is given up.
 ENDS = 20
-"""So often may the fuzzer itself end (a hang, no memory) before its target is given up."""
 
+# Bytes and seconds that one input may take in a process of its own.
 MEMORY, WAIT = 1 << 30, 300.0
-"""Bytes and seconds that one input may take in a process of its own."""
 
 
 def corpus_of(name: str) -> list[bytes]:

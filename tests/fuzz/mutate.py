@@ -50,6 +50,7 @@ _WORDS = (
 def mutated(corpus: Sequence[bytes], rng: random.Random) -> bytes:
     """Return a change of one of the inputs."""
     data = bytearray(rng.choice(corpus))
+    # mostly one change: a reader refuses an input of many changes early
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
         position = rng.randrange(len(data) + 1)
         kind = rng.randrange(7)
@@ -64,6 +65,7 @@ def mutated(corpus: Sequence[bytes], rng: random.Random) -> bytes:
         elif kind == 4:
             other = rng.choice(corpus)
             start = rng.randrange(len(other) + 1)
+            # the head of one input with the tail of another, which may be of another kind
             data[position:] = other[start:]
         elif kind == 5:
             del data[position:]

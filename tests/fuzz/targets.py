@@ -59,6 +59,7 @@ RUN_FILES = (
 def workplace() -> Path:
     """A folder for the files of a process, in memory where the system has such a place."""
     atexit.register(clear)
+    # a target writes its file for each input: a disk would be most of the time
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
 
@@ -92,6 +93,7 @@ def whole_run() -> Path:
 def in_run_folder(data: bytes) -> None:
     """Replace the file that the first byte names, and read the folder in every way."""
     folder = whole_run()
+    # the fuzzer chooses the file by the first byte, so that coverage guides that choice too
     path = folder / RUN_FILES[(data[0] if data else 0) % len(RUN_FILES)]
     old_bytes = path.read_bytes()
     path.write_bytes(data[1:])
@@ -118,6 +120,7 @@ def show(folder: Path) -> None:
 
 def replies(path: Path) -> None:
     """Open a store of replies, and look for one."""
+    # SQLite leaves logs and set-aside files, which the next input would meet
     for file in path.parent.glob(f"{path.name}*"):
         if file != path:
             file.unlink() if file.is_file() else None
@@ -153,6 +156,7 @@ def cells(data: bytes) -> None:
         assert ids_of(workplace() / name) == ids, name
     if ids is not None:
         ranking, gold = ids
+        # what was read from free text must mean the same when it is written as a list
         again = {**row, "retrieved": json.dumps(ranking), "relevant": json.dumps(gold)}
         assert ids_of([again]) == ids, "a JSON list of the ids"
 
@@ -198,6 +202,7 @@ def usage(data: bytes) -> None:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
+        # random bytes are hardly ever JSON: in pairs each of them is a name and a count
         pairs = zip(data[::2], data[1::2], strict=False)
         value = {
             COUNT_NAMES[name % len(COUNT_NAMES)]: COUNTS[count % len(COUNTS)]
@@ -250,6 +255,7 @@ def error_body(data: bytes) -> None:
         read_reply(text)
 
 
+# Name -> what is done with bytes.
 TARGETS: dict[str, Target] = {
     "yaml": in_file("c.yaml", load_config),
     "rubric": in_file("r.yaml", load_rubric),
@@ -268,7 +274,6 @@ TARGETS: dict[str, Target] = {
     "usage": usage,
     "error_body": error_body,
 }
-"""Name -> what is done with bytes."""
 
 
 def try_one(name: str, data: bytes) -> None:

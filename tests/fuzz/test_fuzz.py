@@ -28,7 +28,7 @@ def test_every_kept_input_ends_well(name):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_new_inputs_end_well(name):
-    """With a seed: what is red here is red again."""
+    # With a seed: what is red here is red again.
     rng, inputs = random.Random(0), corpus_of(name)
     for _ in range(25):
         try_one(name, mutated(inputs, rng))
@@ -39,7 +39,7 @@ def test_every_corpus_has_its_target():
 
 
 def test_seconds_are_those_of_the_processor(monkeypatch):
-    """A machine that does something else for an hour takes nothing from what is tried."""
+    # A machine that does something else for an hour takes nothing from what is tried.
     used, waited = iter(range(1_000)), iter(range(0, 10**9, 3_600))
     monkeypatch.setattr(time, "process_time", lambda: float(next(used)))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(waited)))
@@ -67,7 +67,7 @@ def test_an_end_of_the_fuzzer_is_a_finding():
 
 
 def test_an_input_at_which_the_fuzzer_ended_is_tried_alone(tmp_path, monkeypatch, warm):
-    """Kept when the fuzzer's own memory was used up, it is a finding if it fails by itself."""
+    # Kept when the fuzzer's own memory was used up, it is a finding if it fails by itself.
     monkeypatch.chdir(Path(__file__).parents[2])
     warm.write_python(tmp_path / "python")
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))

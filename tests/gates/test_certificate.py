@@ -46,6 +46,7 @@ def test_certificate(value, interval, decide, verdict):
 
 
 def test_the_kappa_of_constant_labels_says_why_it_is_none():
+    # equal labels agree by chance alone: kappa is 0 / 0
     agreement = mean_agreement(cohen_kappa, [np.ones((4, 2))], "nominal").to_dict()
     decision = decide_kappa(from_json(AgreementFound, agreement), 0.6)
 
@@ -84,6 +85,7 @@ def summary_of(*signatures):
 
 def decide(folder, certified, *scored):
     """Decide a gate on a certificate with this signature, for a run with these signatures."""
+    # well above the limit: only the signature can stop the gate
     kappa = {"value": 0.9, "interval": [0.8, 1.0], "n": 40}
     rubric = {"agreement": {"kappa": kappa}, "signature": str(certified)}
     path = folder / "judge.json"
@@ -121,6 +123,7 @@ def signature_of(rubric, judge, **data):
     return Signature.of("tone", judge="openai", model=options["model"], **parts, **data, v=1)
 
 
+# every part of a rubric that reaches the prompt
 RUBRIC_CHANGES = [
     {"guidelines": ["The answer is RUDE."]},
     {"guidelines": []},
@@ -130,6 +133,7 @@ RUBRIC_CHANGES = [
     {"direction": "lower"},
     {"examples": []},
 ]
+# the words of the reason, and the option of the judge that they name
 JUDGE_CHANGES = {
     "the model (gpt-a, now gpt-b)": {"model": "gpt-b"},
     "the examples": {"few_shot": False},
@@ -221,7 +225,7 @@ of_data = st.fixed_dictionaries(
 def test_a_gate_decides_if_and_only_if_nothing_but_the_questions_changed(
     tmp_path_factory, certified, changes, data
 ):
-    """The oracle compares the parts themselves; each system may have other ones."""
+    # The oracle compares the parts themselves; each system may have other ones.
     scored = [{**certified, **change} for change in changes]
     first, *changed = (
         Signature.of("tone", **parts, **of)

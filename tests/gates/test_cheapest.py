@@ -79,7 +79,7 @@ def compare(systems, best="big", margin=0.03):
     ],
 )
 def test_four_systems_of_which_losses_are_counted(name, verdict, why):
-    """Against 400 hits of the best, with an interval that we did not write for the lost ones."""
+    # Against 400 hits of the best, with an interval that we did not write for the lost ones.
     low, high = scipy.binomtest(LOST[name], N).proportion_ci(1 - 0.05 * 2 / 3, method="wilson")
     is_above, is_below = low > 0.03, high < 0.03
     assert (is_below, is_above) == {"odd": (False, False), "small": (False, True)}.get(
@@ -116,7 +116,7 @@ def test_where_lower_is_better_the_losses_are_rises():
 
 
 def test_failures_that_could_be_losses_leave_it_open():
-    """Ten more losses would be 14 of 400, beyond the margin."""
+    # Ten more losses would be 14 of 400, beyond the margin.
     causes = np.where(np.arange(N) >= N - 10, Cause.TIMEOUT, Cause.SCORED).astype(np.uint8)
     systems = four(mid={"causes": causes})
 
@@ -129,7 +129,7 @@ def test_few_clusters_decide_nothing():
 
 
 def test_the_best_mean_alone_is_no_proof():
-    """A further system loses 1 of 30 queries: far too few queries to exclude 3 %."""
+    # A further system loses 1 of 30 queries: far too few queries to exclude 3 %.
     is_scored = (np.arange(N) >= 3) & (np.arange(N) < 33)
     causes = np.where(is_scored, Cause.SCORED, Cause.NO_RELEVANT).astype(np.uint8)
     systems = [*four(), system("rare", hits(0), causes=causes, usd=9)]
@@ -201,7 +201,7 @@ def test_the_best_may_be_the_cheapest():
 
 
 def test_true_losses_of_0_001_and_008():
-    """A small form of `benchmarks/cheapest.py`, with 95 % for three systems."""
+    # A small form of `benchmarks/cheapest.py`, with 95 % for three systems.
     picks = []
     for seed in range(8):
         rng = np.random.default_rng(seed)

@@ -42,7 +42,7 @@ def decide(system, baseline, max_drop, causes=None, *, decide="interval", **fact
 
 
 def test_the_interval_is_not_narrower_than_that_of_scipy():
-    """The interval that decides contains the t interval of scipy if 60 queries changed."""
+    # The interval that decides contains the t interval of scipy if 60 queries changed.
     random = np.random.default_rng(3)
     base = random.random(60)
     system = np.clip(base + random.normal(-0.05, 0.2, 60), 0, 1)
@@ -90,7 +90,7 @@ def test_without_a_limit_sure_losses_and_large_ones_fail(n_lost, n_won, n, facts
     ],
 )
 def test_few_lost_hits_fail(n_lost, n_won, verdict, rule):
-    """A true drop of 5 in 100 fails at a margin of 2 in 100 where 6 are lost: 38 % of draws."""
+    # A true drop of 5 in 100 fails at a margin of 2 in 100 where 6 are lost: 38 % of draws.
     base = np.repeat([1.0, 0.0], 50)
     system = base.copy()
     system[:n_lost], system[50 : 50 + n_won] = 0.0, 1.0
@@ -114,7 +114,7 @@ def test_ten_identical_queries_still_pass():
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", ["equal", "as_observed"])
 def test_the_queries_needed_have_the_power_they_say(truth, monkeypatch):
-    """40 evaluations of so many queries, each of which changes like one of 60; se 6.3 points."""
+    # 40 evaluations of so many queries, each of which changes like one of 60; se 6.3 points.
     random = np.random.default_rng(3)
     base = random.random(60)
     system = np.clip(np.where(random.random(60) < 0.3, random.random(60), base) - 0.02, 0, 1)
@@ -204,7 +204,7 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
     ],
 )
 def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict, assert_message):
-    """The chance that none of n queries is among a share p is (1 - p) ** n; 3/4 of it counts."""
+    # The chance that none of n queries is among a share p is (1 - p) ** n; 3/4 of it counts.
     gate = Drop(measure="hit", max_drop=max_drop, identical="undecided")
     pairs = paired([1.0] * n, [1.0] * n)
 
@@ -230,7 +230,7 @@ def test_three_identical_queries_exclude_no_drop(assert_message):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "margin"), [("hits", 0.05), ("graded", 0.02)])
 def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
-    """From one undecided sample, then that drop is drawn many times from a truth like it."""
+    # From one undecided sample, then that drop is drawn many times from a truth like it.
     random = np.random.default_rng(8)
 
     def draw(drop, n):
@@ -286,7 +286,7 @@ def test_an_undecided_gate_warns_only_if_the_estimate_is_worse(
 
 
 def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure(assert_message):
-    """Ten of 100 hits are lost: the interval is about [-.17, -.05]."""
+    # Ten of 100 hits are lost: the interval is about [-.17, -.05].
     decision, other = (
         decide([0.0] * 10 + [1.0] * 90, [1.0] * 100, 0.1),
         decide(NOISE + 0.5, [0.5] * 200, 0.0),
@@ -298,7 +298,7 @@ def test_a_sure_drop_that_may_be_within_the_margin_is_called_sure(assert_message
 
 
 def test_clusters_are_the_unit():
-    """Copies of 12 queries are 12 units: the interval is that of the 12, not of the 120."""
+    # Copies of 12 queries are 12 units: the interval is that of the 12, not of the 120.
     random = np.random.default_rng(2)
     base = random.random(12)
     system = np.clip(base + random.normal(0, 0.05, 12), 0, 1)
@@ -324,7 +324,7 @@ def test_fewer_than_ten_clusters_are_undecided():
 
 
 def test_unchanged_clusters_exclude_what_their_interval_excludes():
-    """10 clusters of 10 and 40 of 1: the interval is +-0.235, not +-0.066."""
+    # 10 clusters of 10 and 40 of 1: the interval is +-0.235, not +-0.066.
     labels = [*(str(row // 10) for row in range(100)), *(f"single {row}" for row in range(40))]
     pairs = replace(paired(np.full(140, 0.5), np.full(140, 0.5)), clusters=labels)
 
@@ -337,7 +337,7 @@ def test_unchanged_clusters_exclude_what_their_interval_excludes():
 
 @pytest.mark.costly
 def test_ten_queries_pass_nothing():
-    """At margins up to 0.05, identity aside: 3 in 10 may lose everything yet."""
+    # At margins up to 0.05, identity aside: 3 in 10 may lose everything yet.
     random = np.random.default_rng(1)
     for _ in range(8):
         base = random.random(10)
@@ -449,7 +449,7 @@ ROWS = st.lists(st.tuples(SCORES, SCORES, st.booleans()), min_size=1, max_size=4
 @settings(max_examples=15)
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max_drop):
-    """Pass or fail means: the same, had the failed queries been scored, at either end."""
+    # Pass or fail means: the same, had the failed queries been scored, at either end.
     base = np.array([a for a, _, _ in rows])
     scores = np.array([NAN if lost else b for _, b, lost in rows])
     causes = np.where(np.isnan(scores), Cause.TIMEOUT, Cause.SCORED)

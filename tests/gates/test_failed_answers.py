@@ -16,8 +16,8 @@ from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
 from tests.gates.test_drop import FAST
 
+# An answer that failed, and one that the score does not apply to.
 LOST, NOTHING = Cause.TIMEOUT, Cause.NO_CLAIMS
-"""An answer that failed, and one that the score does not apply to."""
 
 
 def column(answers, **facts):
@@ -122,7 +122,7 @@ def test_what_does_not_apply_is_no_part_of_a_score():
 
 
 def test_an_interval_does_not_promise_what_lost_answers_could_take_away(assert_message):
-    """Three of five answers to each query are right, and two are lost."""
+    # Three of five answers to each query are right, and two are lost.
     answers = [[1.0, 1.0, 1.0, LOST, LOST]] * 100
     scores, base = column(answers), column([[1.0] * 5] * 100)
 

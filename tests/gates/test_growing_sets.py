@@ -66,7 +66,7 @@ def test_many_edits_are_undecided_and_only_edits_are_refused(assert_message):
 
 
 def test_a_new_question_alone_says_nothing_about_the_others(assert_message):
-    """New questions are in neither mean, however bad they are."""
+    # New questions are in neither mean, however bad they are.
     new = evaluate_run(
         {**dict.fromkeys(QRELS, GOOD), "q99": REVERSED}, {**QRELS, "q99": {"d": 1}}, ["ndcg@10"]
     )

@@ -114,7 +114,7 @@ def test_cost(value, verdict):
     ],
 )
 def test_what_did_not_pass_names_its_worst_queries(condition, worst):
-    """The relevant document is at rank n + 1: reciprocal ranks 1, 1/2, 1/3, 1/4."""
+    # The relevant document is at rank n + 1: reciprocal ranks 1, 1/2, 1/3, 1/4.
     qrels = {f"q{n}": {"d": 1} for n in range(4)}
     run = {
         f"q{n}": {**{f"x{i}": 9.0 - i for i in range(n)}, "d": 9.0 - n} for n in range(4)

@@ -36,6 +36,7 @@ def read(path):
 def command(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/io.md").write_text(f"# Io\n\nSeen in 1610. {IO} It is hot.\n")
+    # longer than the part of a document that the page holds
     (tmp_path / "docs/far.md").write_text("# Far\n\n" + "Nothing. " * 5_000)
     return lambda *arguments: run_command("questions", *arguments, cwd=tmp_path)
 
@@ -46,6 +47,7 @@ def test_quotes_stand_as_in_the_document_and_edited_questions_lose_their_other_c
     first = cells(1, reviewed="yes")
     edited = cells(2, quote="Io is the innermost of the large moons.", reviewed="edited")
     dropped = cells(3, quote="nowhere to see", keep="no", reviewed="yes")
+    # a row without a mark is not reviewed: its quote is not looked up
     unseen = cells(4, quote="also nowhere", keep="")
     write(tmp_path / "saved.csv", first, edited, dropped, unseen)
 

@@ -72,11 +72,13 @@ def values(hint):
         return st.one_of(*[st.none() if i is type(None) else values(i) for i in inner])
     if origin is Literal:
         return st.sampled_from(inner)
+    # lists of two entries show what lists of many do
     if origin is tuple and inner[-1] is ...:
         return st.lists(values(inner[0]), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*map(values, inner))
     if hint is Span:
+        # a span ends where it begins or later
         ends = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(sorted)
         return st.builds(lambda document, pair: Span(document, *pair), st.text(max_size=4), ends)
     if is_record(hint):
@@ -125,7 +127,7 @@ class Odd:
 @few
 @given(data=st.data())
 def test_a_record_is_read_back_and_what_is_wrong_is_named(kind, data):
-    """All of it for each drawn record: to draw one takes longer than to read it."""
+    # All of it for each drawn record: to draw one takes longer than to read it.
     record = data.draw(records(kind))
     json_value = to_json(record)
     text = json.dumps(json_value)
@@ -147,6 +149,7 @@ def each_optional_field_may_be_absent(kind, json_value):
         default = default_of(kind, field)
         keys = keys_of(kind, field)
         without = {key: value for key, value in json_value.items() if key not in keys}
+        # through text, so that only values that JSON has are read
         record = from_json(kind, json.loads(json.dumps(without)))
 
         assert getattr(record, field.name) == default
@@ -167,6 +170,7 @@ def each_required_field_must_be_there(kind, json_value):
 def unknown_keys_are_ignored(kind, text, more):
     json_value = json.loads(text)
 
+    # a file of a later version may be read, and its new key is dropped
     again = to_json(from_json(kind, {"of a later version": more, **json_value}))
 
     assert again == json_value
@@ -183,6 +187,7 @@ def a_wrong_type_is_named_with_its_place(kind, text):
     ]
     for key in keys:
         with pytest.raises(DataError) as caught:
+            # the place is made of the file, the path of the parent and the key
             from_json(kind, {**json_value, key: Odd()}, file="file.json", path="a.0")
 
         message = str(caught.value)

@@ -46,7 +46,7 @@ def check(store, k=10):
 
 @pytest.mark.slow
 def test_postgres_with_pgvector(postgres, documents):
-    """Its number is a distance: 0 is the best."""
+    # Its number is a distance: 0 is the best.
     from langchain_postgres import PGEngine, PGVectorStore
 
     address = postgres.replace("postgresql://", "postgresql+psycopg://")

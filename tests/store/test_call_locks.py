@@ -78,7 +78,7 @@ def test_the_call_of_a_killed_process_is_taken_over(warm, tmp_path):
 def test_a_file_system_without_locks_is_refused_before_anything_is_paid(
     warm, tmp_path, after, assert_message
 ):
-    """SQLite's own locks work, those of calls do not, as on NFS without a lock manager."""
+    # SQLite's own locks work, those of calls do not, as on NFS without a lock manager.
     path = tmp_path / "replies.sqlite"
     with ChatServer(GOOD) as server:
         run = start(warm, path, server.url, 3, 1, NO_LOCKS.format(after=after))

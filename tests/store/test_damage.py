@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow  # seconds in all: many damaged copies of real fil
 N = 600
 KEYS = [f"{i:064x}" for i in range(N)]
 PAGE = 8192
+# The bytes of the header that say whose file it is, and of which version: others are refused.
 OWNER = range(60, 72)
-"""The bytes of the header that say whose file it is, and of which version: others are refused."""
 
 
 @functools.cache  # each is compared dozens of times
@@ -81,6 +81,7 @@ def test_a_whole_file_is_opened_without_a_word(path):
 @pytest.mark.parametrize("part", [0.02, 0.3, 0.5, 0.9, 0.99])
 def test_a_cut_keeps_what_is_before_it(path, part):
     size = path.stat().st_size
+    # a disk that was full, or an interrupted copy, leaves such a file
     os.truncate(path, int(size * part))
 
     numbers, warned = read_replies(path)
@@ -108,6 +109,7 @@ def test_replies_before_and_after_damaged_pages_are_copied(path):
     with path.open("r+b") as stream:
         for page in (9, 12, 20):
             stream.seek(page * PAGE)
+            # a page of these bytes is no page of SQLite
             stream.write(b"\xff" * PAGE)
 
     numbers, warned = read_replies(path)
@@ -119,7 +121,7 @@ def test_replies_before_and_after_damaged_pages_are_copied(path):
 
 @pytest.mark.parametrize("seed", range(1))
 def test_no_flipped_bit_stops_a_run_or_brings_a_wrong_reply(path, whole, seed):
-    """Flips fall anywhere, and once more where SQLite keeps what it needs first."""
+    # Flips fall anywhere, and once more where SQLite keeps what it needs first.
     rng = random.Random(seed)
     size = whole.stat().st_size
     heads = [i for i in range(100 + 60) if i not in OWNER]
@@ -143,7 +145,7 @@ def test_no_flipped_bit_stops_a_run_or_brings_a_wrong_reply(path, whole, seed):
 
 
 def test_damage_during_a_run_is_mended_in_it(path):
-    """Another process, a disk or a copy may damage an open file."""
+    # Another process, a disk or a copy may damage an open file.
     with Replies(path) as replies:  # beyond what SQLite keeps of a file in memory, 2 MB
         more = [ChatReply(random.Random(i).randbytes(8000).hex()) for i in range(350)]
         for stored in [replies.store(f"{i}", reply) for i, reply in enumerate(more)]:

@@ -104,10 +104,11 @@ def test_a_file_that_is_removed_or_replaced_under_a_store_is_opened_again(tmp_pa
 
 
 def test_several_machines_share_no_write_ahead_log(tmp_path, monkeypatch):
-    """The log of a local disk is folded in, and nothing of it is lost."""
+    # The log of a local disk is folded in, and nothing of it is lost.
     path = tmp_path / "notes.sqlite"
     put(path, a="1")
     assert query(path, "PRAGMA journal_mode") == [("wal",)]
+    # the mount table of a machine whose cache lies on a file server
     (tmp_path / "mounts").write_text(f"disk / ext4 rw 0 0\nserver:/ {tmp_path} nfs4 rw 0 0\n")
     monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "mounts")
     monkeypatch.setattr(sqlite_file, "_network_folders", set())

@@ -45,6 +45,7 @@ def open_items(tmp_path):
 @given(content=st.dictionaries(st.text(), values, max_size=5))
 def test_values_come_back(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
+    # the second turn opens the file again, so that nothing comes from memory
     for turn in range(2):
         store = StageStore(folder)
         stored = store.items("retrieve", "bm25", "k")
@@ -86,6 +87,7 @@ def test_looking_for_items_makes_no_folder(open_items, tmp_path):
 def test_folders_of_others_are_only_read(open_items, tmp_path):
     open_items("theirs").put("q1", "stored")
     old_rows = query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows")
+    # a further folder may be absent: `cache_also` may name one that comes later
     ours = open_items("ours", ["theirs", "nowhere"])
 
     assert ours.get("q1") == "stored"
@@ -98,6 +100,7 @@ def test_folders_of_others_are_only_read(open_items, tmp_path):
 def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path):
     open_items().put("q1", ["d1"])
     open_items().put("q2", ["d2"])
+    # one byte of the stored value is flipped
     damage(tmp_path / "ours" / CACHE_FILE, "item = 'q1'")
 
     stored = open_items()
@@ -207,7 +210,7 @@ except DataError as error:
 
 
 def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm, assert_message):
-    """A limit on the size of files stands for the disk; in a process of its own."""
+    # A limit on the size of files stands for the disk; in a process of its own.
     status, printed = warm.run(FULL, str(tmp_path / "ours"))
 
     count, message = printed.split(" ", 1)

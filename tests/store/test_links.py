@@ -18,6 +18,7 @@ from ragbench.store.sqlite_file import DamagedCache
 from tests.commands import run_command
 from tests.store.rows import query
 
+# SQLite opens these files beside a database by their names
 ENDS = ["", "-wal", "-shm", "-journal"]
 
 
@@ -70,6 +71,7 @@ def test_no_link_in_a_cache_is_followed(tmp_path, name, use, is_dangling):
     elif not is_dangling:
         private.mkdir()
         (private / "about.json").write_text("mine")
+    # whoever may write to a shared cache could point it at a file of another user
     link.symlink_to(private)
 
     with pytest.raises((DataError, OSError), match=f"{link.name}|symbolic links"):
@@ -152,7 +154,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_database_with_objects_of_others_is_set_aside(tmp_path, name):
-    """A view over an endless query hung each command; a trigger lost each reply."""
+    # A view over an endless query hung each command; a trigger lost each reply.
     use_replies(tmp_path)
     path = tmp_path / "replies.sqlite"
     for statement in CHANGES[name]:
@@ -168,7 +170,7 @@ def test_a_database_with_objects_of_others_is_set_aside(tmp_path, name):
 
 
 def test_objects_behind_a_damaged_one_are_not_run(tmp_path):
-    """SQLite refuses a malformed schema; mending it reads what is left of it."""
+    # SQLite refuses a malformed schema; mending it reads what is left of it.
     use_replies(tmp_path)
     path = tmp_path / "replies.sqlite"
     for statement in CHANGES["view rows"]:

@@ -89,7 +89,7 @@ def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(
 
 
 def test_a_log_that_was_left_is_read_too(cache, warm):
-    """Killed before it closed: the last replies are in the log, which nobody may put away."""
+    # Killed before it closed: the last replies are in the log, which nobody may put away.
     code = (
         "import os, sys; from ragbench.llm import *; r = Replies(sys.argv[1])\n"
         "r.store('k', ChatReply('yes')).result(); os.kill(os.getpid(), 9)"
