@@ -61,8 +61,8 @@ def create_untracked(folder: Path) -> None:
     """Create a folder with a `.gitignore`, so that Git does not track what ragbench writes there.
 
     Parents are created too. A folder that exists is the user's own: it stays as it is, and a
-    `.gitignore` that was deleted does not come back. A file of this name stays too. OSError is
-    raised if the folder cannot be created.
+    `.gitignore` that was deleted does not come back. A file of this name stays too. A folder that
+    cannot be created raises an OSError.
     """
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
@@ -75,7 +75,7 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
     The path is locked during the block, and removed at its end if it was not renamed. Missing
     folders are created, and left-overs of earlier writers of `path` removed. Only an empty lock
-    file is created beside it. OSError is raised if the folder cannot be written.
+    file is created beside it. A folder that cannot be written raises an OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)

@@ -384,7 +384,8 @@ class BaselineItem(_Item):
     def runtest(self) -> None:
         """Run the experiment and write its scores to the baseline file.
 
-        RagbenchError if the run failed, nothing was scored, or the file cannot be written.
+        It raises a RagbenchError if the run failed, nothing was scored, or the file cannot be
+        written.
         """
         from ragbench.experiment.pytest_runs import keep_baseline
 

@@ -20,13 +20,13 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from ragbench.errors import OptionError, Phrase
-from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.environment import BUNDLE, is_loopback, tls_context
 from ragbench.llm.error_words import error_words
 from ragbench.llm.failures import Access, failure_of_connection, failure_of_status, one_line
 from ragbench.llm.limits import Backoff
+from ragbench.llm.threads import renew_after_fork
 from ragbench.registry import Option, OptionSet
 from ragbench.secrets import Redactor, is_harmless, secret_parts
 from ragbench.types import Cause
@@ -147,26 +147,17 @@ class Endpoint:
         accept: str = "application/json",
         access: Access | None = None,
     ) -> None:
-        allowed = "http://host/path or https://host/path"
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:  # an unclosed bracket in the host, or an invalid port
-            raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
-        host = parts.hostname or ""
-        is_http = parts.scheme in ("http", "https") and _is_host(host)
-        is_sent = not _UNSENT.search(parts.path + parts.query)
-        if not (is_http and is_sent) or "@" in parts.netloc:
-            bare = f"{parts.scheme}://{host}{parts.path.rpartition('@')[2]}"
-            more = "" if is_sent else ", in ASCII; %20 for a blank, and so on"
-            raise OptionError(owner, "url", bare, allowed + more)
+        parts = _checked_url(owner, url)
+        secrets = {"url": url} if secret_parts(url) else {}
         for name, value in (headers or {}).items():
             if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
                 problem = Phrase("a name or a value that no header can have")
                 allowed = "a name of ASCII letters and '-'; a value of Latin-1 on one line"
                 raise OptionError(owner, f"headers.{name}", problem, allowed)
-        self._secure, self._host = parts.scheme == "https", host
-        self._port, query = port, f"?{parts.query}" if parts.query else ""
+            if not is_harmless(name):
+                secrets[f"headers.{name}"] = value
+        self._secure, self._host = parts.scheme == "https", parts.hostname or ""
+        self._port, query = parts.port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._headers = {"Content-Type": "application/json", "Accept": accept}
@@ -178,10 +169,6 @@ class Endpoint:
         if self._proxy is not None and not self._secure:
             self._target = f"http://{parts.netloc}{self._target}"  # the proxy needs it whole
             self._headers |= self._proxy_headers
-        secrets = {"url": url} if secret_parts(url) else {}
-        for name, value in (headers or {}).items():
-            if not is_harmless(name):
-                secrets[f"headers.{name}"] = value
         self._clean = Redactor(secrets | self._proxy_headers)
         self._timeout, self._retries, self._backoff = timeout, retries, Backoff(seed=0)
         self._access, self._is_unreachable = access, False
@@ -400,6 +387,24 @@ def _proxy_of(owner: str, url: SplitResult) -> tuple[SplitResult | None, dict[st
             return proxy, {} if proxy.username is None else {"Proxy-Authorization": value}
     address, allowed = text.rpartition("@")[2], "a proxy such as http://host:3128"
     raise OptionError(owner, f"{variable.upper()}_PROXY", address, allowed)
+
+
+def _checked_url(owner: str, url: str) -> SplitResult:
+    """Return the parts of a URL; raise an OptionError for one that no request can be sent to."""
+    allowed = "http://host/path or https://host/path"
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - checked when it is read
+    except ValueError:  # an unclosed bracket in the host, or an invalid port
+        raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
+    host = parts.hostname or ""
+    is_http = parts.scheme in ("http", "https") and _is_host(host)
+    is_sent = not _UNSENT.search(parts.path + parts.query)
+    if not (is_http and is_sent) or "@" in parts.netloc:
+        bare = f"{parts.scheme}://{host}{parts.path.rpartition('@')[2]}"
+        more = "" if is_sent else ", in ASCII; %20 for a blank, and so on"
+        raise OptionError(owner, "url", bare, allowed + more)
+    return parts
 
 
 def _is_host(name: str) -> bool:

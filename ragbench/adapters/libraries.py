@@ -400,7 +400,7 @@ def checked_id(value: Any, owner: str) -> str:
 def is_id(value: Any) -> bool:
     """Return True if a value has the type of an id: a text, a number or a UUID.
 
-    True and False are no numbers here.
+    True and False do not count as numbers here.
     """
     return not isinstance(value, bool) and isinstance(value, (str, Real, UUID))
 

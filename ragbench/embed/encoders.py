@@ -247,9 +247,8 @@ class TokenEncoder:
 def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
     """Raise an `OptionError` if a model does not exist or has fewer than `num_layers` layers.
 
-    So does a negative number. Reads the configuration, not the weights; layer 0 is the output of
-    the embeddings. DataError if it is not in the cache of the hub and the hub cannot be reached;
-    ImportError without transformers.
+    Layer 0 is the output of the embeddings. The configuration is read, not the weights; one that is
+    neither in the cache nor to be had from the hub raises a DataError.
     """
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:

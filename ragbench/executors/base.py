@@ -111,7 +111,7 @@ def compute(pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failu
     """Return the results of a block in a worker; a `Failure` with the text of an error.
 
     An error itself may not be picklable. Errors of this package have `is_ours`; of others it has
-    the traceback. SystemExit and Ctrl-C pass through.
+    the traceback.
     """
     try:
         return list(apply(_component(pickled), block))
@@ -196,8 +196,8 @@ class Executor(ABC):
     def restart(self) -> str | None:
         """Replace all workers after one has ended, and return how it ended, as a phrase.
 
-        None if only the blocks of that worker are lost: the other workers go on. `map` calls it;
-        here it does nothing and returns None.
+        It returns None if only the blocks of that worker are lost, and the other workers go on, as
+        here.
         """
         return None
 

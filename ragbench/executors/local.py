@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from itertools import filterfalse
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
@@ -26,9 +27,9 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RA
 class Local(Executor):
     """Executor of `workers` processes on this machine; without workers, the run computes all.
 
-    Processes are spawned, not forked: a fork would copy locks that other threads hold. None of them
-    outlives the run, however that ends. `close` kills the processes; a block whose process ends
-    raises `BrokenProcessPool`.
+    Processes are spawned, not forked: a fork would copy locks that other threads hold. They end
+    with the run, however that ends. `close` kills the processes; a block whose process ends raises
+    `BrokenProcessPool`.
     """
 
     is_here = True
@@ -94,10 +95,13 @@ class Local(Executor):
         self._pool, self._context = None, WorkerContext()
         # of a broken pool, Python terminates the other processes: their codes are not the first one
         ignored = (None, 0, -signal.SIGTERM, -signal.SIGKILL)
-        code = next((code for code in codes if code not in ignored), -signal.SIGKILL) or 0
-        return (
-            f"it ended with code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
-        )
+        code = next(filterfalse(ignored.__contains__, codes), None) or -signal.SIGKILL
+        if code > 0:
+            return f"it ended with code {code}"
+        try:
+            return f"it was ended by {signal.Signals(-code).name}"
+        except ValueError:  # a signal without a name
+            return f"it was ended by signal {-code}"
 
     def close(self) -> None:
         """Kill all processes, and wait for their end."""
@@ -173,9 +177,3 @@ def _print_output(reader: Connection) -> None:
                 with suppress(OSError, ValueError):  # the stream of the run was closed
                     sys.stderr.write(line.decode(errors="backslashreplace"))
                     sys.stderr.flush()
-
-
-def _signal_name(number: int) -> str:
-    """Return the name of a signal, such as `SIGKILL`, or `signal 35` for one without a name."""
-    names = {signal.value: signal.name for signal in signal.Signals}  # some have no name
-    return names.get(number, f"signal {number}")

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -64,17 +65,11 @@ class BatchNote:
 
 @dataclass(frozen=True, slots=True)
 class _BatchCall:
-    """Call that waits for its batch.
+    """Call that waits for its batch."""
 
-    Attributes:
-        key: Storage key of the request.
-        request: Request to send.
-        answer: Receives the reply or the failure.
-    """
-
-    key: str
+    key: str  # storage key of the request
     request: ChatRequest
-    answer: asyncio.Future[ChatReply]
+    answer: asyncio.Future[ChatReply]  # receives the reply or the failure
 
 
 class BatchChat(ChatModel):
@@ -174,9 +169,8 @@ class BatchChat(ChatModel):
         names = tuple(sorted(refused.names))
         for part in parts:
             note = BatchNote(uuid.uuid4().hex, None, tuple(part), names, refused.formats)
-            self._follow(
-                note, [call for call in calls if call.key in part], b"".join(part.values())
-            )
+            in_part = [call for call in calls if call.key in part]
+            self._follow(note, in_part, b"".join(part.values()))
 
     def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:
         """Start a task that answers calls from their batch."""
@@ -243,8 +237,10 @@ class BatchChat(ChatModel):
     async def _search(self, name: str) -> Any:
         """Return the batch with a name in its metadata; None if the server has none."""
         page = await self._invoke("batches.list", limit=100)
-        carriers = (batch for batch in page.data if (batch.metadata or {}).get("ragbench") == name)
-        return next(carriers, None)
+        for batch in page.data:
+            if (batch.metadata or {}).get("ragbench") == name:
+                return batch
+        return None
 
     async def _ended_batch(self, note: BatchNote) -> Any:
         """Return a batch after its end, polling at growing intervals of up to a minute."""
@@ -297,10 +293,10 @@ class BatchChat(ChatModel):
             return []
         notes = []
         for note in filter(None, map(_read_note, sorted(self._notes.glob("*.json")))):
-            stored = [key for key in note.keys if self._replies.holds(key)]
+            stored = set(filter(self._replies.holds, note.keys))
             if stored:
                 self._forget(note, stored)
-            notes.append(replace(note, keys=tuple(key for key in note.keys if key not in stored)))
+            notes.append(replace(note, keys=tuple(filterfalse(stored.__contains__, note.keys))))
         return notes
 
     def _write(self, note: BatchNote) -> None:
@@ -329,9 +325,8 @@ def _read_note(path: Path) -> BatchNote | None:
     try:
         refuse_links(path)
         fields = load_json(path.read_text(encoding="utf-8"))
-        return BatchNote(
-            **{**fields, **{name: tuple(fields[name]) for name in ("keys", "refused")}}
-        )
+        lists = {"keys": tuple(fields["keys"]), "refused": tuple(fields["refused"])}
+        return BatchNote(**(fields | lists))
     except (OSError, ValueError, KeyError, TypeError, DataError):
         return None
 

@@ -139,12 +139,9 @@ class Sender:
 
 
 class _Watch:
-    """Watch on one call, which loses its place in the limit when it hangs.
+    """Watch on one call, which loses its place in the limit when it hangs."""
 
-    A call hangs if it runs longer than `limit.patience_s()`, counted from the creation of the
-    watch. It looks once a second until `stop`. It is created inside a running event loop.
-    """
-
+    # It looks once a second until `stop` whether the patience of the limit is over.
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit, self._stands_aside = limit, False
         self._loop = asyncio.get_running_loop()
@@ -178,7 +175,7 @@ class FirstCalls:
     One call, not all at once, then shows which parameters a model refuses, and how long its replies
     are, before the budget reserves tokens for others. These follow when it ends, or after 10 s,
     since a refusal comes at once. A call is made inside `async with first.turn(model, parameters)`.
-    Belongs to one event loop.
+    It belongs to one event loop.
     """
 
     def __init__(self) -> None:

@@ -155,10 +155,13 @@ def read_text(content: object, tool_calls: object = None) -> str:
         CallFailure: The content is no text, or the message calls tools and has no text. It is
             retryable.
     """
-    parts = content if isinstance(content, list) else [] if content is None else [content]
-    texts = [part.get("text") or "" if isinstance(part, Mapping) else part for part in parts]
-    text = "".join(text for text in texts if isinstance(text, str))
-    is_text = all(isinstance(text, str) for text in texts) and not isinstance(content, Mapping)
+    text, is_text = "", content is None or isinstance(content, (str, list))
+    for part in content if isinstance(content, list) else [content or ""]:
+        piece = part.get("text") or "" if isinstance(part, Mapping) else part
+        if isinstance(piece, str):
+            text += piece
+        else:
+            is_text = False
     if is_text and (text or not tool_calls):
         return text
     problem = "calls tools instead of answering" if is_text else f"has {shown(content)} as content"
@@ -201,20 +204,19 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list):
         return None
+    tokens = []
     try:
-        return tuple(
-            TokenLogprob(
-                str(entry["token"]),
-                max(_LEAST_LOGPROB, float(entry["logprob"])),
-                tuple(
-                    (str(top["token"]), max(_LEAST_LOGPROB, float(top["logprob"])))
-                    for top in entry["top_logprobs"] or ()
-                ),
-            )
-            for entry in content
-        )
+        for entry in content:
+            top = tuple(map(_token_logprob, entry["top_logprobs"] or ()))
+            tokens.append(TokenLogprob(*_token_logprob(entry), top))
     except (KeyError, TypeError, ValueError):
         return None
+    return tuple(tokens)
+
+
+def _token_logprob(entry: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the token of an entry and its log-probability."""
+    return str(entry["token"]), max(_LEAST_LOGPROB, float(entry["logprob"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,7 @@ class ReplyIds:
 
     Some servers give all replies one id, draw it from a few numbers (Ollama) or derive it from the
     time. So a reply is repeated only if its whole body is equal to an earlier one with its id, and
-    never once the server has given one id to two bodies. `is_repeated` compares a reply with the
-    latest 10,000 ids, and remembers it.
+    never once the server has given one id to two bodies. The latest 10,000 ids are remembered.
     """
 
     def __init__(self) -> None:

@@ -95,9 +95,9 @@ class ChatEngine:
     ) -> Iterator[tuple[int, Value]]:
         """Yield (position, value) of every item in the order of completion.
 
-        Positions start at 0; no items yield nothing. Nothing starts before the first value is
-        taken. Leaving the loop early cancels the rest. RuntimeError if the caller runs in the loop
-        of the engine, where only `amap` works.
+        Positions start at 0. The first call starts when the first value is taken. Leaving the loop
+        early cancels the rest. In the loop of the engine itself, where only `amap` works, it raises
+        a RuntimeError.
 
         Args:
             function: Asynchronous function of an item; it may call `await engine.aask(...)` several
@@ -123,8 +123,8 @@ class ChatEngine:
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Return the value of a coroutine that runs in the loop of the engine.
 
-        An exception of the coroutine is raised here. RuntimeError if the caller runs in that loop
-        itself.
+        An exception of the coroutine is raised here. Called in that loop itself, it raises a
+        RuntimeError.
         """
         return self._loop.run(coroutine)
 
@@ -223,7 +223,7 @@ class ChatEngine:
             return await asyncio.wrap_future(self.replies.store(key, paid))
 
         try:
-            overrun = _no_refusal if self.budget is None else self.budget.overrun
+            overrun = (lambda: None) if self.budget is None else self.budget.overrun
             return await self._sender.send(request, store, overrun)
         except CallFailure as failure:
             usage = self._cost_of(request, failure.usage or Usage(0, 0))
@@ -264,15 +264,8 @@ class ChatEngine:
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
 
 
-def _no_refusal() -> None:
-    """Refuse no call."""
-
-
 class _SharedCall:
-    """Running call that several callers wait for; cancelled when the last of them gives up.
-
-    `ChatEngine` makes it.
-    """
+    """Running call that several callers wait for; cancelled when the last of them gives up."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
         self.task = asyncio.ensure_future(coroutine)

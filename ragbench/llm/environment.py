@@ -70,7 +70,8 @@ def is_loopback(host: str | None) -> bool:
 def proxy_in_use(client: Any, url: str, package: Any) -> str:
     """Return the proxy that a client sends the requests to a URL through, with its variable.
 
-    Empty without a proxy, or if the client does not show its transports. The login is left out.
+    The text is empty without a proxy, or if the client does not show its transports. The login is
+    left out.
 
     Args:
         client: Client of httpx.
@@ -92,7 +93,7 @@ def proxy_in_use(client: Any, url: str, package: Any) -> str:
 def tls_context() -> ssl.SSLContext:
     """Return the context of HTTPS without an HTTP package, with the certificates of all variables.
 
-    OSError if a variable names a file that cannot be read.
+    It raises an OSError if a variable names a file that cannot be read.
     """
     return _tls_context(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR", BUNDLE)))
 
@@ -109,7 +110,7 @@ def _tls_context(*_values: str | None) -> ssl.SSLContext:
 def add_bundle(context: ssl.SSLContext) -> None:
     """Trust the certificates of `REQUESTS_CA_BUNDLE`, a file or a folder, beside all others.
 
-    OSError if the variable names a file that cannot be read.
+    It raises an OSError if the variable names a file that cannot be read.
     """
     bundle = os.environ.get(BUNDLE)
     if bundle:

@@ -287,8 +287,8 @@ def _url_of(response: object) -> str:
 def retry_after(headers: Mapping[str, str], time_s: float | None = None) -> float | None:
     """Return the seconds that a server asks to wait; None without a readable header.
 
-    Reads `retry-after-ms` (OpenAI), then `retry-after` in seconds or as an HTTP date (RFC 9110,
-    10.2.3). A date in the past gives 0.
+    The header is `retry-after-ms` (OpenAI), else `retry-after` in seconds or as an HTTP date (RFC
+    9110, 10.2.3). A date in the past gives 0.
 
     Args:
         headers: Headers of the response, with names in lower case.
@@ -367,8 +367,5 @@ def bound_reply(response: Any) -> None:
 
 
 async def async_bound_reply(response: Any) -> None:
-    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients.
-
-    It replaces `response.stream`. CallFailure for a compressed response, and for reading more.
-    """
+    """Limit the body of a response as `bound_reply` does; a hook for asynchronous clients."""
     bound_reply(response)

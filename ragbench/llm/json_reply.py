@@ -32,6 +32,7 @@ _BEGINS_AS_JSON = re.compile(rf"(?:\[\s*){{,{DEEPEST}}}\{{\s*{_TEXT}\s*:", re.DO
 _ENDS_AS_OBJECT = re.compile(r"""\{\s*(?:"[^"{}]*(?:"\s*)?|'[^'{}]*(?:'\s*)?)?\Z""")
 _OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 _CLOSING = {"{": "}", "[": "]"}
+_SEPARATORS = (",", ":", "}", "]")  # signs that begin no value
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # Type of a JSON schema -> its name in messages, and its types in Python.
@@ -239,38 +240,52 @@ def _as_json(text: str, start: int) -> tuple[str, int, bool]:
     """Return the value at a bracket as strict JSON, the position after it, and if it is cut off."""
     pieces: list[str] = []
     closing: list[str] = []  # brackets that are to come, the innermost last
-    position, word = start, None
+    position = start
     while match := _TOKEN.match(text, position):
         position = match.end()
         quoted, sign, word = match.groups()
-        is_value = sign not in (",", ":", "}", "]")
-        previous = pieces[-1] if pieces else ":"
-        # checked here, so that each bracket of a long text of prose costs one step
-        if is_value and (previous not in ("{", "[", ",", ":") or (previous == "{" and not quoted)):
-            raise Unreadable(f"found {text[match.start() : position]!r} after {previous[:20]!r}")
-        if is_value and not sign:
-            value = json.dumps(_ESCAPE.sub(_unescape, quoted[1:-1])) if quoted else word
-            pieces.append(_OF_PYTHON.get(value, value))
-            continue
-        if sign in _CLOSING:
+        if sign not in _SEPARATORS:
+            _check_place(match, pieces)
+        if quoted:
+            pieces.append(json.dumps(_ESCAPE.sub(_unescape, quoted[1:-1])))
+        elif word:
+            pieces.append(_OF_PYTHON.get(word, word))
+        elif sign in _CLOSING:
+            if len(closing) == DEEPEST:
+                raise Unreadable(f"nested more than {DEEPEST} deep")
             closing.append(_CLOSING[sign])
-        elif sign in ("}", "]"):
+            pieces.append(sign)
+        elif sign in _CLOSING.values():
             if closing.pop() != sign:
                 raise Unreadable(f"expected another bracket than '{sign}'")
             if pieces[-1] == "," and pieces[-2] not in _CLOSING:  # a trailing comma
                 pieces.pop()
-        pieces.append(sign)
-        if len(closing) > DEEPEST:
-            raise Unreadable(f"nested more than {DEEPEST} deep")
-        if not closing:
-            return " ".join(pieces), position, False
-    # the text ends inside the value; an incomplete inner object must not pass for a whole one
+            pieces.append(sign)
+            if not closing:
+                return " ".join(pieces), position, False
+        else:
+            pieces.append(sign)
+    return _cut_off_object(text, start, position, pieces), len(text), True
+
+
+def _check_place(token: re.Match[str], pieces: Sequence[str]) -> None:
+    """Raise `Unreadable` for a value where none may stand, such as a word in a list of prose."""
+    # checked here, so that each bracket of a long text of prose costs one step
+    previous = pieces[-1] if pieces else ":"
+    if previous not in ("{", "[", ",", ":") or (previous == "{" and not token[1]):
+        raise Unreadable(f"found {token[0]!r} after {previous[:20]!r}")
+
+
+def _cut_off_object(text: str, start: int, end: int, pieces: list[str]) -> str:
+    """Return the complete pairs of an object that the text breaks off, read up to a position."""
+    # a list, and an object without a key, would pass for a whole one
     is_object = text[start] == "{" and _BEGINS_AS_JSON.match(text, start)
     if not is_object and not _ENDS_AS_OBJECT.match(text, start):
         raise Unreadable("the reply is cut off")
-    if word and position == len(text):  # it may go on: 1 may be the beginning of 10
+    ends_in_word = pieces[-1][0] not in '"{}[]:,'
+    if ends_in_word and end == len(text):  # it may go on: 1 may be the beginning of 10
         pieces.pop()
-    return " ".join([*_complete_pairs(pieces), "}"]), len(text), True
+    return " ".join([*_complete_pairs(pieces), "}"])
 
 
 def _complete_pairs(pieces: Sequence[str]) -> Sequence[str]:
@@ -324,8 +339,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     Unambiguous errors are repaired: 4.0, "4" and "4.0" become integers if the schema wants one, an
     object in a list of its own is taken out of it, a text that is JSON is read where the schema
     wants an object or a list, and unknown keys are left out if `additionalProperties` is false. An
-    empty schema allows every value. True and False are no numbers. Keys and the words of an `enum`
-    count in their case. An object or list is a copy; the value is not changed.
+    empty schema allows every value. True and False do not count as numbers. Keys and the words of
+    an `enum` count in their case. An object or list is a copy; the value is not changed.
 
     Args:
         value: JSON value of a reply.
@@ -370,11 +385,12 @@ def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str)
             place = f"{path}: " if path else ""
             raise Unreadable(f"{place}the key {json.dumps(name)} is missing")
     closed = schema.get("additionalProperties") is False
-    return {
-        name: conform(part, properties.get(name, {}), f"{path}.{name}".lstrip("."))
-        for name, part in value.items()
-        if name in properties or not closed
-    }
+    conformed = {}
+    for name, part in value.items():
+        if name in properties or not closed:
+            place = f"{path}.{name}" if path else name
+            conformed[name] = conform(part, properties.get(name, {}), place)
+    return conformed
 
 
 def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> list[Any]:

@@ -70,8 +70,7 @@ class Backoff:
     def seconds(self, failure: CallFailure, tried: int) -> float:
         """Return the seconds to wait after try number `tried`, from 1.
 
-        At least the wait that the server asks for, if any. Without one it is 50 % to 100 % of the
-        doubled wait.
+        They are 50 % to 100 % of the doubled wait, and never less than the server asks for.
         """
         server_s = failure.retry_after_s
         doublings = tried - 1 if server_s is None else tried - 2
@@ -96,7 +95,7 @@ class AdaptiveLimit:
 
     A call that takes ten times the usual latency and 5 s gives its place to another call, as long
     as others are answered; three times `most` calls may hang so. A call waits in `enter` and ends
-    with `leave`. Belongs to one event loop. `Sender` makes it.
+    with `leave`. It belongs to one event loop.
 
     Args:
         most: Largest number of concurrent calls.
@@ -133,7 +132,7 @@ class AdaptiveLimit:
     def size(self) -> int:
         """Number of concurrent calls that the rate amounts to (Little 1961), at most `most`.
 
-        Without a rate it is `most`; at least 1, also while no latency is known yet.
+        It is `most` without a rate, and never less than 1, also while no latency is known yet.
         """
         if self.rate is None:
             return self.most

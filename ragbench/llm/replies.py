@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from ragbench.errors import DataError, OptionError, Phrase
-from ragbench.forks import renew_after_fork
 from ragbench.json_yaml import load_json
 from ragbench.llm.base import ChatReply, ChatRequest
+from ragbench.llm.threads import renew_after_fork
 from ragbench.records.codec import from_json, to_json
 from ragbench.store.call_locks import CallLocks, call_locks_beside
 from ragbench.store.database import Store
@@ -63,21 +63,13 @@ def _with_integers(value: Any) -> Any:
 
 
 class _WaitingReply(NamedTuple):
-    """Reply that the writing thread has not committed yet.
-
-    Attributes:
-        key: Storage key of the request.
-        reply: Reply as received.
-        blob: Reply as compressed JSON.
-        since: Time in seconds since 1970; a stored reply of this time or later is not replaced.
-        future: Receives the reply that is stored in the end.
-    """
+    """Reply that the writing thread has not committed yet."""
 
     key: str
     reply: ChatReply
-    blob: bytes
-    since: float
-    future: Future[ChatReply]
+    blob: bytes  # the reply as compressed JSON
+    since: float  # a stored reply of this time (in seconds since 1970) or later is not replaced
+    future: Future[ChatReply]  # receives the reply that is stored in the end
 
 
 class Replies:
@@ -136,7 +128,7 @@ class Replies:
     def call_locks(self) -> CallLocks:
         """Locks of running calls; another run that shares the file waits for the reply.
 
-        DataError if the lock file is a link.
+        A lock file that is a link raises a DataError.
         """
         return call_locks_beside(self.path)
 
@@ -230,20 +222,20 @@ class Replies:
             request: Request without a stored reply.
             key: Storage key of the request.
         """
+        unpaid = "and no call is paid whose reply cannot be stored"
+        if self.replay:
+            allowed = "replay needs every reply; run once with the server to store it"
+        elif self._closed:
+            allowed = f"the store is closed, {unpaid}: create a new Judge or Replies with this file"
+        else:
+            allowed = (
+                f"the file is read-only, {unpaid}: give write permission, or use another cache "
+                "with this one in cache_also"
+            )
         text = " ".join(request.messages[-1].content.split()) if request.messages else ""
         question = text if len(text) <= 60 else f"{text[:60]}..."
-        return DataError(
-            f"no reply from {request.model!r} to {question!r} (sample {request.sample}, "
-            f"key {key[:12]})",
-            file=self.path,
-            allowed="replay needs every reply; run once with the server to store it"
-            if self.replay
-            else "the store is closed, and no call is paid whose reply cannot be stored: create a "
-            "new Judge or Replies with this file"
-            if self._closed
-            else "the file is read-only, and no call is paid whose reply cannot be stored: give "
-            "write permission, or use another cache with this one in cache_also",
-        )
+        source = f"{request.model!r} to {question!r} (sample {request.sample}, key {key[:12]})"
+        return DataError(f"no reply from {source}", file=self.path, allowed=allowed)
 
     def __len__(self) -> int:
         return self._store.count(REPLIES, "")

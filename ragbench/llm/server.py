@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from ragbench.errors import OptionError
-from ragbench.forks import renew_after_fork
 from ragbench.llm.base import ChatModel, ChatRequest
 from ragbench.llm.batch import BatchChat
 from ragbench.llm.engine import ChatEngine
@@ -24,6 +23,7 @@ from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import Address, OpenAIChat, OpenAILike, is_azure
 from ragbench.llm.replies import Replies
+from ragbench.llm.threads import renew_after_fork
 from ragbench.llm.usage import Budget, Prices, Totals
 from ragbench.registry import Option, OptionSet
 
@@ -89,7 +89,7 @@ class SamplingOptions(OptionSet):
 class ReplyOptions(OptionSet):
     """Connections to the server, and further parameters of requests.
 
-    Only a config checks the values. None as `extra` means no further parameters.
+    Only a config checks the values.
     """
 
     keep_alive: Annotated[
@@ -234,16 +234,17 @@ class Connected:
 class Server(ServerOptions):
     """Server of a chat model, or a ready client; environment variables are read on `connect`.
 
-    `Server.from_options` picks it out of the options of a judge or generator. `connect` returns the
-    chat model, which ignores the key with a client. OptionError for options of Azure that do not
-    fit together: with `azure_endpoint` also `base_url` or no `api_version`, without it one of the
-    others. OptionError too for an invalid address, if there is no client.
+    `Server.from_options` takes it from the options of a judge or generator. `connect` returns the
+    chat model, which ignores the key if there is a client.
 
     Attributes:
         mode: `batch` sends calls in files of the batch API, `live` one by one.
         keep_alive: False to open a connection for each request.
         client: Client to use instead of the address: of `openai`, an object like it, a chat model
             of LangChain, or a function of messages; None connects to the address.
+
+    Raises:
+        OptionError: Options of Azure do not fit together, or the address is invalid.
     """
 
     mode: Mode = "live"

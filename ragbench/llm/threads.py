@@ -1,21 +1,54 @@
-"""Event loops in threads of their own, so that any thread or loop can run asynchronous code."""
+"""Event loops in threads, so that any thread or loop can run asynchronous code; and forks of them.
+
+A forked child process has none of the threads, locks and connections of its parent. Objects that
+hold some are renewed there, see `renew_after_fork`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Any, Generic, NoReturn, TypeVar
-
-from ragbench.forks import renew_after_fork
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 Value = TypeVar("Value")
 
 _POLL_S = 0.2
+
+
+class Renewable(Protocol):
+    """Object with locks, threads or connections that a forked child process cannot share."""
+
+    def renew(self) -> None:
+        """Set the fields to new locks, and to no threads and no connections; wait for nothing."""
+
+
+_objects: weakref.WeakSet[Renewable] = weakref.WeakSet()
+# Fields of the parent process, whose event loops and connections a child must not close.
+_fields_of_parent: list[dict[str, Any]] = []
+
+
+def renew_after_fork(renewable: Renewable) -> None:
+    """Call `renew` of an object in each child process that is forked during its life.
+
+    The object is held by a weak reference. It has its fields in `__dict__`, not in slots.
+    """
+    _objects.add(renewable)
+
+
+def _renew_all() -> None:
+    for renewable in list(_objects):
+        _fields_of_parent.append(dict(vars(renewable)))
+        renewable.renew()
+
+
+os.register_at_fork(after_in_child=_renew_all)
 
 
 class LoopThread:
@@ -136,16 +169,13 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Steps(Generic[Value]):
-    """Steps of an asynchronous generator; the lock lets a cancelled step end before the next.
-
-    `await next()` returns the next value in a tuple, None at the end; `await close()` closes the
-    generator.
-    """
+    """Steps of an asynchronous generator; the lock lets a cancelled step end before the next."""
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:
         self._values, self._lock = values, asyncio.Lock()
 
     async def next(self) -> tuple[Value] | None:
+        """Return the next value in a tuple, or None at the end."""
         async with self._lock:
             async for value in self._values:
                 return (value,)

@@ -259,10 +259,7 @@ class Estimate:
         }
 
     def times(self, factor: float) -> Estimate:
-        """Return the estimate multiplied by a factor.
-
-        `usd` stays None if it is None.
-        """
+        """Return the estimate multiplied by a factor."""
         low, high = self.usd or (0.0, 0.0)
         usd = None if self.usd is None else (low * factor, high * factor)
         calls = (self.calls[0] * factor, self.calls[1] * factor)
@@ -274,8 +271,7 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
 
     The low estimate assumes five bytes per token, one entry per list of a reply and 40 tokens per
     reply; the high one three bytes, two entries and 200 tokens. Each pair is (low, high). Without
-    requests, all numbers are 0; `usd` is None if the price of a requested model is unknown. Errors
-    of `rehearse` pass through.
+    requests, all numbers are 0; `usd` is None if the price of a requested model is unknown.
 
     Args:
         rehearse: Sends all requests to the model that it is given; called twice.
@@ -466,10 +462,7 @@ class Budget:
         self._settle(reservation, used if is_known else max(used, reservation.tokens), usd)
 
     def release(self, reservation: Reservation) -> None:
-        """Cancel the reservation of a call that brought no reply.
-
-        Nothing counts as spent.
-        """
+        """Cancel the reservation of a call that brought no reply; nothing counts as spent."""
         self._settle(reservation, 0, 0.0)
 
     def _settle(self, reservation: Reservation, tokens: int, usd: float) -> None:

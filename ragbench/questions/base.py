@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -118,13 +117,16 @@ class QuestionCandidate:
 def to_table(candidates: Sequence[QuestionCandidate], *, reasons: bool = False) -> str:
     """Return the CSV table of candidates in order, with a column `reason` if `reasons` is True.
 
-    Cells that a spreadsheet would run as formulas get an apostrophe. No candidates give the header.
-    The reason of a candidate that failed no check is empty.
+    Cells that a spreadsheet would run as formulas get an apostrophe. Without candidates, it is the
+    header alone. The reason of a candidate that failed no check is empty.
     """
-    if not reasons:
-        return to_csv(COLUMNS, [candidate.row() for candidate in candidates])
-    rows = [[*c.row(), c.failure and f"{FAILURES[c.failure]}: {c.reason}"] for c in candidates]
-    return to_csv([*COLUMNS, "reason"], rows)
+    rows = []
+    for candidate in candidates:
+        reason = ""
+        if candidate.failure:
+            reason = f"{FAILURES[candidate.failure]}: {candidate.reason}"
+        rows.append([*candidate.row(), *([reason] if reasons else [])])
+    return to_csv([*COLUMNS, "reason"] if reasons else COLUMNS, rows)
 
 
 def summary_line(candidates: Sequence[QuestionCandidate]) -> str:
@@ -137,10 +139,11 @@ def summary_line(candidates: Sequence[QuestionCandidate]) -> str:
         'kept 1 of 2: 1 duplicate'
     """
     counts = Counter(candidate.failure for candidate in candidates)
-    names = sorted(filter(counts.get, FAILURES), key=lambda name: -counts[name])
-    parts = ", ".join(f"{counts[name]} {FAILURES[name]}" for name in names)
-    parts = re.sub(r"\b1 duplicates", "1 duplicate", parts)
-    return f"kept {counts['']} of {len(candidates)}{': ' if parts else ''}{parts}"
+    parts = []
+    for name in sorted(filter(counts.get, FAILURES), key=lambda name: -counts[name]):
+        is_one_duplicate = name == "unique" and counts[name] == 1
+        parts.append("1 duplicate" if is_one_duplicate else f"{counts[name]} {FAILURES[name]}")
+    return f"kept {counts['']} of {len(candidates)}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def passing(candidates: Iterable[QuestionCandidate]) -> list[QuestionCandidate]:
@@ -160,12 +163,14 @@ def draw_passages(documents: Sequence[Document], seed: str) -> Iterator[Question
     are cut when they are reached.
     """
     chunker = Chunker(CHUNKING)
-    longer: list[list[QuestionPassage]] = []
+    unread: list[deque[QuestionPassage]] = []  # passages of each document that are to come
     # hashes, not a random generator: an added document moves no other one
     for document in sorted(documents, key=lambda document: fingerprint([seed, document.id], 64)):
-        texts = [chunk.text for chunk in chunker(document.text)]
-        texts.sort(key=lambda text: fingerprint([seed, text], 64))
-        longer.append([QuestionPassage(document, text) for text in texts])
-        yield from (longer[-1].pop(0) for _ in texts[:1])
-    while longer := [passages for passages in longer if passages]:
-        yield from (passages.pop(0) for passages in longer)
+        passages = [QuestionPassage(document, chunk.text) for chunk in chunker(document.text)]
+        passages.sort(key=lambda passage: fingerprint([seed, passage.text], 64))
+        if passages:
+            yield passages[0]
+        unread.append(deque(passages[1:]))
+    while any(unread):
+        for later in filter(None, unread):
+            yield later.popleft()

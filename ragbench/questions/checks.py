@@ -39,9 +39,10 @@ def quote_problem(quote: str, passage: QuestionPassage, documents: Sequence[Docu
         return "the quote does not stand in the document word by word"
     if len(unicode_words(quote)) >= _SHORTEST_QUOTE:
         return ""
-    texts = (d.text for d in documents if d.id != passage.document.id)
-    is_common = any(quote in text for text in texts)
-    return f"'{quote}' is short, and stands in other documents" if is_common else ""
+    for document in documents:
+        if document.id != passage.document.id and quote in document.text:
+            return f"'{quote}' is short, and stands in other documents"
+    return ""
 
 
 def pointing_words(question: str) -> str:
@@ -114,7 +115,8 @@ class KeptQuestions:
         """Add a kept question."""
         self._questions.append(question)
         self._index.add(question.question)
-        self._by_gold.setdefault(_gold_of(question), question)
+        if question.quote:
+            self._by_gold.setdefault(_gold_of(question), question)
 
     def check(self, candidate: QuestionCandidate) -> QuestionCandidate:
         """Return the candidate after the check `unique`, that it repeats none of the questions.
@@ -123,14 +125,13 @@ class KeptQuestions:
         question that asks for the same by the rule of `ragbench audit`, and one with the same
         document, quote and answer, whatever its words.
         """
-        rows = [] if candidate.failure else self._index.find(candidate.question)
-        repeated = [self._questions[row] for row in rows]
-        gold = _gold_of(candidate)
-        repeated += [self._by_gold[gold]] if gold and gold in self._by_gold else []
-        return candidate.check("unique", f"nearly '{repeated[0].question}'" if repeated else "")
+        if candidate.failure:
+            return candidate
+        rows = self._index.find(candidate.question)
+        repeated = self._questions[min(rows)] if rows else self._by_gold.get(_gold_of(candidate))
+        return candidate.check("unique", f"nearly '{repeated.question}'" if repeated else "")
 
 
 def _gold_of(candidate: QuestionCandidate) -> tuple[str, ...]:
-    """Return document, quote and answer of a candidate; empty without a quote."""
-    gold = (candidate.passage.document.id, candidate.quote, candidate.reference)
-    return gold if candidate.quote else ()
+    """Return document, quote and answer of a candidate."""
+    return candidate.passage.document.id, candidate.quote, candidate.reference

@@ -33,7 +33,9 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
         n: Number of queries to keep.
         seed: Seed of the draw of passages.
     """
-    frequency = Counter(word for d in documents for word in set(words(d.full_text)))
+    frequency: Counter[str] = Counter()  # number of documents with a word
+    for document in documents:
+        frequency.update(set(words(document.full_text)))
     candidates, questions = list[QuestionCandidate](), checks.KeptQuestions()
     for passage in draw_passages(documents, f"{seed} known_item"):
         if len(questions) == n:
@@ -44,6 +46,10 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
     return candidates
 
 
+def _may_be_term(word: str) -> bool:
+    return word.isalpha() and len(word) > 3
+
+
 def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandidate:
     """Return the candidate of the sentence with the rarest terms of a passage."""
     document = passage.document
@@ -52,10 +58,8 @@ def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandida
     no_terms = load("english").union(words(title))
     best: tuple[int, list[str], str] | None = None
     for sentence in sentences(passage.text):
-        terms = sorted(
-            (word for word in set(words(sentence)) - no_terms if word.isalpha() and len(word) > 3),
-            key=lambda word: (frequency[word], word),
-        )[:_N_TERMS]
+        terms = [*filter(_may_be_term, set(words(sentence)) - no_terms)]
+        terms = sorted(terms, key=lambda word: (frequency[word], word))[:_N_TERMS]
         rarity = (sum(frequency[term] for term in terms), terms, sentence)
         if len(terms) == _N_TERMS and (best is None or rarity < best):
             best = rarity

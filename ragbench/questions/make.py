@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from ragbench import llm
@@ -144,7 +144,7 @@ class QuestionMaker:
     def _index(self) -> tuple[BM25, dict[str, Document], list[Document]]:
         """Index of all passages, id -> passage, and the longest ones; DataError without a word."""
         chunker, bm25 = Chunker(base.CHUNKING), BM25()
-        chunks = [chunk for document in self._documents for chunk in chunker.chunks_of(document)]
+        chunks = [*chain.from_iterable(map(chunker.chunks_of, self._documents))]
         bm25.index(chunks)
         longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.full_text.encode()))
         return bm25, {chunk.id: chunk for chunk in chunks}, longest

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,10 +87,10 @@ class QuestionPrompts:
             earlier: Questions that were written about the passage before.
         """
         material = [
-            *((f"example-{number}", text) for number, text in enumerate(self._style, start=1)),
+            *_numbered("example", self._style),
             ("title", passage.document.title),
             ("passage", passage.text),
-            *((f"earlier-{number}", text) for number, text in enumerate(earlier, start=1)),
+            *_numbered("earlier", earlier),
         ]
         hints = self._hints + _texts()["another"] if earlier else self._hints
         return self._request(kind, material, hints)
@@ -99,11 +100,9 @@ class QuestionPrompts:
 
         The reply has `found`, a truth value, and `answer`.
         """
-        material = [
-            (f"passage-{number}", f"{passage.title}\n{passage.text}".strip())
-            for number, passage in enumerate(passages, start=1)
-        ]
-        return self._request("answer", [*material, ("question", question)])
+        texts = [f"{passage.title}\n{passage.text}".strip() for passage in passages]
+        material = [*_numbered("passage", texts), ("question", question)]
+        return self._request("answer", material)
 
     def closed_book(self, question: str) -> ChatRequest:
         """Return the request for an answer from the memory of the model.
@@ -122,11 +121,16 @@ class QuestionPrompts:
             "additionalProperties": False,
         }
         fence = Fence.around(text for _, text in material)
-        blocks = "\n\n".join(fence.block(label, text) for label, text in material)
+        blocks = "\n\n".join(starmap(fence.block, material))
         system = f"{texts[prompt]}{hints}{texts['material']}{texts['reply']}{json.dumps(schema)}"
         user = f"Fence word: {fence.token}\n\n{blocks}\n\n{texts['closing']}"
         messages = (Message("system", system), Message("user", user))
         return replace(self._base, messages=messages, schema=schema)
+
+
+def _numbered(label: str, texts: Sequence[str]) -> Material:
+    """Return pairs of a numbered label, such as `example-1`, and its text."""
+    return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 
 def prompt_version() -> int:

@@ -6,9 +6,10 @@ The page adds two columns to the table of questions: `comment`, and `reviewed`, 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ragbench.data.files.fields import read_boolean
@@ -68,10 +69,14 @@ def is_update(entries: Sequence[Entry], earlier: Sequence[Entry]) -> bool:
         entries: The reviewed table.
         earlier: The table that it would replace.
     """
-    return [entry.values["id"] for entry in entries] == [e.values["id"] for e in earlier] and all(
-        entry.values["reviewed"] or entry.values == old.values
-        for entry, old in zip(entries, earlier, strict=True)
-    )
+    if len(entries) != len(earlier):
+        return False
+    for entry, old in zip(entries, earlier, strict=True):
+        if entry.values["id"] != old.values["id"]:
+            return False
+        if not entry.values["reviewed"] and entry.values != old.values:
+            return False
+    return True
 
 
 def to_reviewed_table(entries: Sequence[Entry]) -> str:
@@ -79,7 +84,8 @@ def to_reviewed_table(entries: Sequence[Entry]) -> str:
 
     Cells that a spreadsheet would run as formulas get an apostrophe.
     """
-    return to_csv([*entries[0].values], [[*entry.values.values()] for entry in entries])
+    rows = [[*entry.values.values()] for entry in entries]
+    return to_csv([*entries[0].values], rows)
 
 
 class QuotedDocuments:
@@ -96,18 +102,21 @@ class QuotedDocuments:
     def find(self, entry: Entry) -> tuple[Document | None, str]:
         """Return the gold document that holds the quote of a row, and the slice that equals it.
 
-        Without such a document, the first gold document and an empty text; None without a gold
-        document in the corpus.
+        Without such a document, they are the first gold document and an empty text, or None if the
+        corpus has no gold document.
 
         Raises:
             DataError: The cell `relevant` cannot be read.
         """
-        names = [name for name, _ in self._ids.read(entry, "relevant")]
-        documents = [self._by_id[name] for name in names if name in self._by_id]
-        for document in documents:
+        first = None
+        for name, _ in self._ids.read(entry, "relevant"):
+            document = self._by_id.get(name)
+            if document is None:
+                continue
             if quote := find_quote(entry.values["quote"], document.text):
                 return document, quote
-        return next(iter(documents), None), ""
+            first = first or document
+        return first, ""
 
 
 def check_quotes(entries: Sequence[Entry], documents: Sequence[Document] | None) -> list[Entry]:
@@ -161,35 +170,44 @@ def agreement_lines(entries: Sequence[Entry]) -> list[str]:
         2 of 2 questions reviewed: 1 kept as written, 0 kept with edits, 1 dropped
         people kept 1 of 2 that passed the checks: 0.50 [0.09, 0.91]
     """
-    reviewed = [entry for entry in entries if entry.values["reviewed"]]
-    n_dropped = sum(not is_kept(entry) for entry in reviewed)
-    n_edited = sum(is_kept(e) for e in reviewed if e.values["reviewed"] == _EDITED)
-    lines = [
-        f"{len(reviewed)} of {len(entries)} questions reviewed: "
-        f"{len(reviewed) - n_edited - n_dropped} kept as written, {n_edited} kept with edits, "
-        f"{n_dropped} dropped"
-    ]
+    decisions: Counter[str] = Counter()
     passed: dict[str, list[bool]] = defaultdict(list)
     failed: dict[str, list[bool]] = defaultdict(list)
-    for entry in reviewed:
+    for entry in entries:
+        if not entry.values["reviewed"]:
+            continue
+        if not is_kept(entry):
+            decisions["dropped"] += 1
+        else:
+            decisions["edited" if entry.values["reviewed"] == _EDITED else "kept"] += 1
         reason = entry.values.get("reason", "").partition(":")[0]
         groups, name = (failed, reason) if reason else (passed, entry.values["kind"] or "no kind")
         groups[name].append(is_kept(entry))
-    for result, groups in (("passed", passed), ("failed", failed)):
-        lines += _share_lines(f"that {result} the checks", groups)
-    return lines
+    counts = (
+        f"{decisions['kept']} kept as written, {decisions['edited']} kept with edits, "
+        f"{decisions['dropped']} dropped"
+    )
+    return [
+        f"{decisions.total()} of {len(entries)} questions reviewed: {counts}",
+        *_share_lines("that passed the checks", passed),
+        *_share_lines("that failed the checks", failed),
+    ]
 
 
 def _share_lines(title: str, groups: Mapping[str, Sequence[bool]]) -> list[str]:
     """Return the share of kept questions of all groups, then of each of two or more groups."""
-    together = [mark for group in groups.values() for mark in group]
-    labels = {"": together, **(groups if len(groups) > 1 else {})} if together else {}
-    lines = []
-    for label, group in labels.items():
-        mean = mean_interval([float(mark) for mark in group], range=(0, 1))
-        share = f"{mean.mean:.2f} [{mean.lower:.2f}, {mean.upper:.2f}]"
-        count = f"{sum(group)} of {len(group)}"
-        lines.append(
-            f"  {label}: {count}: {share}" if label else f"people kept {count} {title}: {share}"
-        )
+    if not groups:
+        return []
+    count, share = _kept_share([*chain.from_iterable(groups.values())])
+    lines = [f"people kept {count} {title}: {share}"]
+    if len(groups) > 1:
+        for label, group in groups.items():
+            lines.append("  {}: {}: {}".format(label, *_kept_share(group)))
     return lines
+
+
+def _kept_share(group: Sequence[bool]) -> tuple[str, str]:
+    """Return the number of kept questions of a group, and their share with its interval."""
+    mean = mean_interval([*map(float, group)], range=(0, 1))
+    share = f"{mean.mean:.2f} [{mean.lower:.2f}, {mean.upper:.2f}]"
+    return f"{sum(group)} of {len(group)}", share

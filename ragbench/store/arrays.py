@@ -298,7 +298,11 @@ def problems(path: Path) -> list[str] | None:
     if (odd := files.odd_file(path)) is not None:
         return [odd.name]
     names = files.names_in(path)
-    return [n for n, value in checksums.items() if n not in names or not _is_whole(path / n, value)]
+    damaged = []
+    for name, checksum in checksums.items():
+        if name not in names or not _is_whole(path / name, checksum):
+            damaged.append(name)
+    return damaged
 
 
 def read_label(path: Path) -> str:

@@ -54,10 +54,10 @@ class Store:
     """Rows of one SQLite file, and of further files that are only read.
 
     A row is the blob of an item by kind and key: `put` stores rows, `find` and `get` read them.
-    Threads and processes may share a file. Nothing is opened before the first use. A missing file
-    has no rows, and the first write creates it; an unreadable further one is left out with a
-    warning. A damaged row counts as missing, with a warning. Its methods raise a DataError for a
-    file that cannot be used, and writing methods for a store that is read-only.
+    Threads and processes may share a file. The files are opened on first use. A missing file has no
+    rows, and the first write creates it; an unreadable further one is left out with a warning. A
+    damaged row counts as missing, with a warning. Its methods raise a DataError for a file that
+    cannot be used, and writing methods for a store that is read-only.
 
     Args:
         path: File that is read and written.
@@ -91,9 +91,8 @@ class Store:
     ) -> Iterator[tuple[str, bytes]]:
         """Yield (item, blob) of the items that are stored, in any order.
 
-        Damaged rows are left out with a warning, and removed from the first file. No items give
-        nothing. An item that several files have comes from the first that has it whole and new
-        enough.
+        Damaged rows are left out with a warning, and removed from the first file. An item that
+        several files have comes from the first that has it whole and new enough.
 
         Args:
             kind: Kind of the rows, such as `retrieve` or `replies`.
@@ -126,7 +125,9 @@ class Store:
         Raises:
             DataError: The first file cannot be read.
         """
-        return next((blob for _, blob in self.find(kind, key, [item], since)), None)
+        for _, blob in self.find(kind, key, [item], since):
+            return blob
+        return None
 
     def holds(self, kind: str, key: str, item: str) -> bool:
         """Return True if an item is stored; its blob is not read, so damage is not noticed.
@@ -135,7 +136,7 @@ class Store:
         warning. Raises a DataError if the first file cannot be read.
         """
         files = list(self._files)
-        return any(True for file in files for _ in self._select(file, "item", kind, key, [item]))
+        return any(any(self._select(file, "item", kind, key, [item])) for file in files)
 
     def count(self, kind: str, key: str) -> int:
         """Return the number of rows of a kind and key in the first file; 0 for a missing file.

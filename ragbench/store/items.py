@@ -100,8 +100,8 @@ class StageItems:
 class StageStore:
     """Items of all stages in a cache folder; the further folders `also` are only read.
 
-    `items` returns those of one stage and key. Nothing is opened before an item is read or stored;
-    `close` closes the files.
+    `items` returns those of one stage and key. The files are opened when an item is read or stored;
+    `close` closes them.
     """
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
@@ -112,7 +112,7 @@ class StageStore:
     def items(self, stage: str, label: str, key: str) -> StageItems:
         """Return the items of a stage and key; `ragbench cache` shows the label.
 
-        The same stage and key give the same object, with its first label. Nothing is read.
+        The same stage and key give the same object, with its first label.
         """
         if (stage, key) not in self._items:
             self._items[stage, key] = StageItems(self._store, stage, key, label)

@@ -82,15 +82,15 @@ def to_prune(
         keep_bytes: Total size of the entries that stay; None removes none by size.
     """
     # Replies were paid for, so only `ragbench cache clear` removes them.
-    entries = [entry for entry in entries if entry.kind != "replies"]
     pruned: list[CacheEntry] = []
-    if older_than_days is not None:
-        limit = time.time() - 86_400 * older_than_days
-        pruned = [entry for entry in entries if entry.used_at < limit]
+    recent: list[CacheEntry] = []
+    oldest = 0.0 if older_than_days is None else time.time() - 86_400 * older_than_days
+    for entry in entries:
+        if entry.kind != "replies":
+            (pruned if entry.used_at < oldest else recent).append(entry)
     if keep_bytes is not None:
-        oldest = sorted((e for e in entries if e not in pruned), key=lambda entry: entry.used_at)
-        size = sum(entry.size for entry in oldest)
-        for entry in oldest:
+        size = sum(entry.size for entry in recent)
+        for entry in sorted(recent, key=lambda entry: entry.used_at):
             if size <= keep_bytes:
                 break
             pruned.append(entry)
@@ -101,7 +101,7 @@ def to_prune(
 def remove(entries: Sequence[CacheEntry]) -> int:
     """Remove entries and return the sum of their sizes in bytes.
 
-    No entries give 0. An earlier entry stays removed if a later one fails.
+    An earlier entry stays removed if a later one fails.
 
     Raises:
         DataError: A folder or file cannot be changed.

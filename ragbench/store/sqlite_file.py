@@ -305,10 +305,8 @@ class SQLiteFile:
     def _check_owner(self, connection: Connection) -> None:
         """Check that a file has the tables of ragbench and nothing else."""
         objects = _read_objects(connection)
-        owner, version = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        )
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
         if objects and owner != _APPLICATION_ID:
             raise DataError("is a database, but no cache of ragbench", file=self.path)
         if objects and version != _SCHEMA:
