@@ -20,6 +20,7 @@ from ragbench.pictures.svg import Picture
 from ragbench.records.causes import CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
+from ragbench.records.noise import Noise
 from ragbench.records.summary import Summary
 from ragbench.report import pictures
 from ragbench.report.headline import lead
@@ -97,6 +98,14 @@ class Experiment:
         A DataError if `causes.csv` is missing or wrong.
         """
         return read_causes(self.path / CAUSES_FILE)
+
+    @property
+    def noise(self) -> dict[str, Mapping[str, Noise]]:
+        """System -> score -> its uncertainty split into questions, app and judge.
+
+        Empty if nothing was repeated.
+        """
+        return {system.name: system.noise for system in self.record.systems if system.noise}
 
     @cached_property
     def kept_failures(self) -> Mapping[str, int]:

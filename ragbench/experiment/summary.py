@@ -24,6 +24,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.audit.audit import audit_test_set
 from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.noise import system_noise
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.plan.scores import ONLY_REFUSALS
@@ -297,6 +298,7 @@ def _summarize_system(
         tokens=tokens_of(usage),
         usd=usage.usd,
         judging={name: use.summary() for name, use in uses.items()},
+        noise=system_noise(plan, results, system.name, {n: s.interval for n, s in scores.items()}),
     )
 
 

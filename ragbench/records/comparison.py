@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ragbench.records.causes import AnswerCause, CauseFlow
 from ragbench.records.gate import DropFacts, Verdict
+from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
@@ -48,6 +49,7 @@ class Difference(Record):
         n_baseline: Queries of the baseline, if it was scored over other queries; None for pairs.
         unlike: Difference of the signatures in words, because of which nothing was compared; else
             None.
+        noise: Uncertainty split into questions, app and judge; None if nothing was repeated.
     """
 
     system: str
@@ -70,6 +72,7 @@ class Difference(Record):
     n_failed: int | None = optional()
     n_baseline: int | None = optional()
     unlike: Prose | None = optional()
+    noise: Noise | None = optional()
 
     @property
     def needs_correction(self) -> bool:

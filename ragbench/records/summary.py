@@ -9,6 +9,7 @@ from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXI
 from ragbench.records.audit import Audit
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.gate import Decision, exit_code_of
+from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, Record, optional
@@ -216,6 +217,8 @@ class SystemSummary(Record):
         tokens: Tokens that its models got and sent; zeros for a retriever alone.
         usd: Cost of its models in US dollars; 0 for a retriever alone, None if a price is unknown.
         judging: Judge -> cost of judging this system.
+        noise: Score -> its uncertainty split into questions, app and judge, where these were
+            repeated.
     """
 
     name: str
@@ -237,6 +240,7 @@ class SystemSummary(Record):
     tokens: TokenCounts | None = None
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
+    noise: Mapping[str, Noise] = optional({})
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score.

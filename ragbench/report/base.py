@@ -199,6 +199,8 @@ class Layout:
         preferences: A chapter for each pairwise rubric.
         audit: Audit of the test set; None if the run made none.
         fixes: Changes that stored rankings can price; None without judgements.
+        noise: Noise of repeated systems; None if nothing was repeated.
+        noise_sentence: The noise of the first system of `lead`; empty without repeats.
         legend: Sign and meaning of each sign in the tables.
         notes: Remarks of the run.
         warnings: Problems of the run.
@@ -221,6 +223,8 @@ class Layout:
     preferences: tuple[Chapter, ...] = ()
     audit: Chapter | None = None
     fixes: Chapter | None = None
+    noise: Chapter | None = None
+    noise_sentence: str = ""
     legend: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

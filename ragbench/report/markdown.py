@@ -46,7 +46,9 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     page = lay_out(summary, comparisons)
     # a reviewer of a pull request looks for the gates first
     place = 1 if page.gates else 0
-    first, *headlines = filter(None, (*page.headlines[:place], page.lead, *page.headlines[place:]))
+    first, *headlines = filter(
+        None, (*page.headlines[:place], page.lead, page.noise_sentence, *page.headlines[place:])
+    )
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
     blocks += [[escape(line)] for line in (*headlines, page.subject)]
     if page.gates:
@@ -62,7 +64,7 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     for section in page.sections:
         blocks += section_blocks(section)
     blocks += _causes(summary, comparisons)
-    for chapter in (page.slices, *page.preferences, page.audit):
+    for chapter in (page.slices, *page.preferences, page.noise, page.audit):
         blocks += [] if chapter is None else _chapter(chapter)
     if page.legend:
         lines = [f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend]

@@ -52,7 +52,7 @@ def render_terminal(
             causes, preferences by pair, and notes beyond 30 lines; a line names the omitted parts.
     """
     page = lay_out(summary, comparisons, narrow=True)
-    first, *headlines = filter(None, (page.lead, *page.headlines))
+    first, *headlines = filter(None, (page.lead, page.noise_sentence, *page.headlines))
     lines = [_style(first, "title", color), *headlines]
     # before the tables: a warning may say that their numbers mean nothing
     lines += [_style(f"warning: {text}", "warning", color) for text in page.warnings]

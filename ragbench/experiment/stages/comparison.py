@@ -20,6 +20,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.experiment.noise import with_noise
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.plan.systems import n_distractors, user_systems
@@ -335,7 +336,7 @@ class Compare(Stage[comparison.Comparisons | None]):
             for entry in judge_preferences.entries
         ]
         results.comparisons = structs.replace(
-            with_reasons(plan, results, stored),
+            with_noise(plan, results, with_reasons(plan, results, stored)),
             preferences=tuple(preferences),
             over_sources=tuple(over_sources),
             controls=tuple(controls),

@@ -1,0 +1,180 @@
+"""Simulated worlds with known noise: do shares, intervals and named questions tell the truth?
+
+Each world has questions that an app gets right with a chance of their own, and a judge that errs or
+not; scores are binary or graded, and the app and the judge are repeated one to five times. Bars:
+estimated shares within 10 % of the true ones on average, 93 to 97 % of the 95 % intervals of the
+mean hold the truth, at most 10 % of the named questions never flip, and 100 questions x 3
+repetitions x 3 judgements take less than 5 CPU seconds. Exit code 1 if a bar fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ragbench import stats
+from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
+from ragbench.signature import Signature
+from ragbench.types import ScoreColumn
+
+N_WORLDS, N_QUESTIONS = 500, 100
+LEVELS = ("questions", "app", "judge")
+GRADES = 4  # steps of a graded score
+
+
+@dataclass(frozen=True)
+class World:
+    """Questions with known chances, and the repeats that are made of them.
+
+    Attributes:
+        is_graded: True for scores of 0, 1/4 ... 1; False for hits and misses.
+        flip_share: Share of the questions whose answers vary.
+        is_equal: True if these questions have one chance; False for chances from 0.1 to 0.9.
+        error: Share of the verdicts of the judge that are wrong; of graded scores, 0 is no noise.
+        repeats: Number of repetitions of the app.
+        judgements: Number of judgements of an answer.
+    """
+
+    is_graded: bool
+    flip_share: float
+    is_equal: bool
+    error: float
+    repeats: int
+    judgements: int
+
+    def chances(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Return the chance of each of n questions to be right in one repetition."""
+        varying = np.full(n, 0.5) if self.is_equal else rng.uniform(0.1, 0.9, n)
+        fixed = (rng.random(n) < 0.7).astype(float)
+        return np.where(rng.random(n) < self.flip_share, varying, fixed)
+
+    def draw(self, rng: np.random.Generator, chances: np.ndarray) -> np.ndarray:
+        """Return scores of shape (questions, 1, repetitions, judgements)."""
+        steps = GRADES if self.is_graded else 1
+        shape = (len(chances), 1, self.repeats)
+        runs = rng.binomial(steps, chances[:, None, None], shape) / steps
+        repeated = np.repeat(runs[..., None], self.judgements, axis=3)
+        if not self.error:
+            return repeated
+        if self.is_graded:
+            return rng.binomial(GRADES, repeated) / GRADES
+        return np.where(rng.random(repeated.shape) < self.error, 1 - repeated, repeated)
+
+    def variances(self, chances: np.ndarray) -> dict[str, float]:
+        """Return the true part of each level in the variance of the mean of such questions."""
+        steps = GRADES if self.is_graded else 1
+        slope = 1.0 if self.is_graded else 1 - 2 * self.error
+        of_run = chances * (1 - chances) / steps
+        judge = 0.0
+        if self.error and self.is_graded:
+            # E[v (1 - v)] / 4 of a value v with this mean and variance
+            judge = float((chances - chances**2 - of_run).mean()) / GRADES
+        elif self.error:
+            judge = self.error * (1 - self.error)
+        app = slope**2 * float(of_run.mean())
+        return {
+            "questions": slope**2 * float(chances.var()),
+            "app": app / self.repeats,
+            "judge": judge / (self.repeats * self.judgements),
+        }
+
+
+@dataclass
+class Tally:
+    """Sums over the worlds.
+
+    Attributes:
+        counts: Number of intervals, of those that hold the truth, of named and wrongly named
+            questions.
+        true: Level -> sum of its true shares, over the worlds in which it is repeated.
+        estimated: Level -> sum of its estimated shares.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    true: Counter[str] = field(default_factory=Counter)
+    estimated: Counter[str] = field(default_factory=Counter)
+
+
+def random_world(rng: np.random.Generator) -> World:
+    """Return one of the worlds by chance."""
+    return World(
+        is_graded=bool(rng.integers(2)),
+        flip_share=float(rng.choice([0.1, 0.3, 0.6])),
+        is_equal=bool(rng.integers(2)),
+        error=float(rng.choice([0.0, 0.05, 0.1])),
+        repeats=int(rng.integers(1, 6)),
+        judgements=int(rng.integers(1, 4)),
+    )
+
+
+def try_world(world: World, rng: np.random.Generator, tally: Tally) -> None:
+    """Draw one data set of a world, and count what its estimates tell."""
+    population = world.chances(rng, 20_000)
+    chances = rng.choice(population, N_QUESTIONS)
+    table = world.draw(rng, chances)
+    values = table.mean(axis=(1, 2, 3))
+    slope = 1 if world.is_graded or not world.error else 1 - 2 * world.error
+    truth = float(population.mean()) * slope + (1 - slope) / 2
+    interval = stats.mean_interval(values, range=(0, 1))
+    tally.counts["intervals"] += 1
+    tally.counts["held"] += interval.lower <= truth <= interval.upper
+
+    causes = np.zeros(len(values), np.uint8)
+    column = ScoreColumn("right", values, causes, Signature("right"))
+    scores = RepeatedScores(column, table, {"answers": 1.0, "judge": 1.0}, bool(world.error))
+    noise = noise_of(scores, (interval.lower, interval.upper), 0.95)
+    variances = world.variances(population)
+    total = sum(variances.values())
+    if noise is not None and world.repeats > 1 and world.judgements > 1:
+        for level in LEVELS:
+            share = getattr(noise, level)
+            tally.true[level] += variances[level] / total
+            tally.estimated[level] += share.share
+    if not world.is_graded and (world.judgements > 1 or not world.error):
+        _, flips = find_flips(scores, [str(row) for row in range(len(values))])
+        tally.counts["named"] += len(flips)
+        rows = [int(flip.query_id) for flip in flips]
+        tally.counts["wrongly named"] += int(np.isin(chances[rows], (0.0, 1.0)).sum())
+
+
+def measure_seconds() -> float:
+    """Return the CPU seconds of 100 questions x 3 repetitions x 3 judgements."""
+    rng = np.random.default_rng(1)
+    world = World(False, 0.3, False, 0.1, 3, 3)
+    start = time.process_time()
+    try_world(world, rng, Tally())
+    return time.process_time() - start
+
+
+def main(worlds: int) -> int:
+    """Print the figures of some worlds; return 1 if a bar fails."""
+    rng, tally = np.random.default_rng(52), Tally()
+    for _ in range(worlds):
+        try_world(random_world(rng), rng, tally)
+    counts, is_good = tally.counts, True
+
+    def show(text: str, value: float, low: float, high: float) -> None:
+        nonlocal is_good
+        passes = low <= value <= high
+        is_good &= passes
+        print(f"{text:44} {value:7.3f}   {low:g} to {high:g}: {'pass' if passes else 'FAIL'}")
+
+    for level in LEVELS:
+        ratio = tally.estimated[level] / tally.true[level]
+        show(f"share of {level}: estimated / true", ratio, 0.9, 1.1)
+    show("95 % intervals that hold the mean", counts["held"] / counts["intervals"], 0.93, 0.97)
+    wrong = counts["wrongly named"] / max(counts["named"], 1)
+    show(f"wrongly named of {counts['named']} flipping questions", wrong, 0, 0.1)
+    show("CPU seconds of 100 x 3 x 3", measure_seconds(), 0, 5)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, default=N_WORLDS)
+    sys.exit(main(parser.parse_args().worlds))

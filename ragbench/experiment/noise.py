@@ -1,0 +1,300 @@
+"""Noise of the scores of repeated systems: tables of repetitions, their shares, and flips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import structs
+
+from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.records import Results
+from ragbench.records.comparison import Comparisons, Difference
+from ragbench.records.manifest import VerdictRow
+from ragbench.records.noise import (
+    FlippingQuestion,
+    FlipSource,
+    Noise,
+    NoisePurchase,
+    NoiseShare,
+)
+from ragbench.stats import NoisePart, next_purchases, noise_parts
+from ragbench.types import FloatArray, ScoreColumn
+from ragbench.types.rows import BoolArray
+
+# Levels of a table of repetitions, the outermost first.
+LEVELS = ("retrieval", "answers", "judge")
+
+
+@dataclass(frozen=True)
+class RepeatedScores:
+    """Scores of a system by one measure, repetition by repetition.
+
+    Attributes:
+        column: Mean of the repetitions.
+        table: Shape (queries, rankings, answers, judgements); NaN without a score.
+        costs: Level -> cost of one of its items.
+        is_judged: True if a judge decides the score.
+    """
+
+    column: ScoreColumn
+    table: FloatArray
+    costs: Mapping[str, float]
+    is_judged: bool
+
+    @property
+    def repeats(self) -> dict[str, float]:
+        """Level -> number of its repeats."""
+        return dict(zip(LEVELS, map(float, self.table.shape[1:]), strict=True))
+
+
+def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> RepeatedScores | None:
+    """Return the repetitions of a score of a system; None for a score of all queries together."""
+    scored = next(s for s in results.systems if s.name == system)
+    column, kind = scored.columns[score], scored.kinds[score]
+    if column.aggregate != "mean":
+        return None
+    columns = results.samples.get(system, {}).get(score, [column])
+    answers = results.answers.get(system)
+    n_rankings = 1 if answers is None else answers.rankings
+    if kind == "retrieval":
+        n_rankings = len(columns)
+    judge = _judge_of(plan, score) if kind == "judge" else None
+    values = np.stack([c.values for c in columns], axis=1)[..., None]
+    if judge is not None:
+        values = _judgements(results, system, judge, values)
+    # answer i reads ranking i modulo their number
+    n, _, n_judgements = values.shape
+    table = values.reshape(n, -1, n_rankings, n_judgements).swapaxes(1, 2)
+    is_judged = kind == "judge" or any(
+        column.signature.part(name) is not None for name in ("judge", "supported", "refusal")
+    )
+    costs = _costs(results, system, None if judge is None else judge[0], table.shape)
+    return RepeatedScores(column, table, costs, is_judged)
+
+
+def _judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
+    """Return name, judge, and number of the rubric of a score; None for another score."""
+    for name, judge in plan.judges.items():
+        for number, rubric in enumerate(judge.rubrics):
+            if plan.judge_score(rubric.name, name) == score:
+                return name, judge, number
+    return None
+
+
+def _judgements(
+    results: Results, system: str, judge: tuple[str, PlannedJudge, int], values: FloatArray
+) -> FloatArray:
+    """Return the scores of each judgement, of shape (queries, answers, judgements).
+
+    `values` has those of the answers. Models of a jury are averaged, and its repeats kept apart. A
+    verdict that combines its votes in another way than by a mean has one judgement.
+    """
+    name, planned, rubric = judge
+    n, n_answers, _ = values.shape
+    if planned.repeat == 1 or planned.block.options.get("combine", "mean") != "mean":
+        return values
+    rows = results.judgements[system][name]
+    table = np.full((n, n_answers, planned.repeat), np.nan)
+    for position in range(n * n_answers):
+        answer, query = divmod(position, n)
+        votes = _votes(rows[rubric * n * n_answers + position], planned.repeat)
+        if votes is not None and not np.isnan(values[query, answer]).any():
+            table[query, answer] = votes
+    return table
+
+
+def _votes(row: VerdictRow, repeat: int) -> FloatArray | None:
+    """Return the score of each repeat, the mean over the models; None without one."""
+    votes = np.array([np.nan if vote is None else vote for vote in row.samples], np.float64)
+    if len(votes) == 0 or len(votes) % repeat:
+        return None
+    by_model = votes.reshape(-1, repeat)
+    has_votes = ~np.isnan(by_model)
+    count = has_votes.sum(axis=0)
+    total = np.where(has_votes, by_model, 0.0).sum(axis=0)
+    means: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return means
+
+
+def _costs(
+    results: Results, system: str, judge: str | None, shape: Sequence[int]
+) -> dict[str, float]:
+    """Return level -> dollars of one item; where prices are unknown, 1 for each paid call.
+
+    Retrieval costs nothing beside answers.
+    """
+    answers, (n, *repeats) = results.answers.get(system), shape
+    if answers is None:
+        return {"retrieval": 1.0}
+    n_answers = n * repeats[0] * repeats[1]
+    paid = [o.value.usage.usd for o in answers.outcomes if o.value is not None]
+    prices = [usd for usd in paid if usd is not None]
+    costs = {"answers": sum(prices) / max(len(prices), 1)}
+    uses = results.judge_uses.get(system, {})
+    if judge is not None and judge in uses:
+        costs["judge"] = (uses[judge].usage.usd or 0.0) / max(n_answers * repeats[2], 1)
+    is_known = len(prices) == len(paid) and sum(costs.values()) > 0
+    return costs if is_known else dict.fromkeys(costs, 1.0)
+
+
+def noise_of(
+    scores: RepeatedScores,
+    interval: tuple[float | None, float | None] | None,
+    confidence: float,
+    *,
+    against: RepeatedScores | None = None,
+    seed: int = 0,
+) -> Noise | None:
+    """Return the noise of a mean, or of the mean difference from `against`.
+
+    None where nothing was repeated, or fewer than two queries have a score.
+    """
+    tables = [scores.table] if against is None else [scores.table, against.table]
+    if all(table[0].size <= 1 for table in tables):
+        return None
+    parts = noise_parts(
+        scores.table,
+        LEVELS,
+        against=None if against is None else against.table,
+        confidence=confidence,
+        seed=seed,
+    )
+    if not parts:
+        return None
+    low, high = interval or (None, None)
+    half_width = None if low is None or high is None else (high - low) / 2
+    has_scores = [~np.isnan(table).reshape(len(table), -1).all(axis=1) for table in tables]
+    shares = {
+        name: NoiseShare(share=part.share, low=part.low, high=part.high)
+        for name, part in parts.items()
+    }
+    apart = {name: share for name, share in shares.items() if name in LEVELS[:2]}
+    noise = Noise(
+        n=int(np.all(has_scores, axis=0).sum()),
+        half_width=half_width,
+        questions=shares["questions"],
+        app=_together(apart),
+        judge=shares.get("judge"),
+        buy=tuple(_purchases(scores, parts, half_width)),
+    )
+    return structs.replace(noise, **apart) if len(apart) > 1 else noise
+
+
+def _together(shares: Mapping[str, NoiseShare]) -> NoiseShare | None:
+    """Return the share of retrieval and answers together; None without both."""
+    if not shares:
+        return None
+    return NoiseShare(
+        share=sum(share.share for share in shares.values()),
+        # the limits of a sum lie within the sums of the limits
+        low=sum(share.low for share in shares.values()),
+        high=min(1.0, sum(share.high for share in shares.values())),
+    )
+
+
+def _purchases(
+    scores: RepeatedScores, parts: Mapping[str, NoisePart], half_width: float | None
+) -> Iterator[NoisePurchase]:
+    """Yield the purchases of an equal sum; nothing without an interval or without noise."""
+    total = sum(part.variance for part in parts.values())
+    if half_width is None or not total:
+        return
+    is_apart = "retrieval" in parts and "answers" in parts
+    for purchase in next_purchases(parts, scores.costs, scores.repeats):
+        level = purchase.level
+        if level in ("retrieval", "answers") and not is_apart:
+            level = "app"
+        yield NoisePurchase(
+            level=level,
+            times=purchase.factor,
+            half_width=half_width * purchase.standard_error / total**0.5,
+        )
+
+
+def find_flips(
+    scores: RepeatedScores, query_ids: Sequence[str]
+) -> tuple[FlipSource | None, tuple[FlippingQuestion, ...]]:
+    """Return the source of flips, and the questions that are right in one repetition alone.
+
+    A repetition is right if its score is in the better half of the range. Scores that are neither
+    judged nor hits and misses have no flips. With a repeated judge, all its judgements of one
+    repetition are right and all of another one are wrong: its errors must not name the app.
+    """
+    column, table = scores.column, scores.table
+    values = table[~np.isnan(table)]
+    is_binary = np.isin(values, (column.low, column.high)).all()
+    repeats_app = table.shape[1] * table.shape[2] > 1
+    if not repeats_app or not (is_binary or scores.is_judged) or not np.isfinite(column.high):
+        return None, ()
+    runs = table.swapaxes(1, 2).reshape(len(table), -1, table.shape[3])
+    middle = (column.low + column.high) / 2
+    is_known = ~np.isnan(runs)
+    passes = is_known & ((runs >= middle) if column.direction == "higher" else (runs <= middle))
+    fails, has_votes = is_known & ~passes, is_known.any(axis=2)
+    all_pass, all_fail = has_votes & ~fails.any(axis=2), has_votes & ~passes.any(axis=2)
+    flips = []
+    for row in np.flatnonzero(all_pass.any(axis=1) & all_fail.any(axis=1)).tolist():
+        flips.append(
+            FlippingQuestion(
+                query_id=query_ids[row],
+                pass_rate=float(passes[row].sum() / is_known[row].sum()),
+                passed=_first(all_pass[row]),
+                failed=_first(all_fail[row]),
+            )
+        )
+    is_unsure = scores.is_judged and table.shape[3] == 1
+    return "app or judge" if is_unsure else "app", tuple(flips)
+
+
+def _first(is_true: BoolArray) -> int:
+    return int(np.flatnonzero(is_true)[0])
+
+
+def system_noise(
+    plan: Plan,
+    results: Results,
+    system: str,
+    intervals: Mapping[str, tuple[float | None, float | None] | None],
+) -> dict[str, Noise]:
+    """Return score -> noise of a system; scores without repetitions are absent.
+
+    `intervals` has the interval of each score.
+    """
+    noises = {}
+    for name, interval in intervals.items():
+        scores = repeated_scores(plan, results, system, name)
+        if scores is None:
+            continue
+        confidence, seed = plan.config.statistics.confidence, plan.config.seed
+        noise = noise_of(scores, interval, confidence, seed=seed)
+        if noise is not None:
+            flips_by, flipping = find_flips(scores, plan.ids)
+            noises[name] = structs.replace(noise, flips_by=flips_by, flipping=flipping)
+    return noises
+
+
+def with_noise(plan: Plan, results: Results, comparisons: Comparisons) -> Comparisons:
+    """Return the comparisons with the noise of the differences between repeated systems."""
+    if not any(results.samples.values()) and all(j.repeat == 1 for j in plan.judges.values()):
+        return comparisons
+    measures = []
+    for family in comparisons.measures:
+        rows = [_with_noise(plan, results, family.measure, row) for row in family.comparisons]
+        measures.append(structs.replace(family, comparisons=tuple(rows)))
+    return structs.replace(comparisons, measures=tuple(measures))
+
+
+def _with_noise(plan: Plan, results: Results, measure: str, row: Difference) -> Difference:
+    """Return a difference with its noise; unchanged if neither system was repeated."""
+    if row.unlike is not None:
+        return row
+    system, baseline = (
+        repeated_scores(plan, results, name, measure) for name in (row.system, row.baseline)
+    )
+    if system is None or baseline is None:
+        return row
+    confidence, seed = plan.config.statistics.confidence, plan.config.seed
+    noise = noise_of(system, row.interval, confidence, against=baseline, seed=seed)
+    return structs.replace(row, noise=noise)

@@ -1,0 +1,117 @@
+"""Noise of repeated systems as one sentence, and as a chapter of the page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragbench.records.causes import RIGHT
+from ragbench.records.comparison import Comparisons
+from ragbench.records.noise import Noise, NoiseShare
+from ragbench.records.summary import Summary, SystemSummary
+from ragbench.report import text as fmt
+from ragbench.report.base import Chapter, Grid
+from ragbench.report.headline import leading_systems
+from ragbench.types.display import printable
+
+# Source of noise -> its words after the half width that it makes.
+_SOURCES = {"questions": "the questions", "app": "your app", "judge": "the judge"}
+_SHARES = ("questions", "app", "retrieval", "answers", "judge")
+
+
+def noise_sentence(measure: str | None, summary: Summary) -> str:
+    """Return the noise of the first repeated system by a measure; empty without one.
+
+    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`.
+    """
+    noisy = [system for system in summary.systems if system.noise]
+    if measure is None:
+        return ""
+    for system in leading_systems(measure, summary):
+        noise = system.noise.get(measure)
+        if noise is not None and noise.half_width is not None:
+            text = _split_half_width(noise) + flip_words(noise)
+            return f"{printable(system.name)}: {text}" if len(noisy) > 1 else text
+    return ""
+
+
+def _split_half_width(noise: Noise) -> str:
+    """Return the half width of the interval, and the part of each source.
+
+    Parts are half widths too, whose squares add up.
+    """
+    half = noise.half_width or 0.0
+    digits = 2 if half >= 0.02 else 3
+    parts = []
+    for name, words in _SOURCES.items():
+        share: NoiseShare | None = getattr(noise, name)
+        if share is not None:
+            parts.append(f"{half * share.share**0.5:.{digits}f} {words}")
+    return f"of +-{half:.{digits}f}: {', '.join(parts)}"
+
+
+def flip_words(noise: Noise) -> str:
+    """Return the number of flipping questions in words, with a leading `; `; empty without any."""
+    if noise.flips_by is None:
+        return ""
+    source = "" if noise.flips_by == "app" else f" ({noise.flips_by})"
+    return f"; {len(noise.flipping)} of {fmt.counted(noise.n, 'questions')} flip{source}"
+
+
+def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
+    """Return the chapter on the noise of repeated systems; None if no system was repeated."""
+    rows = [
+        (printable(system.name), printable(score), *_cells(noise))
+        for system in summary.systems
+        for score, noise in system.noise.items()
+    ]
+    if not rows:
+        return None
+    rows += [
+        (f"{printable(row.system)} - {printable(row.baseline)}", family.measure, *_cells(row.noise))
+        for family in comparisons.measures
+        for row in family.comparisons
+        if row.noise is not None
+    ]
+    caption = "share of each source in the variance of the mean, or of the mean difference"
+    heads = ("system", "score", "+-", *_SHARES, "an equal sum again leaves")
+    grids = [Grid(caption, heads, tuple(rows), words=True)]
+    if flips := tuple(_flip_rows(summary)):
+        caption = "questions that flip; `ragbench show RUN QUESTION` prints their answers"
+        columns = ("question", "system", "score", "pass rate", "right in", "wrong in")
+        grids.append(Grid(caption, columns, flips, words=True, has_queries=True))
+    return Chapter("noise of questions, app and judge", (), (), tuple(grids))
+
+
+def _cells(noise: Noise) -> tuple[str, ...]:
+    shares: list[NoiseShare | None] = [getattr(noise, name) for name in _SHARES]
+    half = "-" if noise.half_width is None else fmt.significant(noise.half_width)
+    purchases = [
+        f"{buy.times:.3g} x {buy.level}: +-{fmt.significant(buy.half_width)}" for buy in noise.buy
+    ]
+    return (half, *map(_share_text, shares), "; ".join(purchases) or "-")
+
+
+def _share_text(share: NoiseShare | None) -> str:
+    return "-" if share is None else f"{share.share:.0%} [{share.low:.0%}, {share.high:.0%}]"
+
+
+def _flip_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each flipping question of each system, by its first score with flips."""
+    for system in summary.systems:
+        name = _flipping_score(system)
+        for flip in () if name is None else system.noise[name].flipping:
+            yield (
+                flip.query_id,
+                printable(system.name),
+                printable(name or ""),
+                f"{flip.pass_rate:.0%}",
+                f"repeat {flip.passed + 1}",
+                f"repeat {flip.failed + 1}",
+            )
+
+
+def _flipping_score(system: SystemSummary) -> str | None:
+    """Return `right` if questions flip by it, else the first such score; None without any."""
+    names = [name for name, noise in system.noise.items() if noise.flipping]
+    names.sort(key=lambda name: name != RIGHT)
+    return names[0] if names else None

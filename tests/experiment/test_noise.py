@@ -1,0 +1,212 @@
+"""Noise of repeated systems: tables of repetitions, shares, flips, and where they are reported."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ragbench.cli import group
+from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
+from ragbench.experiment.result import load_experiment
+from ragbench.experiment.runner import run_experiment
+from ragbench.signature import Signature
+from ragbench.stats import noise_parts
+from ragbench.types import ScoreColumn
+from tests.chat_server import ChatServer
+from tests.experiment.moons import QUERIES
+from tests.experiment.test_repeat import CODE, entry, with_parts
+
+COSTS = {"answers": 1.0, "judge": 1.0}
+
+
+def scores_of(table, *, is_judged=False, **changes):
+    """Return scores from a table of shape (queries, repetitions, judgements)."""
+    table = np.array(table, float)[:, None]
+    values = np.nanmean(table, axis=(1, 2, 3))
+    facts = {"direction": "higher", "low": 0.0, "high": 1.0, **changes}
+    column = ScoreColumn(
+        "right", values, np.zeros(len(table), np.uint8), Signature("right"), **facts
+    )
+    return RepeatedScores(column, table, COSTS, is_judged)
+
+
+# four questions: right, wrong, and two that flip
+FLIPPING = [[[1], [1]], [[0], [0]], [[1], [0]], [[0], [1]]]
+
+
+def test_noise_worked_by_hand():
+    """Shares 1/4 and 3/4, as in tests/stats/test_noise.py; twice the answers leave 5/8 of it.
+
+    An equal sum buys 2 x the questions, or 2 x the answers: (1/4 + 3/8) of the variance.
+    """
+    noise = noise_of(scores_of(FLIPPING), (0.3, 0.7), 0.95)
+
+    assert (noise.n, noise.half_width) == (4, pytest.approx(0.2))
+    assert noise.questions.share == pytest.approx(0.25)
+    assert noise.app.share == pytest.approx(0.75)
+    assert (noise.retrieval, noise.answers, noise.judge) == (None, None, None)
+    bought = {buy.level: (buy.times, buy.half_width) for buy in noise.buy}
+    assert bought["questions"] == (2.0, pytest.approx(0.2 * 0.5**0.5))
+    assert bought["app"] == (2.0, pytest.approx(0.2 * 0.625**0.5))
+
+
+def test_retrieval_and_answers_are_apart_where_both_are_repeated():
+    rng = np.random.default_rng(3)
+    table = rng.integers(0, 2, (30, 2, 3, 1)).astype(float)
+    whole = scores_of(FLIPPING)
+    scores = RepeatedScores(whole.column, table, COSTS, False)
+    noise = noise_of(scores, (0.4, 0.6), 0.95)
+    parts = noise_parts(table, ["retrieval", "answers", "judge"])
+
+    assert noise.retrieval.share == pytest.approx(parts["retrieval"].share)
+    assert noise.answers.share == pytest.approx(parts["answers"].share)
+    assert noise.app.share == pytest.approx(noise.retrieval.share + noise.answers.share)
+    assert noise.questions.share + noise.app.share == pytest.approx(1)
+
+
+def test_a_difference_has_the_noise_of_both():
+    other = scores_of([[[1], [1]], [[0], [0]], [[0], [0]], [[0], [0]]])
+    noise = noise_of(scores_of(FLIPPING), None, 0.95, against=other)
+    alone = noise_of(other, None, 0.95)
+
+    # differences 0, 0, .5, .5 have variance 1/12; the answers put .125 into each
+    assert noise.app.share == 1
+    assert alone.app.share == 0
+    assert noise.half_width is None
+    assert noise.buy == ()
+
+
+def test_nothing_repeated_has_no_noise():
+    assert noise_of(scores_of([[[1]], [[0]], [[1]]]), (0, 1), 0.95) is None
+
+
+def test_each_difference_of_a_sure_score_is_a_flip():
+    source, flips = find_flips(scores_of(FLIPPING), ["a", "b", "c", "d"])
+
+    assert source == "app"
+    assert [(f.query_id, f.pass_rate, f.passed, f.failed) for f in flips] == [
+        ("c", 0.5, 0, 1),
+        ("d", 0.5, 1, 0),
+    ]
+
+
+def test_a_judge_that_disagrees_with_itself_does_not_name_the_app():
+    table = [
+        [[1, 1], [0, 0]],  # one repetition is right for both judgements, one wrong: a flip
+        [[1, 1], [1, 0]],  # the judge alone disagrees
+        [[1, 0], [0, 1]],
+    ]
+    source, flips = find_flips(scores_of(table, is_judged=True), ["a", "b", "c"])
+
+    assert source == "app"
+    assert [(flip.query_id, flip.pass_rate) for flip in flips] == [("a", 0.5)]
+
+
+def test_an_unrepeated_judge_leaves_app_or_judge():
+    source, flips = find_flips(scores_of(FLIPPING, is_judged=True), ["a", "b", "c", "d"])
+
+    assert source == "app or judge"
+    assert len(flips) == 2
+
+
+def test_a_lower_score_is_right_at_its_low_end():
+    table = [[[0], [1]], [[1], [1]]]
+    _, flips = find_flips(scores_of(table, direction="lower"), ["a", "b"])
+
+    assert [(flip.query_id, flip.passed) for flip in flips] == [("a", 0)]
+
+
+def test_graded_scores_have_no_flips():
+    assert find_flips(scores_of([[[0.3], [0.8]]]), ["a"]) == (None, ())
+
+
+def test_worlds_with_known_parts(repository, monkeypatch):
+    """A few of the worlds of `benchmarks/noise.py`, which has the bars for 500 of them."""
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    worlds = importlib.import_module("noise")
+    rng, tally = np.random.default_rng(1), worlds.Tally()
+    for _ in range(60):
+        worlds.try_world(worlds.random_world(rng), rng, tally)
+
+    for level in worlds.LEVELS:
+        assert tally.estimated[level] / tally.true[level] == pytest.approx(1, abs=0.2)
+    assert tally.counts["held"] >= 54
+    assert tally.counts["wrongly named"] <= 0.1 * tally.counts["named"]
+    assert tally.counts["named"] > 100
+
+
+@pytest.fixture
+def flaky(config, tmp_path, monkeypatch):
+    (tmp_path / "flaky.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return config
+
+
+@pytest.mark.slow
+def test_a_run_reports_the_noise_of_an_app(flaky, tmp_path):
+    experiment = run_experiment(with_parts(flaky, apps={"mine": entry("app")}))
+
+    noise = experiment.noise["mine"]["right"]
+    # the question on Pluto has no answer in the corpus, and is answered all the same
+    table = [[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 1, 1], [0, 0, 0]]
+    assert noise.app.share == pytest.approx(noise_parts(table, ["app"])["app"].share)
+    assert [(f.query_id, f.passed, f.failed) for f in noise.flipping] == [("q2", 0, 1)]
+    summary = json.loads((experiment.path / "summary.json").read_text())
+    [system] = summary["systems"]
+    assert {"questions", "app", "judge", "flipping"} <= system["noise"]["right"].keys()
+    assert load_experiment(experiment.path).noise == experiment.noise
+    _, second, *_ = str(experiment).splitlines()
+    assert second.startswith("of +-0.")
+    assert second.endswith("your app; 1 of 5 questions flip")
+    for file in ("report.md", "report.html"):
+        text = (experiment.path / file).read_text()
+        assert "noise of questions, app and judge" in text
+        assert second in text
+    shown = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).output
+    assert "Europa" in shown
+    assert "Callisto" in shown
+
+
+@pytest.mark.slow
+def test_a_repeated_judge_has_a_share_of_its_own(flaky):
+    """A judge that says yes and no in turn about each answer, and an app that never changes."""
+
+    def in_turn(body, times_asked):
+        return json.dumps({"reasoning": "so", "level": 1 + 4 * (times_asked % 2)})
+
+    with ChatServer(in_turn, model="m") as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "repeat": 2}
+        judge |= {"rubrics": ["answer_relevancy"], "temperature": 1.0, "concurrency": 1}
+        parts = with_parts(flaky, apps={"mine": entry("app", repeat=2)})
+        parts["metrics"]["judge"] = judge
+        experiment = run_experiment(parts)
+
+    noise = experiment.noise["mine"]["answer_relevancy"]
+    assert noise.judge.share == pytest.approx(1)
+    assert noise.flips_by == "app"
+    assert noise.flipping == ()
+
+
+@pytest.mark.slow
+def test_two_repeated_retrievers_share_the_noise_of_their_difference(flaky):
+    parts = {
+        "retrievers": {"base": entry("retrieve"), "mine": entry("retrieve", 2, version="2")},
+        "statistics": {"baseline": "base", "resamples": 200},
+    }
+    experiment = run_experiment(with_parts(flaky, **parts))
+
+    [family] = [f for f in experiment.compared.measures if f.measure == "mrr"]
+    [row] = family.comparisons
+    assert row.noise.questions.share + row.noise.app.share == pytest.approx(1)
+    assert experiment.noise["mine"]["mrr"].app is not None
+
+
+@pytest.mark.slow
+def test_a_run_without_repeats_has_no_noise(flaky):
+    experiment = run_experiment(with_parts(flaky, apps={"mine": entry("app", repeat=1)}))
+
+    assert experiment.noise == {}
+    assert "noise" not in json.loads((experiment.path / "summary.json").read_text())["systems"][0]
+    assert len(QUERIES) == 5
