@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ragbench.testing import Answer, ChatServer
 from tests.cli.test_gate import N, documents, git, question, rows
 from tests.messages import lines_with
 from tests.review_server import ReviewServer
@@ -166,28 +167,28 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert first.returncode == 1, first.stderr
     assert_message(lines_with(first.stderr, "fail"))
     (comment,) = server.comments
-    marker, verdict, _, counts, _, worst, *lines = html.unescape(comment["body"]).splitlines()
+    marker, verdict, _, undecided, _, worst, *lines = html.unescape(comment["body"]).splitlines()
     assert marker == MARKER
     assert_message(verdict)
-    assert_message(counts)
+    assert_message(undecided)
     assert_message(worst)
     # the first of the worst questions stands above; four more are listed
     assert sum("what is word" in line for line in lines) == 4
-    assert "- gates: 1 fail" in lines
-    skipped = "judge openai was skipped: not asked (--no-judge); gates skipped: faithfulness"
-    assert f"- {skipped} not worse" in lines
+    assert "- gates: 2 fail" in lines
     assert_message(lines[1])
     assert verdict in html.unescape((tmp_path / "summary.md").read_text())
 
     (runner.checkout / "search.yaml").write_text(CONFIG + "# a typo\n")
     second = runner.run("Compare with the base")
 
-    assert second.returncode == 0, second.stderr
+    assert second.returncode == 1, "the judge could not look"
     assert server.writes == [
         ("POST", "/repos/acme/search/issues/7/comments"),
         ("PATCH", "/repos/acme/search/issues/comments/100"),
     ]
-    assert f"{MARKER}\n**nothing changed: " in comment["body"]
+    marker, verdict, _, same, *_ = html.unescape(comment["body"]).splitlines()
+    assert (marker, verdict) == (MARKER, f"**{undecided}**")
+    assert same.startswith("nothing changed: ")
 
     assert "removed 0 entries" in runner.run("Prune the cache").stdout
     assert runner.run("Copy the results without texts of the corpus").returncode == 0
@@ -217,6 +218,94 @@ def test_the_first_pull_request_passes_with_its_scores(tmp_path, origin, ragbenc
     assert (verdict, done.stdout.splitlines()[0]) == (f"**{sentence}**", sentence)
     assert scores.startswith("bm25 finds the gold of 20 of 20 questions")
     assert last == "- origin/main has no such config"
+
+
+def pull_request(origin, config, base=CONFIG):
+    """Commit the config of the base and that of the pull request."""
+    git(origin, "checkout", "-q", "main")
+    (origin / "search.yaml").write_text(base)
+    git(origin, "commit", "-qam", "base", "--allow-empty")
+    git(origin, "checkout", "-qB", "pr")
+    (origin / "search.yaml").write_text(config)
+    git(origin, "commit", "-qam", "head", "--allow-empty")
+
+
+def test_a_fork_keeps_its_retrieval_gates_where_a_generator_needs_a_key(
+    tmp_path, origin, ragbench, server
+):
+    llm = "{llm: {type: openai, model: m}}"
+    config = CONFIG.replace("{extractive: {type: extractive}}", llm)
+    pull_request(origin, config.replace("type: bm25}", "type: bm25, k1: 0}"), config)
+    runner = Runner(tmp_path, origin, ragbench, server, head="stranger/search")
+
+    done = runner.run("Compare with the base")
+
+    assert done.returncode == 1, done.stderr
+    worse, undecided, *_ = done.stdout.splitlines()
+    assert worse.startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
+    assert undecided.startswith("FAILS: faithfulness not worse: undecided, which counts as failed")
+    assert undecided.endswith("; generator llm was skipped: OPENAI_API_KEY is not set")
+
+
+def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, server):
+    pull_request(origin, CONFIG.replace("seed: 1", "seed: 2"))
+    runner = Runner(tmp_path, origin, ragbench, server)
+    with ChatServer(lambda received: Answer("Incorrect key", status=401)) as models:
+        runner.environment |= {"OPENAI_API_KEY": "sk-expired-1", "OPENAI_BASE_URL": models.url}
+
+        done = runner.run("Compare with the base")
+
+    assert done.returncode == 7, done.stderr
+    reason, same = done.stdout.splitlines()
+    assert reason.startswith("incomplete: no request was served by the server of judge 'openai'")
+    assert reason.endswith("OPENAI_API_KEY may be expired, or the key of another server")
+    assert same.startswith("nothing changed")
+
+
+def test_a_renamed_document_is_named(tmp_path, origin, ragbench, server):
+    config = """\
+name: search
+dataset: {type: records, path: qa.jsonl, corpus: docs}
+retrievers: {bm25: {type: bm25}}
+"""
+    git(origin, "checkout", "-q", "main")
+    (origin / "search.yaml").write_text(config)
+    (origin / "docs").mkdir()
+    names = [f"m{n}.md" for n in range(N)]
+    for n, name in enumerate(names):
+        (origin / "docs" / name).write_text(f"word{n} and some further words of no use\n")
+    (origin / "qa.jsonl").write_text(
+        rows({**question(n), "relevant": [name]} for n, name in enumerate(names))
+    )
+    git(origin, "add", "-A")
+    git(origin, "commit", "-qm", "a folder")
+    git(origin, "checkout", "-qB", "pr")
+    git(origin, "mv", "docs/m3.md", "docs/cars.md")
+    git(origin, "rm", "-q", "docs/m4.md")
+    git(origin, "commit", "-qm", "renamed")
+    runner = Runner(tmp_path, origin, ragbench, server)
+
+    done = runner.run("Compare with the base")
+
+    assert done.returncode == 1, done.stderr
+    verdict, corpus, warning, *_ = done.stdout.splitlines()
+    assert verdict.startswith("bm25 got WORSE, though not surely: ndcg@10 1.00 -> 0.900")
+    assert corpus == "corpus CHANGED: 1 renamed (m3.md -> cars.md), 1 removed (m4.md)"
+    assert warning.startswith("2 of 20 judged documents are not in the corpus, such as 'm3.md'")
+
+
+def test_an_added_judge_and_gate_are_told_below_the_news(tmp_path, origin, ragbench, server):
+    base = CONFIG.split("metrics:")[0] + "gates: [{measure: ndcg@10}]\n"
+    pull_request(origin, CONFIG, base)
+    runner = Runner(tmp_path, origin, ragbench, server)
+
+    done = runner.run("Compare with the base")
+
+    assert done.returncode == 1, done.stderr
+    undecided, same, judge, gate, *_ = done.stdout.splitlines()
+    assert undecided.startswith("FAILS: faithfulness not worse: undecided, which counts as failed")
+    assert same.startswith("nothing changed")
+    assert (judge, gate) == ("judge added: openai", "gate added: faithfulness")
 
 
 def test_the_job_of_gitlab_does_the_same(
@@ -249,11 +338,11 @@ def test_the_job_of_gitlab_does_the_same(
     done = run(script)
     assert done.returncode == 1, done.stderr
     assert server.writes == [("POST", "/projects/12/merge_requests/7/notes")]
-    assert_message(lines_with(server.comments[0]["body"], "not asked"))
+    assert "was skipped: not asked (--no-judge)" in server.comments[0]["body"]
     assert run(job["after_script"]).returncode == 0
     results = files_below(origin / "ragbench-results")
     junit = origin / job["artifacts"]["reports"]["junit"]
-    assert 'failures="1"' in junit.read_text()
+    assert 'failures="2"' in junit.read_text()
     assert not [path for path in results if "filler" in path.read_text()]
 
 

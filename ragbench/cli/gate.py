@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,10 @@ from ragbench.errors import RagbenchError
 @output.overrides_option
 @output.flag("--strict", help="Exit with 4 if a gate is undecided.")
 @output.flag(
+    "--require-judge",
+    help="Exit with 2 if the key or the package of a judge or a generator is missing.",
+)
+@output.flag(
     "--comment",
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
@@ -51,42 +55,54 @@ def command(
 
     If the base has no such config, the command prints the first lines of the run, with which later
     pull requests are compared, and exits with 0. The questions that both have in the same form are
-    compared. The first three lines say what got worse, on how many questions, and on which one
-    most. If all rankings and answers are those of the base, the command prints "nothing changed"
-    and exits with 0, or with 3 if the run is incomplete. Gates against baseline files are decided
-    against the base. Without gates, a system fails that is surely worse (the verdict of `ragbench
-    compare`), or lower by more than 0.02 of the range, by the first measure of rankings (`found`
-    alone if there is no other) or by `right`, else the first score of answers. Judges whose key or
-    package is missing are skipped with their gates.
+    compared. The first lines are the news: what is surely worse and surely better, answers that
+    became right or wrong, failures, changed documents and new questions. If all rankings and
+    answers are those of the base, the command prints "nothing changed" and exits with 0, or with 3
+    if the run is incomplete. Gates against baseline files are decided against the base. Without
+    gates, a system fails that is surely worse (the verdict of `ragbench compare`), or lower by more
+    than 0.02 of the range, by the first measure of rankings (`found` alone if there is no other) or
+    by `right`, else the first score of answers. Judges and generators whose key is missing are
+    skipped, and their gates are undecided.
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
     """
-    from ragbench.experiment.base_run import load_for_gate, open_base, stored_errors
+    from ragbench.experiment.base_run import (
+        load_for_gate,
+        open_base,
+        stored_errors,
+        without_keyless_generators,
+    )
     from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import render_review, review_lines
 
+    if flags["require_judge"] and flags["no_judge"]:
+        raise click.UsageError("pass --require-judge or --no-judge, not both")
     choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
     with output.running(quiet) as progress, _commented_errors(config, flags["comment"]):
         if as_base is not None:
             with stored_errors(as_base):
                 settings = load_for_gate(config, overrides, as_base)
+                settings, _ = without_keyless_generators(settings)
                 run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
             return
-        settings = load_for_gate(config, overrides)
+        settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
+        skipped: Mapping[str, str] = {}
+        if not flags["require_judge"]:
+            settings, skipped = without_keyless_generators(settings)
         options = [f"--set={text}" for text in overrides] + ["--quiet"] * quiet
         options += ["--no-judge"] * flags["no_judge"]
         output.echo(f"base: {base}", err=True)
-        with open_base(base, config, settings, options) as scored:
+        with open_base(base, config, settings, options) as opened:
             output.echo("head: this checkout", err=True)
-            if scored is None:
+            if opened is None:
                 summary, lines = run_first(settings, base, choices, progress)
             else:
-                review = run_gate(settings, scored, choices, progress)
+                review = run_gate(settings, opened, choices, progress, skipped)
                 lines = list(review_lines(review))
-                decisions = () if review.is_same else review.decisions
+                decisions = review.blind if review.is_same else review.decisions
                 summary = structs.replace(review.summary, gates=tuple(decisions))
     for line in lines[:3] if quiet else lines:
         output.echo(line)

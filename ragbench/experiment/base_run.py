@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from ragbench.comparison.sources import read_scored
 from ragbench.config.load import load_config
@@ -23,15 +24,35 @@ from ragbench.errors import (
     DataError,
     RagbenchError,
 )
+from ragbench.experiment.plan.components import build, calls_code
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
 from ragbench.files import cache_folder, write_file
+from ragbench.registry import PYTHON
 
 _SHORT = 8  # digits of a commit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateBase:
+    """Base of a comparison; `open_base` yields it.
+
+    Attributes:
+        scored: Scores of its systems.
+        places: Folder of the head -> folder of the base with the same files; empty if the base is
+            no Git reference.
+    """
+
+    scored: ScoredSystems
+    places: Mapping[Path, Path] = field(default_factory=dict)
+
+
 def load_for_gate(
-    path: Path, overrides: Sequence[str], output: Path | None = None
+    path: Path,
+    overrides: Sequence[str],
+    output: Path | None = None,
+    *,
+    require_judge: bool = False,
 ) -> ExperimentConfig:
     """Return a config whose judges run only if their keys and packages are available.
 
@@ -39,6 +60,7 @@ def load_for_gate(
         path: YAML file.
         overrides: `key=value` texts of `--set`.
         output: Folder in place of `output` of the config; None keeps that.
+        require_judge: True makes a missing key or package of a judge an error of the run.
 
     Raises:
         ConfigError: The config is wrong; all its problems at once.
@@ -47,16 +69,38 @@ def load_for_gate(
     config = load_config(path, overrides=overrides)
     check_single(config)
     judges = config.metrics.judges or {}
-    judges = {name: replace(judge, when="available") for name, judge in judges.items()}
+    when: Literal["always", "available"] = "always" if require_judge else "available"
+    judges = {name: replace(judge, when=when) for name, judge in judges.items()}
     metrics = replace(config.metrics, judges=judges or None)
     return replace(config, metrics=metrics, output=str(output or config.output))
+
+
+def without_keyless_generators(
+    config: ExperimentConfig,
+) -> tuple[ExperimentConfig, dict[str, str]]:
+    """Return a config without the generators whose key is missing, and the reason of each.
+
+    So a pull request from a fork, which has no secrets, keeps its retrieval gates. A config
+    without other retrievers or apps keeps its generators: the run names the missing key.
+    """
+    skipped = {}
+    for name, component in config.generators.items():
+        is_built_in = not component.type.startswith(PYTHON) and not calls_code(component)
+        generator = build("generator", name, component, None) if is_built_in else None
+        if generator is not None and generator.missing_key is not None:
+            skipped[name] = f"{generator.missing_key} is not set"
+    if not skipped or not (config.retrievers or config.apps):
+        return config, {}
+    generators = {name: c for name, c in config.generators.items() if name not in skipped}
+    controls = config.controls if generators else ()
+    return replace(config, generators=generators, controls=controls), skipped
 
 
 @contextmanager
 def open_base(
     reference: str, path: Path, config: ExperimentConfig, options: Sequence[str]
-) -> Iterator[ScoredSystems | None]:
-    """Yield the scores of the base of a comparison; its files exist during the block only.
+) -> Iterator[GateBase | None]:
+    """Yield the base of a comparison; its files exist during the block only.
 
     None if the commit of a Git reference has no such config: there is no base yet.
 
@@ -73,7 +117,7 @@ def open_base(
             run.
     """
     if os.path.exists(reference):
-        yield read_scored(reference)
+        yield GateBase(scored=read_scored(reference))
         return
     absent = f"no such file: {reference}"
     root = Path(_git(path.absolute().parent, "rev-parse", "--show-toplevel", record=absent))
@@ -88,7 +132,8 @@ def open_base(
                 yield None
                 return
             _link_untracked(root, tree, path, config)
-            yield read_scored(_run_base(root, temporary, path, name, options, config), name=name)
+            folder_of_run = _run_base(root, temporary, path, name, options, config)
+            yield GateBase(scored=read_scored(folder_of_run, name=name), places={root: tree})
         finally:
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
 

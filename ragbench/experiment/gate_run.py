@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,27 +18,43 @@ from ragbench.comparison.pairs import PairedScores, scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.data.runs.run_folder import file_name, read_manifest
+from ragbench.data.runs.run_folder import file_name
 from ragbench.data.runs.run_lines import Lines, read_answers
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
+from ragbench.experiment.base_run import GateBase
+from ragbench.experiment.gate_news import (
+    answers_line,
+    corpus_lines,
+    failure_lines,
+    judge_and_gate_lines,
+    new_question_lines,
+)
 from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
-from ragbench.gates.base import Gate, decide_gates
+from ragbench.gates.base import Gate, decide_gates, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
-from ragbench.records.causes import gated_score
+from ragbench.records.causes import RIGHT, gated_score
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.manifest import Choices, FailedPrediction
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
-from ragbench.report.gate import ChangedScore, GateReview, first_lines, question_line
+from ragbench.report.gate import (
+    ChangedScore,
+    FailedGate,
+    GateReview,
+    first_lines,
+    question_line,
+)
 from ragbench.report.progress import Progress
 from ragbench.types import ScoreColumn
 
 _BEST = 3  # questions that gained and are shown
+# Change of a score of a system, the system, its baseline, and their paired scores
+Row = tuple[ChangedScore, ComparedRow, ComparedRow, PairedScores]
 
 
 def run_first(
@@ -54,20 +71,26 @@ def run_first(
 
 
 def run_gate(
-    config: ExperimentConfig, base: ScoredSystems, choices: Choices, progress: Progress
+    config: ExperimentConfig,
+    gate_base: GateBase,
+    choices: Choices,
+    progress: Progress,
+    skipped_generators: Mapping[str, str] = MappingProxyType({}),
 ) -> GateReview:
     """Run the head, compare it with the base on the common, unchanged questions, and decide.
 
     Gates against a baseline file are decided against the base. Without gates, the default decision
     is taken on the first measure of rankings, besides `found`, and on `right` or else the first
-    score of answers of every system. Gates on judges that were skipped are left out. Other errors
-    are those of `run_experiment`.
+    score of answers of every system. Gates on skipped judges and generators are undecided; if no
+    other gate is left, the default decision is taken too. Other errors are those of
+    `run_experiment`.
 
     Args:
         config: Config of the head.
-        base: Scores of the base.
+        gate_base: Base of the comparison.
         choices: Options of the command line.
         progress: Display of the progress.
+        skipped_generators: Generator that the config lost -> reason.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -77,18 +100,25 @@ def run_gate(
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
-    base = _with_choices_of(base, head)
+    base = _with_choices_of(gate_base.scored, head)
     comparable = list(_comparable(base, head))
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
-    gates, skipped = list[Gate](), list[Gate]()
-    for gate in map(_against_base, config.gates):
-        is_skipped = bool(skipped_judges) and _lacks_judge(gate, head)
-        (skipped if is_skipped else gates).append(gate)
+    skipped = {f"judge {name}": why for name, why in skipped_judges.items()}
+    skipped |= {f"generator {name}": why for name, why in skipped_generators.items()}
+    gates = [_against_base(gate) for gate in config.gates]
+    blind = [gate for gate in gates if skipped and _lacks_scores(gate, head)]
+    undecided = _undecided(blind, skipped)
+    gates = [gate for gate in gates if gate not in blind]
     measures = _gated_scores(gates, comparable) or _first_scores(head, comparable)
-    if not config.gates:
+    by_default = not gates
+    if by_default:
         gates = [NotWorse(measure=measure) for measure in measures]
+        if skipped_generators and not config.gates:
+            undecided.append(_without_answers(skipped))
+    if RIGHT in comparable and RIGHT not in measures:
+        measures = [*measures, RIGHT]
     matching = match_sources(base, [head], measures=measures, intersect=True, least_same=0)
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
@@ -97,7 +127,9 @@ def run_gate(
     for measure in matching.measures:
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
             decision = _decide(measure, system, baseline, pairs, compared, method)
-            score = ChangedScore(measure, system.scores.name, decision, pairs.gains)
+            score = ChangedScore(
+                measure, system.scores.name, decision, pairs.gains, decides=by_default
+            )
             rows.append((score, system, baseline, pairs))
     if not rows:
         problem = "no system and score in common with this checkout"
@@ -109,16 +141,25 @@ def run_gate(
     views = [(QueryViews(experiment.path), system.scores.name)]
     if base.folder is not None:
         views.insert(0, (QueryViews(base.folder), baseline.scores.name))
+    gated = gated_run(head, gates, base, may_be_new=True)
+    decided = [(gate, decision) for gate in gates for decision in decide_gates([gate], gated)]
     return GateReview(
         scores=[score for score, *_ in rows],
         worst=[question_line(views, query) for query in worst_queries(pairs)],
         best=[question_line(views, query) for query in _best_queries(pairs)],
         changes=matching.changes[1],
-        same_corpus=_is_same_corpus(matching.sources),
         compared=compared,
-        decisions=decide_gates(gates, gated_run(head, gates, base)),
-        skipped=[gate.text for gate in skipped],
-        skipped_judges=skipped_judges,
+        decisions=[*undecided, *(decision for _, decision in decided)],
+        failed=[] if by_default else _failed(decided, [score for score, *_ in rows]),
+        blind=undecided,
+        facts=[
+            *(answers_line(s.scores.name, pairs) for s, pairs in _of_right(rows)),
+            *failure_lines(head),
+            *corpus_lines(base, head, config, gate_base.places),
+            *new_question_lines(head, matching.changes[1].new, matching.measures),
+        ],
+        config_changes=list(judge_and_gate_lines(base, head)),
+        skipped={} if blind or skipped_generators else skipped,
         summary=experiment.record,
         is_same=_is_same(matching, comparable),
     )
@@ -137,13 +178,43 @@ def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
     return [scores_of(pairs, row) for row in last[gains[last] > 0].tolist()]
 
 
-def _is_same_corpus(sources: Sequence[ScoredSystems]) -> bool | None:
-    """Return True if the corpora of all sources are equal; None if one of them is unknown."""
-    corpora = set()
-    for source in sources:
-        data = {} if source.folder is None else read_manifest(source.folder).data
-        corpora.add(data.get("corpus"))
-    return None if None in corpora else len(corpora) == 1
+def _of_right(rows: Sequence[Row]) -> Iterator[tuple[ComparedRow, PairedScores]]:
+    """Yield the systems with right answers, and their pairs."""
+    for score, system, _, pairs in rows:
+        if score.measure == RIGHT:
+            yield system, pairs
+
+
+def _failed(
+    decided: Sequence[tuple[Gate, Decision]], scores: Sequence[ChangedScore]
+) -> list[FailedGate]:
+    """Return the configured gates that failed or were refused."""
+    counts = {(score.measure, score.system): score.counts for score in scores}
+    failed = []
+    for gate, decision in decided:
+        if decision.verdict == "fail" or decision.refused:
+            about = gate.quantity if isinstance(gate, PairGate) else gate.text
+            failed.append(
+                FailedGate(decision, about, counts.get((about, decision.system or ""), ""))
+            )
+    return failed
+
+
+def _undecided(gates: Sequence[Gate], skipped: Mapping[str, str]) -> list[Decision]:
+    """Return the decisions on gates whose judge or generator was skipped."""
+    why = _reason(skipped)
+    decision = Decision(verdict="undecided", why=why)
+    return [decision_of_gate(gate, decision) for gate in gates]
+
+
+def _without_answers(skipped: Mapping[str, str]) -> Decision:
+    """Return the undecided default decision on answers whose generator was skipped."""
+    return Decision(verdict="undecided", why=_reason(skipped), gate="answers not worse")
+
+
+def _reason(skipped: Mapping[str, str]) -> str:
+    """Return the skipped judges and generators with their reasons."""
+    return "; ".join(f"{name} was skipped: {why}" for name, why in skipped.items())
 
 
 def _decide(
@@ -210,11 +281,13 @@ def _against_base(gate: Gate) -> Gate:
     return gate
 
 
-def _lacks_judge(gate: Gate, head: ScoredSystems) -> bool:
-    """Return True if no system of the head has the score of the gate."""
-    names = list(chain.from_iterable(system.columns for system in head.systems.values()))
-    has_score = gate.score is None or find_score(gate.score, names) is not None
-    return gate.quantity_kind == "judge" or not has_score
+def _lacks_scores(gate: Gate, head: ScoredSystems) -> bool:
+    """Return True if no system of the head has the score of the gate, or none of its systems."""
+    systems = [head.systems[name] for name in gate.systems if name in head.systems]
+    if gate.quantity_kind == "judge" or (gate.systems and not systems):
+        return True
+    names = {name for system in systems or head.systems.values() for name in system.columns}
+    return gate.score is not None and find_score(gate.score, list(names)) is None
 
 
 def _is_same(matching: Matching, measures: Sequence[str]) -> bool:

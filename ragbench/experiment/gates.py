@@ -212,12 +212,17 @@ def scored_without_controls(run: Source) -> ScoredSystems:
 
 
 def gated_run(
-    scored: ScoredSystems, gates: Sequence[Gate], baseline: ScoredSystems | None
+    scored: ScoredSystems,
+    gates: Sequence[Gate],
+    baseline: ScoredSystems | None,
+    *,
+    may_be_new: bool = False,
 ) -> GatedRun:
     """Return a finished run for decisions, with its intervals, its clusters and the baselines.
 
     Gates without `against` are compared with `baseline`, or if it is None with the run's own. Two
-    single systems are compared whatever their names.
+    single systems are compared whatever their names. With `may_be_new`, `baseline` may lack systems
+    and scores of gates, which are then undecided.
 
     Raises:
         ConfigError: A file that a gate names cannot be read, or lacks its systems or scores.
@@ -231,7 +236,7 @@ def gated_run(
     return GatedRun(
         scored=scored,
         method=method,
-        baselines=read_baselines(gates, "the gates", baseline),
+        baselines=read_baselines(gates, "the gates", None if may_be_new else baseline),
         n_queries=len(scored.query_ids),
         clusters=None if method.cluster is None else _clusters(method.cluster, scored),
         baseline=baseline,

@@ -543,19 +543,19 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     decision gets the text of its gate and its line in the config, None if unknown. DataError if a
     file of a gate cannot be read, KeyError if `run.baselines` lacks it.
     """
-    decisions = []
+    decisions: list[Decision] = []
     for gate in gates:
-        for decision in gate.decide_systems(run):
-            verdict, why = decision.verdict, decision.why
-            # after the decision, so that its reason stays in the text
-            if verdict == "undecided" and gate.undecided == "fail":
-                verdict, why = "fail", f"undecided, which counts as failed here: {why}"
-            line = gate.place.line
-            decision = structs.replace(
-                decision, gate=gate.text, verdict=verdict, why=why, line=line
-            )
-            decisions.append(decision)
+        decisions += [decision_of_gate(gate, decision) for decision in gate.decide_systems(run)]
     return decisions
+
+
+def decision_of_gate(gate: Gate, decision: Decision) -> Decision:
+    """Return a decision with the text and the line of its gate, by the option `undecided`."""
+    verdict, why = decision.verdict, decision.why
+    # after the decision, so that its reason stays in the text
+    if verdict == "undecided" and gate.undecided == "fail":
+        verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+    return structs.replace(decision, gate=gate.text, verdict=verdict, why=why, line=gate.place.line)
 
 
 def read_baselines(

@@ -39,12 +39,14 @@ class ChangedScore:
         system: Name of the system.
         decision: Default decision, with means, difference and interval.
         gains: Difference of each question, of which higher is better; NaN without both scores.
+        decides: True if the default decision decides, and no configured gate.
     """
 
     measure: str
     system: str
     decision: Decision
     gains: FloatArray
+    decides: bool = True
 
     @property
     def gain(self) -> float:
@@ -59,40 +61,79 @@ class ChangedScore:
         return ends is not None and ends[0] * ends[1] > 0
 
     @property
-    def order(self) -> tuple[bool, bool, bool, float]:
-        """Key that sorts failed scores first, then sure changes, `right`, and the lowest gain."""
-        has_passed = self.decision.verdict != "fail"
-        return has_passed, not self.is_sure, self.measure != RIGHT, self.gain
+    def has_changed(self) -> bool:
+        """True if the score of a question changed."""
+        return bool(np.nan_to_num(self.gains).any())
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the decision has the means of both."""
+        return self.decision.means is not None
+
+    @property
+    def order(self) -> tuple[int, bool, float]:
+        """Key that sorts sure losses first, then sure gains, failed scores, `right`, low gains."""
+        rank = 3
+        if self.is_sure:
+            rank = 0 if self.gain < 0 else 1
+        elif self.has_failed:
+            rank = 2
+        return rank, self.measure != RIGHT, self.gain
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the default decision decides, and fails."""
+        return self.decides and self.decision.verdict == "fail"
 
     @property
     def counts(self) -> str:
-        """Numbers of questions as text: `1 worse, 2 better, 7 same of 10`.
-
-        Of `right`, `2 became right, 1 no longer right, 7 same of 10`.
-        """
+        """Numbers of questions as text: `1 worse, 2 better of 10`."""
         signs = Counter(np.sign(self.gains[~np.isnan(self.gains)]).tolist())
-        if self.measure == RIGHT:
-            changed = f"{signs[1]} became right, {signs[-1]} no longer right"
-            return f"{changed}, {signs[0]} same of {signs.total()}"
-        return f"{signs[-1]} worse, {signs[1]} better, {signs[0]} same of {signs.total()}"
+        return f"{signs[-1]} worse, {signs[1]} better of {signs.total()}"
 
     @property
     def line(self) -> str:
-        """Sentence on the change, with both means, the difference and its interval.
+        """Sentence on the change, with both means, the difference, its interval, and the counts.
 
         It has one mean if no score changed, and the reason of the decision if nothing was compared.
         """
         name, means, facts = printable(self.system), self.decision.means, self.decision.facts
         if means is None or facts.difference is None:
             return f"{name} is undecided: {self.measure}: {self.decision.why}"
-        if not np.nan_to_num(self.gains).any():
+        if not self.has_changed:
             return f"{name} is unchanged: {self.measure} {significant(means[0])}"
         word = "did not surely change"
-        if self.decision.verdict == "fail":
-            word = "got WORSE" if self.is_sure else "got WORSE, though not surely"
-        elif self.gain > 0 and self.is_sure:
-            word = "got BETTER"
-        return f"{name} {word}: {_change_text(self.measure, means, facts)}"
+        if self.is_sure:
+            word = "got BETTER" if self.gain > 0 else "got WORSE"
+        elif self.has_failed:
+            word = "got WORSE, though not surely"
+        return f"{name} {word}: {_change_text(self.measure, means, facts)}; {self.counts}"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedGate:
+    """Configured gate that failed or was refused, for one system.
+
+    Attributes:
+        decision: Its decision.
+        about: Score of a difference, else the condition.
+        counts: Numbers of questions that became worse and better; empty without a difference.
+    """
+
+    decision: Decision
+    about: str
+    counts: str = ""
+
+    @property
+    def is_sure(self) -> bool:
+        """True unless the gate is about a difference whose interval has 0 in it."""
+        ends = None if self.decision.means is None else ends_of(self.decision.facts.interval)
+        return ends is None or ends[0] * ends[1] > 0
+
+    @property
+    def line(self) -> str:
+        """Sentence on the gate, with its numbers and its reason."""
+        return "; ".join(filter(None, (verdict_line(self.decision, self.about), self.counts)))
 
 
 def verdict_line(decision: Decision, measure: str) -> str:
@@ -211,11 +252,13 @@ class GateReview:
         best: Lines on the questions that gained most by the first score, the best first; [] if none
             gained.
         changes: Questions that were edited, added or removed.
-        same_corpus: Whether the corpus is the same; None if unknown, or without a corpus.
         compared: Comparison with the changes of config, data and causes.
-        decisions: Decisions on the gates.
-        skipped: Texts of the gates whose judge was skipped.
-        skipped_judges: Name -> reason why the judge was not asked.
+        decisions: Decisions on the gates, those of `blind` included.
+        failed: Configured gates that failed.
+        blind: Decisions on gates whose judge or generator was skipped.
+        facts: Lines on answers, failures, corpus and new questions; empty ones are left out.
+        config_changes: Lines on judges and gates that were added, removed or changed.
+        skipped: Skipped judge without a gate -> reason.
         summary: Summary of the head.
         is_same: True if all passages, answers and scores, except by judges, are those of the base.
     """
@@ -224,52 +267,91 @@ class GateReview:
     worst: Sequence[str]
     best: Sequence[str]
     changes: QueryChanges
-    same_corpus: bool | None
     compared: ComparedRuns
     decisions: Sequence[Decision]
-    skipped: Sequence[str]
-    skipped_judges: Mapping[str, str]
+    failed: Sequence[FailedGate]
+    blind: Sequence[Decision]
+    facts: Sequence[str]
+    config_changes: Sequence[str]
+    skipped: Mapping[str, str]
     summary: Summary
     is_same: bool
 
 
-def review_lines(review: GateReview) -> Iterator[str]:
-    """Yield the lines on a review: verdict, counts, questions, then changes, causes and gates.
+_MOST_NEWS = 8  # lines before the details
 
-    Of equal rankings and answers there are no questions, causes and gates. Gates that passed are
-    only counted. ValueError without scores, unless all is equal.
+
+def review_lines(review: GateReview) -> Iterator[str]:
+    """Yield the lines on a review: the news, changed judges and gates, then the details.
+
+    The news are at most eight lines; the details have the questions that lost most, changes of the
+    config, causes and gates. Of equal rankings and answers there are no questions, causes and
+    gates.
     """
-    base, groups = printable(review.compared.sources[0]), review.changes.groups
-    corpus = {True: ["corpus unchanged"], False: ["corpus CHANGED"], None: []}[review.same_corpus]
-    questions = [counted(len(ids), f"{word} questions") for word, ids in groups.items()]
-    if review.is_same:
-        yield f"nothing changed: all rankings and answers are those of {base}"
-        yield "; ".join([counted(review.compared.queries, "questions"), *corpus, *questions])
-    else:
-        first, *further = review.scores
-        yield first.line
-        yield "; ".join([first.counts, *corpus, *questions])
+    base, news = printable(review.compared.sources[0]), list(_news(review))
+    yield from news[:_MOST_NEWS]
+    yield from review.config_changes
+    yield from news[_MOST_NEWS:]
+    if not review.is_same:
         yield from review.worst
         yield from (f"better: {question}" for question in review.best)
-        yield from (score.line for score in further)
     for run in review.compared.runs[1:]:
         if run.changed:
             yield f"changed since {base}: {changed_text(run)}"
-    yield from (f"{word}: {printable(list_ids(ids, _MAX_IDS))}" for word, ids in groups.items())
+    for word, ids in review.changes.groups.items():
+        if word != "new":  # the news have the scores of new questions
+            yield f"{counted(len(ids), f'{word} questions')}: {printable(list_ids(ids, _MAX_IDS))}"
     if not review.is_same:
         yield from filter(None, moved_causes(review.compared))
+        verdicts = Counter(gate.verdict for gate in review.decisions)
+        yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
+        for gate in review.decisions:
+            if gate.verdict != "pass":
+                yield f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}"
+    for name, why in review.skipped.items():
+        yield printable(f"{name} was skipped: {why}")
+
+
+def _news(review: GateReview) -> Iterator[str]:
+    """Yield the news, nothing sure below something unsure.
+
+    Sure losses come first, then gates that could not look, an incomplete run, sure gains,
+    failures that are not sure, answers, failed questions, corpus and new questions, and last the
+    scores without a sure change.
+    """
+    facts = [*filter(None, review.facts)]
+    blind = list(_blind_lines(review.blind))
     if reason := why_incomplete(review.summary):
-        yield printable(f"incomplete: {reason}")
+        blind.append(printable(f"incomplete: {reason}"))
     if review.is_same:
+        base = printable(review.compared.sources[0])
+        n = counted(review.compared.queries, "questions")
+        same = f"nothing changed: all rankings and answers to {n} are those of {base}"
+        yield from (*blind, same, *facts)
         return
-    verdicts = Counter(gate.verdict for gate in review.decisions)
-    yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
-    for gate in review.decisions:
-        if gate.verdict != "pass":
-            yield f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}"
-    for judge, why in review.skipped_judges.items():
-        skipped = f"; gates skipped: {', '.join(review.skipped)}" if review.skipped else ""
-        yield printable(f"judge {judge} was skipped: {why}{skipped}")
+    of_gates = {(failed.about, failed.decision.system) for failed in review.failed}
+    scores = [s for s in review.scores if (s.measure, s.system) not in of_gates]
+    sure = [score for score in scores if score.is_sure]
+    unsure = [score for score in scores if not score.is_sure]
+    news = [failed.line for failed in review.failed if failed.is_sure]
+    news += [score.line for score in sure if score.gain < 0]
+    news += blind
+    news += [score.line for score in sure if score.gain > 0]
+    news += [failed.line for failed in review.failed if not failed.is_sure]
+    news += [score.line for score in unsure if score.has_failed]
+    news += facts
+    news += [s.line for s in unsure if not s.has_failed and (s.has_changed or not s.is_compared)]
+    yield from news or [score.line for score in unsure]
+
+
+def _blind_lines(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Yield a line for the gates that could not look for the same reason, with the reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for decision in decisions:
+        by_reason.setdefault((decision.verdict, decision.why), []).append(decision.gate)
+    for (verdict, why), gates in by_reason.items():
+        word = "FAILS" if verdict == "fail" else verdict
+        yield printable(f"{word}: {', '.join(gates)}: {why}")
 
 
 def first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ragbench.records.manifest import PredictionRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.gate import (
     ChangedScore,
+    FailedGate,
     GateReview,
     question_line,
     render_review,
@@ -88,16 +89,21 @@ COMPARED = ComparedRuns(
     notes=(),
     runs=(RunSince(source="main", started=""), RunSince(source="head", started="", changed=("x",))),
 )
+BLIND = Decision(
+    verdict="undecided", why="judge small was skipped: KEY is not set", gate="tone >= 0.5"
+)
 REVIEW = GateReview(
     scores=[SCORE],
     worst=[LINE],
     best=[],
     changes=QueryChanges(70, new=("q99",), removed=tuple(f"r{n}" for n in range(7))),
-    same_corpus=True,
     compared=COMPARED,
-    decisions=[DECISION],
-    skipped=["tone >= 0.5"],
-    skipped_judges={"small": "KEY is not set"},
+    decisions=[DECISION, BLIND],
+    failed=[],
+    blind=[BLIND],
+    facts=["ours: 3 became right (q1, q2, q3), 1 no longer right (q9)", ""],
+    config_changes=["judge added: small {model: m}"],
+    skipped={"judge large": "KEY is not set"},
     summary=Summary(name="", systems=()),
     is_same=False,
 )
@@ -105,17 +111,66 @@ REVIEW = GateReview(
 
 def test_the_first_three_lines_are_for_the_reviewer():
     assert list(review_lines(REVIEW)) == [
-        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, between -0.072 and -0.005)",
-        "16 worse, 6 better, 48 same of 70; corpus unchanged; 1 new question; 7 removed questions",
+        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, between -0.072 and -0.005); "
+        "16 worse, 6 better of 70",
+        "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
+        "ours: 3 became right (q1, q2, q3), 1 no longer right (q9)",
+        "judge added: small {model: m}",
         "q48 How was the speed of light found?  0.500 -> 0.00  "
         "gold romer: rank 3 -> not in 10; first now dawn",
         "changed since main: x",
-        "new: q99",
-        "removed: r0, r1, r2, r3, r4, ...",
-        "gates: 1 fail",
+        "7 removed questions: r0, r1, r2, r3, r4, ...",
+        "gates: 1 fail, 1 undecided",
         "gate fail: ndcg@10 not worse (ours): 0.557 -> 0.526: surely worse",
-        "judge small was skipped: KEY is not set; gates skipped: tone >= 0.5",
+        "gate undecided: tone >= 0.5: judge small was skipped: KEY is not set",
+        "judge large was skipped: KEY is not set",
     ]
+
+
+def gate_of(verdict, interval, score="map", decides=True):
+    facts = Facts(difference=sum(interval) / 2, interval=interval, n=70)
+    decision = structs.replace(DECISION, verdict=verdict, facts=facts)
+    sign = 1 if sum(interval) > 0 else -1
+    return ChangedScore(score, "ours", decision, np.array([sign * 0.2] * 9), decides)
+
+
+def test_nothing_sure_stands_below_something_unsure():
+    loss, gain = gate_of("fail", (-0.3, -0.1)), gate_of("pass", (0.1, 0.3))
+    drop, unsure = gate_of("fail", (-0.3, 0.1)), gate_of("pass", (-0.01, 0.02))
+    least = Decision(
+        verdict="fail", why="mean 0.5 over 60 queries", system="ours", gate="mrr >= 0.6"
+    )
+    within = structs.replace(DECISION, facts=Facts(difference=-0.1, interval=(-0.3, 0.1), n=70))
+    review = replace(
+        REVIEW,
+        scores=[unsure, drop, gain, loss],
+        failed=[FailedGate(within, "recall@5"), FailedGate(least, "mrr >= 0.6")],
+    )
+
+    lines = list(review_lines(review))[:8]
+
+    assert [line.split(":")[0] for line in lines] == [
+        "ours FAILS",
+        "ours got WORSE",
+        "undecided",
+        "ours got BETTER",
+        "ours FAILS",
+        "ours got WORSE, though not surely",
+        "ours",
+        "ours did not surely change",
+    ]
+
+
+def test_an_unsure_loss_that_no_gate_decides_is_no_failure():
+    assert " did not surely change: " in gate_of("fail", (-0.3, 0.1), decides=False).line
+
+
+def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges():
+    review = replace(REVIEW, facts=[f"fact {n}" for n in range(8)])
+
+    lines = list(review_lines(review))
+
+    assert lines[7:11] == ["fact 5", "judge added: small {model: m}", "fact 6", "fact 7"]
 
 
 def test_the_comment_shows_foreign_text_as_it_is():
@@ -138,22 +193,23 @@ def test_an_incomplete_run_is_named_before_its_gates():
 
     lines = list(review_lines(cut_off))
 
-    assert lines[lines.index("gates: 1 fail") - 1] == "incomplete: too many items failed"
+    assert lines[2] == "incomplete: too many items failed"
 
 
 def test_equal_answers_of_an_incomplete_run_are_no_success():
     summary = structs.replace(REVIEW.summary, complete=False)
     same = replace(REVIEW, is_same=True, summary=summary)
 
-    assert list(review_lines(same))[-1] == "incomplete: too many items failed"
+    assert list(review_lines(same))[1] == "incomplete: too many items failed"
 
 
 def test_a_review_without_any_change_has_no_verdict():
-    same = replace(REVIEW, is_same=True, same_corpus=False, changes=QueryChanges(70))
+    same = replace(REVIEW, is_same=True, changes=QueryChanges(70), facts=[], skipped={})
 
     assert list(review_lines(same)) == [
-        "nothing changed: all rankings and answers are those of main",
-        "70 questions; corpus CHANGED",
+        "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
+        "nothing changed: all rankings and answers to 70 questions are those of main",
+        "judge added: small {model: m}",
         "changed since main: x",
     ]
 
@@ -185,14 +241,11 @@ def test_the_sentence_on_a_score(difference, interval, gain, verdict, words):
     assert text.startswith(f"a {words}")
 
 
-def test_right_answers_are_counted_as_such():
-    right = replace(SCORE, measure="right", gains=np.array([1.0] * 3 + [0.0] * 56 + [-1.0]))
-
-    assert right.counts == "3 became right, 1 no longer right, 56 same of 60"
-    assert SCORE.counts == "16 worse, 6 better, 48 same of 70"
+def test_questions_without_both_scores_are_not_counted():
+    assert SCORE.counts == "16 worse, 6 better of 70"
 
 
-def test_failed_then_sure_changes_then_right_answers_come_first():
+def test_sure_losses_then_sure_gains_then_right_answers_come_first():
     def passed(name, interval, gain):
         facts = Facts(difference=gain, interval=interval, n=60)
         return ChangedScore(

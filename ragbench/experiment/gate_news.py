@@ -1,0 +1,239 @@
+"""Facts for the first lines of `ragbench gate`: answers, failures, corpus, questions, judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench.comparison.pairs import PairedScores
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.run_folder import read_manifest
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
+from ragbench.data.runs.run_list import CONFIG_FILE, read_config
+from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.errors import RagbenchError
+from ragbench.experiment.plan.components import loads_by_code
+from ragbench.experiment.plan.plan import load_collection
+from ragbench.records.causes import RIGHT
+from ragbench.report.text import counted, significant
+from ragbench.signature import fingerprint
+from ragbench.types.display import printable
+
+_MOST_NAMES = 5  # questions or documents that a line names
+
+
+def names_of_first(ids: Sequence[str]) -> str:
+    """Return up to 5 ids in brackets, and the number of others; empty without ids.
+
+    Example:
+        >>> names_of_first(["q1", "q2"]), names_of_first("abcdefg")
+        (' (q1, q2)', ' (a, b, c, d, e and 2 more)')
+    """
+    if not ids:
+        return ""
+    n_more = len(ids) - _MOST_NAMES
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f" ({printable(', '.join(ids[:_MOST_NAMES]))}{more})"
+
+
+def answers_line(system: str, pairs: PairedScores) -> str:
+    """Return the answers that became right, and those no longer right; empty without any."""
+    gains = np.nan_to_num(pairs.gains)
+    won, lost = (
+        [query for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]
+        for mask in (gains > 0, gains < 0)
+    )
+    if not won and not lost:
+        return ""
+    became = f"{len(won)} became right{names_of_first(won)}"
+    return f"{printable(system)}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
+
+
+def failure_lines(head: ScoredSystems) -> Iterator[str]:
+    """Yield a line for each system with failed questions: `ours: 7 of 60 questions failed`."""
+    if head.folder is None:
+        return
+    causes = read_causes(head.folder / CAUSES_FILE)
+    for name in head.systems:
+        rows = causes.get(name, {})
+        failed = [query for query, row in rows.items() if row.cause == "failed"]
+        if failed:
+            questions = counted(len(rows), "questions")
+            names = names_of_first(failed)
+            yield f"{printable(name)}: {len(failed)} of {questions} failed{names}"
+
+
+def corpus_lines(
+    base: ScoredSystems, head: ScoredSystems, config: ExperimentConfig, places: Mapping[Path, Path]
+) -> Iterator[str]:
+    """Yield the documents that were renamed or removed, and new doubts about judged documents.
+
+    Args:
+        base: Scores of the base.
+        head: Scores of the head.
+        config: Config of the head.
+        places: Folder of the head -> folder of the base; empty if the files of the base are gone.
+    """
+    if base.folder is None or head.folder is None:
+        return
+    corpora = [read_manifest(folder).data.get("corpus") for folder in (base.folder, head.folder)]
+    if corpora[0] != corpora[1]:
+        changed = document_changes(config, places) if all(corpora) and places else ""
+        yield f"corpus CHANGED{changed and ': '}{changed}"
+    old_warnings = () if base.summary is None else base.summary.warnings
+    for warning in () if head.summary is None else head.summary.warnings:
+        if " in the corpus" in warning and warning not in old_warnings:
+            yield printable(warning)
+
+
+def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> str:
+    """Return the renamed, removed, new and edited documents in words, by name and count.
+
+    Empty if the data set is read by code of the user, or cannot be read.
+    """
+    if loads_by_code(config):
+        return ""
+    try:
+        old, new = (_documents(part) for part in (_moved(config, places), config))
+    except RagbenchError:  # the run of the base has read its data: other places than in the config
+        return ""
+    by_text: dict[str, list[str]] = {}
+    for name, text in new.items():
+        if name not in old:
+            by_text.setdefault(text, []).append(name)
+    renamed, removed = [], []
+    for name, text in old.items():
+        if name in new:
+            continue
+        if by_text.get(text):
+            renamed.append(f"{name} -> {by_text[text].pop()}")
+        else:
+            removed.append(name)
+    added = [name for names in by_text.values() for name in names]
+    edited = [name for name, text in old.items() if new.get(name, text) != text]
+    groups = {"renamed": renamed, "removed": removed, "new": added, "edited": edited}
+    return ", ".join(
+        f"{len(names)} {word}{names_of_first(names)}" for word, names in groups.items() if names
+    )
+
+
+def _documents(config: ExperimentConfig) -> dict[str, str]:
+    """Return document -> fingerprint of its text; {} without a corpus.
+
+    Titles are left out: loaders take that of a file from its name.
+    """
+    documents = load_collection(config).documents
+    return {document.id: fingerprint([document.text]) for document in documents or ()}
+
+
+def _moved(config: ExperimentConfig, places: Mapping[Path, Path]) -> ExperimentConfig:
+    """Return a config whose data set is read from the base."""
+
+    def move(value: object) -> object:
+        if isinstance(value, (str, Path)) and Path(value).is_absolute():
+            for head, base in places.items():
+                if Path(value).is_relative_to(head):
+                    return type(value)(base / Path(value).relative_to(head))
+        return value
+
+    options = {key: move(value) for key, value in config.dataset.options.items()}
+    return replace(config, dataset=replace(config.dataset, options=options))
+
+
+def new_question_lines(
+    head: ScoredSystems, new: Sequence[str], measures: Sequence[str]
+) -> Iterator[str]:
+    """Yield a line on the scores of new questions by system; nothing without new questions.
+
+    The score is `right`, else the first of the measures that the system has.
+    """
+    if not new:
+        return
+    row_of = {query: row for row, query in enumerate(head.query_ids)}
+    rows = [row_of[query] for query in new]
+    parts = []
+    for name, system in head.systems.items():
+        names = [name for name in (RIGHT, *measures) if name in system.columns]
+        measure = next(iter(names), None)
+        if measure is None:
+            continue
+        values = system.columns[measure].values[rows]
+        if np.isnan(values).all():
+            parts.append(f"{printable(name)} has no {measure}")
+        elif measure == RIGHT:
+            wrong = [query for query, value in zip(new, values, strict=True) if not value > 0]
+            n_right = int(np.nansum(values > 0))
+            parts.append(f"{printable(name)} is right on {n_right}, wrong on {len(wrong)}")
+            parts[-1] += names_of_first(wrong)
+        else:
+            parts.append(
+                f"{printable(name)} has {measure} {significant(float(np.nanmean(values)))}"
+            )
+    yield f"{counted(len(new), 'new questions')}{names_of_first(new)}: {'; '.join(parts)}"
+
+
+def judge_and_gate_lines(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
+    """Yield a line for each judge and gate that was added, removed or changed since the base.
+
+    Nothing without the config of one of both, as for a baseline file.
+    """
+    folders = base.folder, head.folder
+    configs = []
+    for folder in folders:
+        if folder is None or not (folder / CONFIG_FILE).is_file():
+            return
+        configs.append(read_config(folder))
+    old, new = configs
+    yield from _differences("judge", _judges(old), _judges(new))
+    yield from _differences("gate", _gates(old), _gates(new))
+
+
+def _differences(
+    noun: str, old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the added, removed and changed entries of two mappings, by the name of the entry."""
+    for name, options in new.items():
+        if name not in old:
+            yield printable(f"{noun} added: {name}")
+        elif old[name] != options:
+            keys = dict.fromkeys((*old[name], *options))
+            changed = [key for key in keys if old[name].get(key) != options.get(key)]
+            texts = [f"{key}: {old[name].get(key)} -> {options.get(key)}" for key in changed]
+            yield printable(f"{noun} changed: {name}: {'; '.join(texts)}")
+    for name in old:
+        if name not in new:
+            yield printable(f"{noun} removed: {name}")
+
+
+def _judges(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return judge -> its options; {} without a judge."""
+    block = (config.get("metrics") or {}).get("judge") or {}
+    return {block["type"]: block} if isinstance(block.get("type"), str) else dict(block)
+
+
+# Keys of a gate that are no part of its name
+_OPTIONS_OF_GATES = ("decide", "undecided", "identical", "by")
+
+
+def _gates(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return subject, system and condition of a gate -> its options; {} without gates."""
+    gates: dict[str, Mapping[str, Any]] = {}
+    for gate in config.get("gates") or ():
+        words = []
+        for number, (key, value) in enumerate(gate.items()):
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            if number == 0:
+                words.append(text)
+            elif key in ("system", "against"):
+                words.append(f"{key} {text}")
+            elif key not in _OPTIONS_OF_GATES:
+                words.append(key)
+        name = " ".join(words)
+        while name in gates:  # two gates with one condition
+            name += "'"
+        gates[name] = gate
+    return gates
