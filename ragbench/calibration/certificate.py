@@ -281,7 +281,9 @@ class _Corrector:
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
 
         def values_of(source: Mapping[Key, float], queries: Sequence[str]) -> Any:
-            columns = [np.array([source[name, query] for query in queries]) for name in names]
+            columns = []
+            for name in names:
+                columns.append(np.array([source[name, query] for query in queries]))
             return columns[0] if len(names) == 1 else tuple(columns)
 
         sides = (

@@ -144,7 +144,9 @@ def _compare(
     shift = mean_interval(by_query.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
     scale = scale or LabelScale.of_rubric(rubric)
     # an answer flips if its level changes, or its score if the scale has no levels
-    sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
+    sides = []
+    for side in (first, second):
+        sides.append(scale.nearest_levels(side) if scale.levels else side)
     # the share that flips is one minus the share that agrees
     table = np.column_stack(sides)
     same = mean_agreement(raw_agreement, [table], "nominal", queries, confidence, span=(0.0, 1.0))

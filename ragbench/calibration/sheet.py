@@ -269,7 +269,9 @@ def _draw_unsure(
     numbers = rng.random(len(queries))
     strata: dict[Key, int] = {}
     probabilities: dict[Key, float] = {}
-    scores = [np.array([score.scores[name, query] for query in queries]) for name in systems]
+    scores = []
+    for name in systems:
+        scores.append(np.array([score.scores[name, query] for query in queries]))
     quotas = [n // len(systems) + (place < n % len(systems)) for place in range(len(systems))]
     unequal, equal = [], []
     for of_system, quota in zip(scores, quotas, strict=True):

@@ -179,7 +179,9 @@ def _differences(
     """Yield the macro difference of each pair of one measure, with its adjusted p-value."""
     if not keys:
         return
-    columns = [stats.stratified_units([_units(of[key]) for of in pairs]) for key in keys]
+    columns = []
+    for key in keys:
+        columns.append(stats.stratified_units([_units(of[key]) for of in pairs]))
     # all pairs in one call: the correction is over the comparisons by one measure
     flips = replace(method, test="randomization")
     result = adjust_family(np.column_stack(columns), flips)

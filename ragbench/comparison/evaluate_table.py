@@ -146,7 +146,9 @@ def evaluate(
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
     ranked_records, notes = _without_excluded(records, collection)
-    hits = {record.query_id: [hit.id for hit in record.ranking or ()] for record in ranked_records}
+    hits = {}
+    for record in ranked_records:
+        hits[record.query_id] = [hit.id for hit in record.ranking or ()]
     judged = {} if collection.qrels is None else collection.qrels.to_dict()
     # a question without judgements has a row as well, with a cause
     relevant = {name: judged.get(name, {}) for name in hits}

@@ -451,7 +451,9 @@ def compare_queries(
                     f"{words} in {len(queries)} of {len(common)} common queries of {one.source} "
                     f"and {other.source}: {list_ids(queries, _IN_ERROR)}"
                 )
-    in_order = {part: tuple(q for q in common if q in names) for part, names in differing.items()}
+    in_order = {}
+    for part, names in differing.items():
+        in_order[part] = tuple(q for q in common if q in names)
     compared = QUERY_PARTS - not_compared
     return SameQueries(len(common), in_order, tuple(lines), tuple(unknown), compared)
 

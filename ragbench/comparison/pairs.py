@@ -502,7 +502,9 @@ def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
             "are those with one tie added to each pair"
         )
     if len(strengths.groups) > 1:
-        texts = [", ".join(names[system] for system in group) for group in strengths.groups]
+        texts = []
+        for group in strengths.groups:
+            texts.append(", ".join(names[system] for system in group))
         groups = "; ".join(texts)
         notes.append(
             f"no comparison connects these, so that there is no rank over all: {groups}; strengths "

@@ -150,7 +150,9 @@ def _frequent(field: str, labels: Sequence[tuple[str, ...]]) -> Slicing:
     """Return the groups of a field with the values of at least five questions."""
     counts = Counter(chain.from_iterable(labels))
     names = tuple(value for value, count in counts.items() if count >= FEWEST)
-    of_rows = [tuple(value for value in values if counts[value] >= FEWEST) for values in labels]
+    of_rows = []
+    for values in labels:
+        of_rows.append(tuple(value for value in values if counts[value] >= FEWEST))
     return Slicing(field, names, of_rows)
 
 

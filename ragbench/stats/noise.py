@@ -145,7 +145,9 @@ def noise_parts(
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
 
     share = _shares(point[None])[0]
-    repeated = [any(table.freedom[k].any() for table in sums) for k in range(len(levels))]
+    repeated = []
+    for k in range(len(levels)):
+        repeated.append(any(table.freedom[k].any() for table in sums))
     names = [QUESTIONS, *levels]
     return {
         name: NoisePart(float(point[k]), float(share[k]), float(low[k]), float(high[k]))

@@ -64,7 +64,10 @@ def find_table(folder: Path, name: str) -> Path | None:
     Raises:
         DataError: Several do.
     """
-    files = [folder / f"{name}{suffix}{end}" for suffix in _TABLES for end in ("", ".gz")]
+    files = []
+    for suffix in _TABLES:
+        for end in ("", ".gz"):
+            files.append(folder / f"{name}{suffix}{end}")
     paths = [path for path in files if path.is_file()]
     subfolder = folder / name
     if subfolder.is_dir() and find_tables(subfolder):

@@ -418,7 +418,9 @@ def _lines(run: Run, ids: byte_ids.ByteIds, part: slice, tag: str) -> bytes:
     sizes = np.diff(np.append(np.maximum(starts, part.start), part.stop))
     query = np.repeat(np.arange(end - first), sizes)
     # a line that starts with '#' is a comment; a byte order mark at the start is dropped
-    heads = [f" {name} Q0 " if name[0] in "#\ufeff" else f"{name} Q0 " for name in names]
+    heads = []
+    for name in names:
+        heads.append(f" {name} Q0 " if name[0] in "#\ufeff" else f"{name} Q0 ")
     rank = np.arange(part.start + 1, part.stop + 1) - np.repeat(starts, sizes)
     ranks = [f" {number} " for number in range(rank.min(), rank.max() + 1)]
     # formatting a float takes as long as all else: equal scores are formatted once

@@ -73,7 +73,9 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
         places = dataset.cls(**dataset.options).places()
     ids = {query.id for query in collection.queries}
     judged = {} if qrels is None else {q: d for q, d in qrels.by_query.items() if q in ids}
-    gold_of = {q: [d for d, grade in docs.items() if grade > 0] for q, docs in judged.items()}
+    gold_of = {}
+    for q, docs in judged.items():
+        gold_of[q] = [d for d, grade in docs.items() if grade > 0]
     corpus = documents_by_id(collection.documents or ())
     names = set(chain.from_iterable(gold_of.values()))
     texts = {name: corpus[name] for name in names if name in corpus}

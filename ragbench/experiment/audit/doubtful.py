@@ -142,5 +142,8 @@ def corrected_judgements(graded: Sequence[GradedLabel], qrels: Qrels | None) -> 
     for label in graded:
         rows.setdefault(label.query_id, {})[label.document_id] = label.grade
     # tabs are safe: an id of a query or a document has no white space
-    lines = [f"{q}\t{d}\t{grade}\n" for q, grades in rows.items() for d, grade in grades.items()]
+    lines = []
+    for q, grades in rows.items():
+        for d, grade in grades.items():
+            lines.append(f"{q}\t{d}\t{grade}\n")
     return "".join(["query-id\tcorpus-id\tscore\n", *lines])

@@ -189,7 +189,9 @@ def _values(
 ) -> list[tuple[str, ...]]:
     """Return the values of a metadata key as texts, a tuple per query; empty where it has none."""
     values = [look_up(entry, path) for entry in metadata]
-    parts = [value if lists and isinstance(value, (list, tuple)) else [value] for value in values]
+    parts = []
+    for value in values:
+        parts.append(value if lists and isinstance(value, (list, tuple)) else [value])
     bad = next((part for part in chain(*parts) if isinstance(part, (list, Mapping))), None)
     if bad is not None:
         kind = "a list" if isinstance(bad, list) else "a mapping"

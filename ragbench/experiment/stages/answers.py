@@ -115,10 +115,7 @@ def generate(
 
 
 def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
-    """Create a built-in generator in a worker; raise `MissingExtra` if its package is missing.
-
-    Other errors, such as an OptionError, pass through.
-    """
+    """Create a built-in generator in a worker; raise `MissingExtra` if its package is missing."""
     generator: Generator = GENERATORS.load(type_name)(**options)
     generator.check()
     return generator
@@ -127,30 +124,19 @@ def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
 def _answer_block(
     owner: str, timeout: float | None, generator: Generator, block: list[GeneratorRequest]
 ) -> list[Outcome[Prediction]]:
-    """Return the outcome of each request of a block, in its order; an error becomes a cause.
-
-    `timeout` is the limit of one call in seconds; None sets no limit.
-    """
+    """Return the outcome of each request of a block, in its order; an error becomes a cause."""
     calls = Calls(owner, timeout)
     return [_with_cause(call_once(partial(_answer, generator), ask, calls)) for ask in block]
 
 
 def _facts_of(generator: Generator) -> Facts:
-    """Return the signature of a generator, such as its model and device, as texts.
-
-    Name -> text; {} if the signature has no parts.
-    """
+    """Return the signature of a generator, such as its model and device, as texts."""
     parts = generator.signature_parts()
     return {name: str(value) for name, value in parts.items()}
 
 
 def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
-    """Return an answer with the passages that it was generated from.
-
-    An answer that names passages itself keeps them. None if a predictions file has no answer to the
-    query. Raises `AdapterError` if the reply of the user's generator is no answer; other errors of
-    the generator pass through.
-    """
+    """Return an answer with the passages that it was generated from."""
     try:
         if ask.sample:
             answer: Any = generator.generate_sample(ask.query, ask.contexts, ask.sample)
@@ -164,10 +150,7 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
 
 
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
-    """Return the outcome with its latency, and `MISSING_ANSWER` where no answer was returned.
-
-    The latency is the one that the answer reports, else that of the call.
-    """
+    """Return the outcome with its latency, and `MISSING_ANSWER` where no answer was returned."""
     is_missing = outcome.value is None and outcome.cause is Cause.SCORED
     return with_latency(replace(outcome, cause=Cause.MISSING_ANSWER) if is_missing else outcome)
 
@@ -195,10 +178,7 @@ def recorded_answers(name: str, queries: Sequence[Query], rows: Sequence[Answere
 
 
 def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
-    """Return the answer of a record with its passages, usage and tool calls.
-
-    `ERROR` where it names an error, `MISSING_ANSWER` without a record or an answer.
-    """
+    """Return the answer of a record with its passages, usage and tool calls."""
     if row is not None and row.error is not None:
         return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
@@ -216,12 +196,8 @@ def _read_answer_of(row: Answered | None) -> Outcome[Prediction]:
 
 
 def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
-    """Return the passages of a record as hits; `NO_CONTEXTS` where it has none, or for None.
-
-    A record with passages and an error has hits: generation failed after retrieval. A record with
-    an error and without passages has the cause `ERROR`, and a record without any output
-    `MISSING_ANSWER`.
-    """
+    """Return the passages of a record as hits; `NO_CONTEXTS` where it has none, or for None."""
+    # A record with passages and an error has hits: generation failed after retrieval.
     if row is None:
         return Outcome(None, Cause.NO_CONTEXTS)
     if row.ranking is not None:
@@ -233,10 +209,7 @@ def _read_retrieved(row: Answered | None) -> Outcome[Retrieved]:
 
 
 def _retrieved_with(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
-    """Return the passages of an answer as hits; the cause of the answer where it failed.
-
-    An answer without passages has the cause `NO_CONTEXTS`.
-    """
+    """Return the passages of an answer as hits; the cause of the answer where it failed."""
     prediction = outcome.value
     if prediction is None:
         return Outcome(None, outcome.cause, outcome.detail, outcome.latency_ms)
@@ -252,13 +225,12 @@ def hits_of_passages(passages: Sequence[Document]) -> list[ScoredDocument]:
     Scores are None. Chunks of one document get ids of their own, as `separate_chunks` makes them. A
     passage without title and text has the text None.
     """
-    return separate_chunks(
+    hits = []
+    for passage in passages:
         # a passage that is an id alone has the text of the corpus, or none
-        [
-            ScoredDocument(p.id, None, p.text if p.full_text else None, p.title, p.metadata)
-            for p in passages
-        ]
-    )
+        text = passage.text if passage.full_text else None
+        hits.append(ScoredDocument(passage.id, None, text, passage.title, passage.metadata))
+    return separate_chunks(hits)
 
 
 class AnswerQueries(Stage[Answers]):
@@ -369,11 +341,8 @@ class Generate(AnswerQueries):
         return [self._contexts_of(inputs[source]) for source in self._sources]
 
     def _contexts_of(self, hits: HitOutcomes) -> Sequence[Outcome[list[Document]]]:
-        """Return the passages of each query, or the cause why it has none, or a pending outcome.
-
-        A pair gets the first hits of its retriever, a control other passages or none. Texts are
-        read on access from the hits and the corpus, so that not all are in memory.
-        """
+        """Return the passages of each query, or the cause why it has none, or a pending outcome."""
+        # Texts are read on access from the hits and the corpus, so that not all are in memory.
         plan, control = self.plan, self.system.control
         first, rows = Mapped(self._first_passages, hits), range(len(plan.queries))
         if control is None:
@@ -408,12 +377,9 @@ class Generate(AnswerQueries):
     def _among_distractors(
         self, row: int, retrieved: Outcome[Retrieved]
     ) -> Outcome[list[Document]]:
-        """Return the relevant documents of the query at `row` among distractors, if it has any.
-
-        Distractors are the best hits that are not relevant, then documents of the corpus at random.
-        A hit that is a chunk of a relevant document is no distractor. A query has no passages
-        without a corpus too.
-        """
+        """Return the relevant documents of the query at `row` among distractors, if it has any."""
+        # Distractors are the best hits that are not relevant, then documents of the corpus at
+        # random. A hit that is a chunk of a relevant document is no distractor.
         plan, query = self.plan, self.plan.queries[row]
         gold, corpus, n = self._relevant(query), plan.collection.documents, self._n_distractors
         if gold is None or plan.qrels is None or not corpus:
@@ -430,11 +396,7 @@ class Generate(AnswerQueries):
         return Outcome(add_distractors(gold, candidates, n, random))
 
     def _relevant(self, query: Query) -> list[Document] | None:
-        """Return the most relevant documents, as many as passages; None without any.
-
-        A relevant document that the corpus lacks is left out. Equal grades are ordered by id;
-        relevant is a grade above 0.
-        """
+        """Return the most relevant documents, as many as passages; None without any."""
         plan = self.plan
         grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
         # ties by id, so that every run gives the same passages
@@ -619,9 +581,9 @@ class RecordedAnswers(AnswerQueries):
         self._rows = plan.collection.given[system.name]
         # records with tool calls alone are answers of an agent, without a text
         retrieves = any(row.contexts is not None for row in self._rows)
-        self.only_retrieves = retrieves and all(
-            row.answer is None and row.tool_calls is None for row in self._rows
-        )
+        answers = any(row.answer is not None for row in self._rows)
+        calls = any(row.tool_calls is not None for row in self._rows)
+        self.only_retrieves = retrieves and not (answers or calls)
 
     def output(self, inputs: Outputs, values: Sequence[Any]) -> Answers:
         """Return the answers of the records."""

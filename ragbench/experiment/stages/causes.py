@@ -39,10 +39,10 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
         answers = _system_answers(gold, results, system)
         if answers is None:
             ranking = results.rankings.get(plan.system(system.name).ranking_of or "")
-            losses = [
-                cause_of_ranking(facts, gold.rules, answerable=gold.answerable[row])
-                for row, facts in enumerate(gold.facts(ranking))
-            ]
+            losses = []
+            for row, facts in enumerate(gold.facts(ranking)):
+                answerable = gold.answerable[row]
+                losses.append(cause_of_ranking(facts, gold.rules, answerable=answerable))
         else:
             rules = AnswerRules(gold.rules, answers.scores)
             verdicts = list(_answer_verdicts(answers, rules))
@@ -67,10 +67,7 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
 def _system_answers(
     gold: GoldFacts, results: Results, system: SystemScores
 ) -> _SystemAnswers | None:
-    """Return the answers of a system; None for a system with a ranking alone.
-
-    Recorded systems may have passages and no answer: all of their answers are `MISSING_ANSWER`.
-    """
+    """Return the answers of a system; None for a system with a ranking alone."""
     plan, answers = gold.plan, results.answers.get(system.name)
     source = plan.system(system.name)
     ranking = results.rankings.get(source.ranking_of or "")
@@ -86,25 +83,15 @@ def _system_answers(
 
 @dataclass
 class _SystemAnswers:
-    """Answers and scores of one system, beside the gold that they are compared with.
+    """Answers and scores of one system, beside the gold that they are compared with."""
 
-    `column` returns None for a score that the system lacks, `contexts` for a query without answer.
-
-    Attributes:
-        gold: Gold documents and answers, and the rules of causes.
-        source: The system as it is planned.
-        answers: Its answers to all queries.
-        ranking: Its ranking; None for an app that returns no passages.
-        hits: Ranking by whose hits its passages are placed: its own, or that of the baseline.
-        system: The system with its score columns.
-    """
-
-    gold: GoldFacts
-    source: System
-    answers: Answers
-    ranking: RetrieverRun | None
+    gold: GoldFacts  # gold documents and answers, and the rules of causes
+    source: System  # the system as it is planned
+    answers: Answers  # its answers to all queries
+    ranking: RetrieverRun | None  # its ranking; None for an app that returns no passages
+    # ranking by whose hits its passages are placed: its own, or that of the baseline
     hits: RetrieverRun | None
-    system: SystemScores
+    system: SystemScores  # the system with its score columns
 
     @cached_property
     def samples(self) -> list[Sequence[Outcome[Prediction]]]:
@@ -113,43 +100,32 @@ class _SystemAnswers:
 
     @cached_property
     def ids(self) -> Mapping[str, Mapping[str, str]]:
-        """Id by which each passage was scored, by query and passage id.
-
-        Empty without a ranking or a matching; a passage without an entry has its own id.
-        """
+        """Id by which each passage was scored, by query and passage id."""
         if self.ranking is None:
             return {}
         return scored_ids(self.ranking, self.gold.plan)
 
     def contexts(self, row: int) -> Sequence[Document] | None:
-        """Return the passages of the first answer to a query that did not fail.
-
-        None without such an answer, or if it does not tell its passages.
-        """
+        """Return the passages of the first answer to a query that did not fail."""
         answers = (sample[row].value for sample in self.samples)
         return next((answer.contexts for answer in answers if answer is not None), None)
 
     @cached_property
     def has_unknown_ids(self) -> bool:
-        """True if judgements cannot tell what was read: no passage is judged or in the corpus.
-
-        False with a ranking, which tells it, and without judgements.
-        """
+        """True if judgements cannot tell what was read: no passage is judged or in the corpus."""
         if self.ranking is not None or self.gold.qrels is None:
             return False
         judged = {*self.gold.qrels.documents}
         contexts = (self.contexts(row) or () for row in range(len(self.gold.plan.ids)))
-        names = {passage.id for passages in contexts for passage in passages}
+        names = {passage.id for passage in chain.from_iterable(contexts)}
         corpus = self.gold.plan.corpus
         return bool(names) and not any(name in judged or name in corpus for name in names)
 
     @cached_property
     def read_gold(self) -> list[tuple[frozenset[str], bool]]:
-        """(Names of the gold in the passages that were read, True for a passage of its document).
-
-        In the order of the queries; empty for a query without gold spans or passages. Passages are
-        placed by the hits of the ranking, those of a control by the hits of the baseline.
-        """
+        """(Names of the gold in the passages that were read, True if its document was read)."""
+        # Passages are placed by the hits of the ranking, those of a control by the hits of the
+        # baseline.
         gold, plan, rankings = self.gold, self.gold.plan, []
         # controls have no ranking; an injection is a text that stands in no document
         retrieved = [[] for _ in plan.ids] if self.hits is None else hits_to_place(self.hits, plan)
@@ -162,11 +138,12 @@ class _SystemAnswers:
         pieces = [gold.pieces.get(query, []) for query in plan.ids]
         spans = [[p.span for p in of if p.span is not None] for of in pieces]
         placed = gold.place(rankings, spans)
-        rows = zip(pieces, placed.documents, placed.spans.passages, strict=True)
-        gold_ranks = [met_ranks(of, zip(names, places, strict=True)) for of, names, places in rows]
-        return [
-            (frozenset(n for _, n in ranks), bool(documents)) for ranks, documents in gold_ranks
-        ]
+        read = []
+        for row, names in enumerate(placed.documents):
+            hits_with_places = zip(names, placed.spans.passages[row], strict=True)
+            ranks, documents = met_ranks(pieces[row], hits_with_places)
+            read.append((frozenset(name for _, name in ranks), bool(documents)))
+        return read
 
     @cached_property
     def scores(self) -> DecidingScores:
@@ -182,11 +159,7 @@ class _SystemAnswers:
         )
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
-        """Return the column of the score `name`; without a name, the first judge's of `rubric`.
-
-        A rubric's name alone finds the first of its columns `name(judge=...)`. None where the
-        system has no such score.
-        """
+        """Return the column of the score `name`; without a name, the first judge's of `rubric`."""
         columns = self.system.columns
         if name is not None:
             score = find_score(name, list(columns))
@@ -246,10 +219,7 @@ def _replies(system: _SystemAnswers, row: int) -> QuestionReplies:
 
 
 def _with_read_gold(system: _SystemAnswers, row: int, facts: AnswerFacts) -> AnswerFacts:
-    """Return the facts of an answer with the number of its passages and the gold among them.
-
-    A failed answer has neither.
-    """
+    """Return the facts of an answer with the number of its passages and the gold among them."""
     if facts.failed is not None:
         return facts
     contexts = system.contexts(row)

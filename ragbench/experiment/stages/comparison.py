@@ -116,10 +116,7 @@ def _reason_of(
 
 
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
-    """Return True if all values of all systems are 0 or missing, and some are not missing.
-
-    False for sums, and for measures where lower is better. Also False without systems.
-    """
+    """Return True if all values of all systems are 0 or missing, and some are not missing."""
     if not columns or columns[0].aggregate != "mean" or columns[0].direction != "higher":
         return False
     values = np.concatenate([column.values for column in columns])
@@ -127,24 +124,17 @@ def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
 
 
 def _no_answer_reason(plan: Plan, columns: Sequence[ScoreColumn]) -> str | None:
-    """Return the reason why passages hold hardly any gold answers; None if they hold some.
-
-    Gold answers of many words are sentences, which no passage repeats word for word. They hold
-    hardly any if 90 % of the queries with a value (all for short gold answers) lack one in every
-    system. None too if no query has a value.
-    """
+    """Return the reason why passages hold hardly any gold answers; None if they hold some."""
+    # Gold answers of many words are sentences, which no passage repeats word for word.
     table = np.array([column.values for column in columns])
     # a query counts if any system has a value
     scored = np.isfinite(table).any(axis=0)
     n_missed = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())
     n, answers = int(scored.sum()), plan.collection.answers
-    # words of the shortest gold answer of each query that has one
-    # words, not characters: a passage is compared word for word
-    lengths = [
-        min(len(text.split()) for text in answers[query])
-        for query in plan.ids
-        if answers.get(query)
-    ]
+    lengths = []
+    for gold in filter(None, map(answers.get, plan.ids)):
+        # words, not characters: a passage is compared word for word
+        lengths.append(min(len(text.split()) for text in gold))
     typical = median(lengths or [0])
     are_sentences = typical >= _SENTENCE_WORDS
     if not n or n_missed < _DOUBTFUL_SHARE * n or not (are_sentences or n_missed == n):
@@ -161,7 +151,7 @@ _IRRELEVANT = "no hit that counts is relevant to its query"
 
 def _no_gold_reason(results: Results) -> str:
     """Return the reason why no hit has the gold; a hit may be another passage of its document."""
-    losses = (loss for causes in results.causes.values() for loss in causes.losses)
+    losses = chain.from_iterable(causes.losses for causes in results.causes.values())
     reason = "no hit that counts has the gold"
     if any(loss.cause == "wrong_passage" for loss in losses):
         reason += "; the right document is there, with another passage"
@@ -169,16 +159,12 @@ def _no_gold_reason(results: Results) -> str:
 
 
 def _no_hit_reason(plan: Plan, results: Results, measure: Measure) -> str | None:
-    """Return the reason why no hit is relevant; None if one is, and without qrels.
-
-    The reasons are: no hit at all, hits that are judged irrelevant, or hits with other ids than the
-    qrels.
-    """
+    """Return the reason why no hit is relevant; None if one is, and without qrels."""
     qrels = results.qrels(plan)
     if qrels is None:
         return None
     judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
-    hits = (name for ranked in results.rankings.values() for name in ranked.run.documents)
+    hits = chain.from_iterable(ranked.run.documents for ranked in results.rankings.values())
     hit_id, known_id = next(hits, None), next(iter(judged), "")
     if hit_id is None:
         return "no system found anything"
@@ -255,11 +241,12 @@ def unlike_warnings(systems: Sequence[SystemScores]) -> list[str]:
     for name, why in unlike_measures(systems).items():
         is_judged = any(system.kinds.get(name) == "judge" for system in systems)
         measures[why, is_judged].append(name)
-    return [
-        f"{', '.join(names)}: scores made in different ways are not compared: {why}"
-        + (_JUDGE_AGAIN if is_judged else "")
-        for (why, is_judged), names in measures.items()
-    ]
+    warnings = []
+    for (why, is_judged), names in measures.items():
+        advice = _JUDGE_AGAIN if is_judged else ""
+        listed = ", ".join(names)
+        warnings.append(f"{listed}: scores made in different ways are not compared: {why}{advice}")
+    return warnings
 
 
 class Compare(Stage[comparison.Comparisons | None]):
@@ -330,11 +317,7 @@ class Compare(Stage[comparison.Comparisons | None]):
         over_sources = compare_over_sources(plan, self._systems, method)
         controls = compare_controls(plan, results, method)
         results.notes += [*source_notes(over_sources), *control_notes(controls, method.confidence)]
-        preferences = [
-            entry
-            for judge_preferences in results.preferences
-            for entry in judge_preferences.entries
-        ]
+        preferences = chain.from_iterable(of_judge.entries for of_judge in results.preferences)
         results.comparisons = structs.replace(
             with_noise(plan, results, with_reasons(plan, results, stored)),
             preferences=tuple(preferences),
@@ -364,11 +347,12 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
             refused[f"generator {generator}"].update(
                 *(value.left_out for value in values if value is not None)
             )
-    return [
-        f"{component}: the model refuses {', '.join(sorted(names))}; requests go without"
-        for component, names in refused.items()
-        if names
-    ]
+    notes = []
+    for component, names in refused.items():
+        if names:
+            listed = ", ".join(sorted(names))
+            notes.append(f"{component}: the model refuses {listed}; requests go without")
+    return notes
 
 
 def differences_from(
@@ -395,21 +379,23 @@ def compare_over_sources(
     """
     by_name = {system.name: system for system in systems}
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
-    over_one = [(name, names[0]) for name, names in sources.items() if len(names) == 1]
-    return [
-        comparison.OverSource(
-            system=name,
-            over=source,
-            measure=measure,
-            difference=difference.difference,
-            interval=difference.interval or (None, None),
-            n=difference.n,
-            n_changed=difference.n_changed or 0,
-        )
-        for name, source in over_one
-        if source in by_name
-        for measure, difference in differences_from(by_name[source], by_name[name], method)
-    ]
+    rows = []
+    for name, names in sources.items():
+        if len(names) != 1 or names[0] not in by_name:
+            continue
+        for measure, difference in differences_from(by_name[names[0]], by_name[name], method):
+            rows.append(
+                comparison.OverSource(
+                    system=name,
+                    over=names[0],
+                    measure=measure,
+                    difference=difference.difference,
+                    interval=difference.interval or (None, None),
+                    n=difference.n,
+                    n_changed=difference.n_changed or 0,
+                )
+            )
+    return rows
 
 
 def source_notes(rows: Sequence[comparison.OverSource]) -> list[str]:
@@ -449,20 +435,20 @@ def compare_controls(
             canaries = canary_columns(answers, plan.ids, plan.config.seed)
             columns = {**system.columns, CANARY: mean_over_samples(canaries)}
             system = replace(system, columns=columns)
-        rows += [
-            comparison.ControlDifference(
-                control=str(control.retriever),
-                generator=str(control.generator),
-                score=name,
-                mean=finite(control.columns[name].mean),
-                system=system.name,
-                system_mean=finite(system.columns[name].mean),
-                difference=difference.difference,
-                interval=difference.interval or (None, None),
-                n=difference.n,
+        for name, difference in differences_from(system, control, method):
+            rows.append(
+                comparison.ControlDifference(
+                    control=str(control.retriever),
+                    generator=str(control.generator),
+                    score=name,
+                    mean=finite(control.columns[name].mean),
+                    system=system.name,
+                    system_mean=finite(system.columns[name].mean),
+                    difference=difference.difference,
+                    interval=difference.interval or (None, None),
+                    n=difference.n,
+                )
             )
-            for name, difference in differences_from(system, control, method)
-        ]
     return rows
 
 
@@ -484,11 +470,13 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
         rows: Differences of the controls.
         confidence: Level of the intervals, such as 0.95.
     """
-    firsts = {row.generator: row.score for row in reversed(rows)}
+    # generator -> its first score
+    firsts: dict[str, str] = {}
+    for row in rows:
+        firsts.setdefault(row.generator, row.score)
     notes = []
-    for generator, score in dict.fromkeys(
-        (row.generator, score) for row in rows for score in (firsts[row.generator], CANARY)
-    ):
+    scores = ((generator, s) for generator, first in firsts.items() for s in (first, CANARY))
+    for generator, score in dict.fromkeys(scores):
         score_rows = [row for row in rows if (row.generator, row.score) == (generator, score)]
         parts = [_control_text(row, row.mean) for row in score_rows if row.mean is not None]
         if parts and (system_mean := score_rows[0].system_mean) is not None:
@@ -500,10 +488,7 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
 
 
 def _control_text(row: comparison.ControlDifference, mean: float) -> str:
-    """Return the mean of a control, with the difference and interval where there is one.
-
-    Such as `without passages 0.412, -0.200 [-0.300, -0.100]`.
-    """
+    """Return the mean of a control, with the difference and interval where there is one."""
     among = f"with the relevant documents among {n_distractors(row.control)} others"
     text = f"{_CONTROL_TEXTS.get(row.control, among)} {mean:.3f}"
     low, high = row.interval

@@ -67,12 +67,10 @@ def canary_columns(answers: Answers, query_ids: Sequence[str], seed: int) -> lis
     """
     columns = []
     for sample in answers.by_sample():
-        pairs = zip(query_ids, sample.outcomes, strict=True)
-        values = [
-            outcome.value is not None
-            and canary_of(query_id, seed) in outcome.value.answer.casefold()
-            for query_id, outcome in pairs
-        ]
+        values = []
+        for query_id, outcome in zip(query_ids, sample.outcomes, strict=True):
+            answer = "" if outcome.value is None else outcome.value.answer.casefold()
+            values.append(canary_of(query_id, seed) in answer)
         column = ScoreColumn(
             name=CANARY,
             values=np.array(values, dtype=np.float64),

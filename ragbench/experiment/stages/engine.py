@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from typing import Any
 
 from ragbench.errors import RagbenchError
@@ -58,34 +57,23 @@ class Counters:
 
 
 class _StoredNotes(Record):
-    """Notes of a component on some of its items.
+    """Notes of a component on some of its items."""
 
-    Attributes:
-        notes: The notes, in the order of the component.
-        items: First digits of the keys of the items that were made when it wrote the notes.
-    """
-
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # the notes, in the order of the component
+    # first digits of the keys of the items that were made when it wrote the notes
     items: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class _Items:
-    """Items of a stage while the engine works on them.
+    """Items of a stage while the engine works on them."""
 
-    Attributes:
-        slots: Slot by position, without the items that are never made.
-        values: Value by position; None where an item is not made.
-        unpaid: Positions of the values that are causes of the budget alone: no call was made.
-        new: Positions of the items that were made.
-        paid: Calls, tokens and cost of making them.
-    """
-
-    slots: dict[int, Slot]
-    values: list[Any]
+    slots: dict[int, Slot]  # slot by position, without the items that are never made
+    values: list[Any]  # value by position; None where an item is not made
+    # positions of the values that are causes of the budget alone: no call was made
     unpaid: set[int] = field(default_factory=set)
-    new: list[int] = field(default_factory=list)
-    paid: Totals = field(default_factory=Totals)
+    new: list[int] = field(default_factory=list)  # positions of the items that were made
+    paid: Totals = field(default_factory=Totals)  # calls, tokens and cost of making them
 
     def missing(self) -> list[int]:
         """Return the positions without a value, in their order."""
@@ -173,11 +161,9 @@ class Engine:
     def _make_missing(
         self, stage: Stage[Any], inputs: Outputs, items: _Items, rows: Collection[int] | None
     ) -> None:
-        """Make the missing items of some queries, and set their values.
-
-        Rows whose items failed before by the content of a reply come last, and ask the models
-        again. Items over budget get a value too, but are not stored.
-        """
+        """Make the missing items of some queries, and set their values."""
+        # Rows whose items failed before by the content of a reply come last, and ask the models
+        # again. Items over budget get a value too, but are not stored.
         n_queries, replies, slots = len(self._plan.queries), self._replies, items.slots
         knowable = [position for position in items.missing() if slots[position].key is not None]
         if rows is not None:
@@ -226,10 +212,7 @@ class Engine:
         items.values[position] = stage.read(stored)
 
     def _look_up(self, stage: Stage[Any], slot: Slot, items: _Items, position: int) -> None:
-        """Read a stored item into the values; not one that failed and is to be tried again.
-
-        An item that cannot be read is marked as refused, and no error is raised.
-        """
+        """Read a stored item into the values; not one that failed and is to be tried again."""
         if slot.key is None or not stage.stores:
             return
         group = self._group(stage, slot)
@@ -254,11 +237,7 @@ class Engine:
             self.counters.kept_failures[slot.place] = cause
 
     def _is_tried_again(self, cause: Cause, group: StageItems) -> bool:
-        """Return True if an item that failed in an earlier run is made again.
-
-        Without `retry_failed` that holds for a transient cause, where new results can be stored and
-        the run may send requests.
-        """
+        """Return True if an item that failed in an earlier run is made again."""
         choices = self._plan.choices
         can_mend = group.writable and not choices.judge_replay
         return choices.retry_failed or (cause.is_transient and can_mend)
@@ -281,21 +260,17 @@ class Engine:
         work.seconds += time.perf_counter() - start
 
     def _read_notes(self, stage: Stage[Any], items: _Items) -> list[str]:
-        """Return the stored notes of a component on the items of this run.
-
-        The same cache may have notes on other items, such as those of another source. A note is on
-        items of this run if at least half of its items are items of the run, or the other way
-        round.
-        """
+        """Return the stored notes of a component on the items of this run."""
+        # The same cache may have notes on other items, such as those of another source.
         if not items.slots:
             return []
         keys = _note_keys(items.slots.values())
-        notes = [
-            entry.notes
-            for entry in self._stored_notes(stage, items)
-            if 2 * len(keys.intersection(entry.items)) >= min(len(keys), len(entry.items))
-        ]
-        return list(dict.fromkeys(chain.from_iterable(notes)))
+        notes: dict[str, None] = {}
+        for entry in self._stored_notes(stage, items):
+            n_common = len(keys.intersection(entry.items))
+            if 2 * n_common >= min(len(keys), len(entry.items)):
+                notes |= dict.fromkeys(entry.notes)
+        return list(notes)
 
     def _stored_notes(self, stage: Stage[Any], items: _Items) -> list[_StoredNotes]:
         """Return the stored notes of a component, with the items that they are about."""
@@ -303,10 +278,9 @@ class Engine:
         return [from_json(_StoredNotes, entry) for entry in group.get(_NOTES) or []]
 
     def _store_notes(self, stage: Stage[Any], items: _Items) -> None:
-        """Store the notes of a component after it made items.
-
-        It counts over all calls so far: its notes replace those on a part of the same items.
-        """
+        """Store the notes of a component after it made items."""
+        # A component counts over all calls so far: its notes replace those on a part of the same
+        # items.
         notes = tuple(map(self._clean, stage.notes()))
         if not notes:
             return

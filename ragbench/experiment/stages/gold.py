@@ -71,11 +71,12 @@ class GoldFacts:
         """
         if self.qrels is None:
             return {}
-        low = self.rules.relevant
-        return {
-            query: sorted((d for d, g in grades.items() if g >= low), key=lambda d: -grades[d])
-            for query, grades in self.qrels.by_query.items()
-        }
+        relevant, least = {}, self.rules.relevant
+        for query, grades in self.qrels.by_query.items():
+            # a stable sort: documents of one grade keep their order
+            best_first = sorted(grades.items(), key=lambda pair: -pair[1])
+            relevant[query] = [document for document, grade in best_first if grade >= least]
+        return relevant
 
     @cached_property
     def pieces(self) -> Mapping[str, list[GoldPiece]]:
@@ -213,11 +214,7 @@ class GoldFacts:
         return tuple(self.plan.collection.ambiguous_gold.get(query, ()))
 
     def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
-        """Return the hits of a query whose texts are searched, in the order of `answer_hit`.
-
-        They are the first 20, or the first `causes.read` if that is more. None stands for a hit
-        without text; a query that the ranking lacks has none.
-        """
+        """Return the hits of a query whose texts are searched, in the order of `answer_hit`."""
         ranked = self._order(ranking).get(self.plan.ids[row], ())
         first = ranked[: self.rules.searched]
         return ranked_passages(ranking.outcomes[row], first, self.plan.corpus)
@@ -230,11 +227,7 @@ class GoldFacts:
         return self._orders[ranking.name]
 
     def _document_ranks(self, ranking: RetrieverRun) -> Mapping[str, Ranks]:
-        """Return query -> (rank, id) of the relevant documents in a ranking, best first.
-
-        The rank is that of the first passage of the document. A query without a relevant hit has no
-        entry; all lack one without qrels.
-        """
+        """Return query -> (rank, id) of the relevant documents in a ranking, best first."""
         if self.qrels is None:
             return {}
         if ranking.unmatched is None:
@@ -260,11 +253,11 @@ class GoldFacts:
         names = [documents[row] for row in rows.tolist()]
         pairs = tuple(zip(ranks[rows].tolist(), names, strict=True))
         starts = np.searchsorted(row_queries, np.arange(len(qrels.query_ids) + 1)).tolist()
-        return {
-            query: pairs[start:end]
-            for query, start, end in zip(qrels.query_ids, starts, starts[1:], strict=False)
-            if start < end
-        }
+        ranks_of = {}
+        for query, start, end in zip(qrels.query_ids, starts, starts[1:], strict=False):
+            if start < end:
+                ranks_of[query] = pairs[start:end]
+        return ranks_of
 
     @cached_property
     def _qrels_documents(self) -> list[str]:
@@ -283,19 +276,12 @@ class GoldFacts:
 
     @cached_property
     def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
-        """Judged query -> (number of relevant documents, id of the best, ids not in the corpus).
-
-        The id is '' without a relevant document; there are no ids without a corpus, and where qrels
-        need not hold ids of the corpus.
-        """
+        """Judged query -> (number of relevant documents, id of the best, ids not in the corpus)."""
         # gold texts and folded documents have ids that the corpus need not have
         by_id = self.plan.config.metrics.retrieval.match.level == "id"
         corpus = self.plan.corpus if by_id else None
-        return {
-            query: (
-                len(names),
-                names[0] if names else "",
-                tuple(name for name in names if name not in corpus) if corpus else (),
-            )
-            for query, names in self.relevant.items()
-        }
+        counts = {}
+        for query, names in self.relevant.items():
+            missing = [name for name in names if name not in corpus] if corpus else []
+            counts[query] = len(names), names[0] if names else "", tuple(missing)
+        return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -69,31 +69,27 @@ def stages_of(resources: Resources) -> Graph:
     by_depth = dict[tuple[str, int, int], Retrieve]()
     # cached: a scorer keeps its models loaded for the next system
     scorer_of = cache(partial(TextScorer, executor=resources.executor))
-    retrieve = {
-        name: [
-            _retrieve(resources, name, top_k, by_depth, number)
-            for number in range(plan.n_rankings(name))
-        ]
-        for name in plan.scored_retrievers
-    }
+    retrieve = {}
+    for name in plan.scored_retrievers:
+        numbers = range(plan.n_rankings(name))
+        retrieve[name] = [_retrieve(resources, name, top_k, by_depth, n) for n in numbers]
     answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
     ranks = dict[str, list[BuildRanking]]()
     stages: list[Stage[Any]] = []
     for name, repeats in retrieve.items():
-        ranks[name] = [
-            BuildRanking(plan, name, stage, number) for number, stage in enumerate(repeats)
-        ]
-        for stage, rank in zip(repeats, ranks[name], strict=True):
+        ranks[name] = []
+        for number, stage in enumerate(repeats):
+            rank = BuildRanking(plan, name, stage, number)
+            ranks[name].append(rank)
             # a source that is not scored itself has place 0, and may serve several retrievers
             unscored = [source for source in stage.sources if source.place == 0]
             stages += [source for source in unscored if source not in stages]
             stages += [stage, rank]
     for name, answer in answers.items():
         if answer.system.ranking_of == name:
-            hits = [AnswerHits(answer, number) for number in range(answer.samples)]
-            ranks[name] = [
-                BuildRanking(plan, name, stage, number) for number, stage in enumerate(hits)
-            ]
+            ranks[name] = []
+            for number in range(answer.samples):
+                ranks[name].append(BuildRanking(plan, name, AnswerHits(answer, number), number))
             stages += ranks[name]
     judgements = _judgements(resources, [*chain.from_iterable(ranks.values())])
     stages.append(judgements)
@@ -101,16 +97,24 @@ def stages_of(resources: Resources) -> Graph:
         if system.name in ranks:
             stages.append(ScoreRanking(plan, system, ranks[system.name], judgements))
         if system.name in answers:
-            answer = answers[system.name]
-            stages.append(answer)
-            # recorded systems without answers have only a ranking to score
-            if not answer.only_retrieves:
-                stages.append(ScoreAnswers(plan, answer, scorer_of))
-                judges = [name for name, judge in plan.judges.items() if judge.rubrics]
-                stages += [JudgeAnswers(resources, answer, name) for name in judges]
-    judges = [name for name, judge in plan.judges.items() if judge.pairwise]
-    stages += [JudgePairs(resources, name, answers) for name in judges]
+            stages += _answer_stages(resources, answers[system.name], scorer_of)
+    for name, judge in plan.judges.items():
+        if judge.pairwise:
+            stages.append(JudgePairs(resources, name, answers))
     return Graph(stages, judgements)
+
+
+def _answer_stages(
+    resources: Resources, answer: AnswerQueries, scorer_of: Callable[..., TextScorer]
+) -> Iterator[Stage[Any]]:
+    """Yield the stage that answers, and those that score its answers."""
+    yield answer
+    # recorded systems without answers have only a ranking to score
+    if not answer.only_retrieves:
+        yield ScoreAnswers(resources.plan, answer, scorer_of)
+        for name, judge in resources.plan.judges.items():
+            if judge.rubrics:
+                yield JudgeAnswers(resources, answer, name)
 
 
 def _retrieve(
@@ -120,11 +124,8 @@ def _retrieve(
     stages: dict[tuple[str, int, int], Retrieve],
     number: int,
 ) -> Retrieve:
-    """Return the stage of a repetition of a retriever; add it and its sources to `stages`.
-
-    Each repetition is asked once for each depth, whoever reads its hits. A repetition reads the
-    hits of the same repetition of its sources, where these are repeated.
-    """
+    """Return the stage of a repetition of a retriever; add it and its sources to `stages`."""
+    # Each retriever is asked once for each depth, whoever reads its hits.
     plan = resources.plan
     number %= plan.n_rankings(name)
     if (name, top_k, number) not in stages:
@@ -138,10 +139,7 @@ def _retrieve(
 def _answer(
     resources: Resources, system: System, retrieve: Mapping[str, Sequence[Retrieve]]
 ) -> AnswerQueries:
-    """Return the stage that answers by a system; `retrieve` has its retriever's stages by name.
-
-    A control reads the baseline, or the first scored retriever if that is no retriever.
-    """
+    """Return the stage that answers by a system; `retrieve` has its retriever's stages by name."""
     plan = resources.plan
     if system.type == "app":
         return AskApp(resources, system)

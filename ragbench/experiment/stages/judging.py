@@ -163,11 +163,9 @@ class Verdicts(Stage[Output_co]):
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return the slots of all rubrics, item by item."""
-        judge, slots = self.judge, list[Slot | None]()
-        groups = [
-            ItemGroup(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
-            for name, rubric in self._rubrics.items()
-        ]
+        judge, slots, groups = self.judge, list[Slot | None](), []
+        for name, rubric in self._rubrics.items():
+            groups.append(ItemGroup(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan)))
         for row, item in enumerate(self.judged_items(inputs)):
             # repeats of a judge measure its noise: equal answers must not share a verdict
             sample = item.sample if judge.repeat > 1 else 0
@@ -201,12 +199,10 @@ class Verdicts(Stage[Output_co]):
         return {**to_json(value), "prompts": rows}
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
-        """Return the rows of the items to judge, by the names of the rubrics that judge them.
-
-        Rubrics of one method share replies, and the tokens of a reply count for the first verdict
-        that uses it. So where a verdict is missing, all rubrics of its method judge the item again,
-        from stored replies. Rows are from 0.
-        """
+        """Return the rows of the items to judge, by the names of the rubrics that judge them."""
+        # Rubrics of one method share replies, and the tokens of a reply count for the first verdict
+        # that uses it. So where a verdict is missing, all rubrics of its method judge the item
+        # again, from stored replies.
         names = list(self._rubrics)
         missing: dict[int, set[str]] = {}
         for position in todo:
@@ -219,10 +215,7 @@ class Verdicts(Stage[Output_co]):
         return groups
 
     def _shares_replies_with(self, name: str) -> str:
-        """Return the method of a rubric; its own name if its method shares no replies.
-
-        The methods `rating` and `pairwise` share none.
-        """
+        """Return the method of a rubric; its own name if its method shares no replies."""
         method = self._rubrics[name].method
         return name if method in _OWN_REPLY_METHODS else method
 
@@ -260,12 +253,9 @@ class Verdicts(Stage[Output_co]):
         rubrics: Sequence[Rubric],
         advance: Advance,
     ) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
-        """Yield the row of each judged item with its verdicts by rubric.
-
-        A judge that asks models checks the budget itself, and its replies are stored when they
-        come. Another judge computes blocks, here or on workers, until the time is up. Rows without
-        a verdict when the time is up are not yielded.
-        """
+        """Yield the row of each judged item with its verdicts by rubric."""
+        # A judge that asks models checks the budget itself. Another judge computes blocks until the
+        # time is up; rows without a verdict by then are not yielded.
         executor, judge, budget = self._resources.executor, self.judge.judge, self._resources.budget
         if judge.asks:
             items = (judged[row] for row in rows)
@@ -411,20 +401,17 @@ class JudgeAnswers(Verdicts[JudgedAnswers]):
         # an upper limit: of items with some verdicts, each rubric that any item lacks
         todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
         partly_judged = [item for item, stored in zip(items, verdicts, strict=True) if stored]
-        rubrics = [
-            rubric
-            for rubric in self.judge.rubrics
-            if any(stored and rubric.name not in stored for stored in verdicts)
-        ]
+        rubrics = []
+        for rubric in self.judge.rubrics:
+            if any(stored and rubric.name not in stored for stored in verdicts):
+                rubrics.append(rubric)
         cost = rehearse(judge, todo, self.judge.rubrics)
         node.cost = cost + rehearse(judge, partly_judged, rubrics)
         return node
 
     def _expected_items(self, outputs: Outputs) -> list[JudgedItem]:
-        """Return the items to judge; a pending answer is replaced by the gold answer and a number.
-
-        So the length of the prompts can be estimated.
-        """
+        """Return the items to judge, with the gold answer and a number for a pending answer."""
+        # The length of the prompts is estimated from them.
         items = list(self.judged_items(outputs))
         for row, outcome in enumerate(outputs[self.answer].outcomes):
             if outcome.is_pending:
@@ -457,10 +444,7 @@ def count_alike(
 
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
-    """Return the key of a judge's verdicts by a rubric: a hash of its options, model and code.
-
-    The judged items are in the keys of the items. It has 32 hexadecimal digits.
-    """
+    """Return the key of a judge's verdicts by a rubric: a hash of its options, model and code."""
     options = {name: value for name, value in judge.block.options.items() if name not in _NO_KEY}
     signature = judge.judge.signature_parts(rubric) if judge.judge.asks else {}
     secrets = plan.config.secrets

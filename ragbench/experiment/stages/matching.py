@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
@@ -120,11 +120,7 @@ def _short_list_warnings(
     corpus: Sequence[Document] | None,
     top_k: int,
 ) -> list[str]:
-    """Return a warning if the longest list of hits is shorter than `top_k` and the corpus, else [].
-
-    Lists without a hit give no warning. The warning names the option of the retriever, if it has
-    one.
-    """
+    """Return a warning if the longest list of hits is shorter than `top_k` and the corpus."""
     rankings = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
     longest = max(map(len, rankings), default=0)
     # a corpus that has no more documents is no limit of the retriever
@@ -280,12 +276,7 @@ def _run_of(
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
 ) -> tuple[Run, int, bool]:
-    """Return (run, number of hits that the corpus lacks, True if any hit is a chunk).
-
-    Chunks are those of `chunk:` in the config; a run file has none. A repeated hit counts once.
-    Queries that failed, or that a retriever with stored hits lacks, are not in the run; without a
-    corpus the number is 0.
-    """
+    """Return (run, number of hits that the corpus lacks, True if any hit is a chunk)."""
     corpus_ids = None if corpus is None else frozenset(record_ids(corpus))
     if isinstance(outcomes, FileRankings):
         run = outcomes.run(name)
@@ -295,12 +286,12 @@ def _run_of(
     n_unknown, is_cut, parts = 0, False, []
     # some queries at a time, so that not all hits are in memory
     for start in range(0, len(queries), _BLOCK):
-        rankings = {
-            query.id: value.documents
-            for row, query in enumerate(queries[start : start + _BLOCK], start)
-            if (value := outcomes[row].value) is not None
-            and (retriever.query_ids is None or query.id in retriever.query_ids)
-        }
+        rankings = {}
+        for row, query in enumerate(queries[start : start + _BLOCK], start):
+            value = outcomes[row].value
+            is_stored = retriever.query_ids is None or query.id in retriever.query_ids
+            if value is not None and is_stored:
+                rankings[query.id] = value.documents
         for hits in rankings.values():
             # a repeated hit counts once, as in the run
             documents = {hit.id if hit.document is None else hit.document for hit in hits}
@@ -341,39 +332,23 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if qrels is None or not len(run) or plan.config.metrics.retrieval.match.level == "text":
         return ranking
     judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
-    names = (hit.document or hit.id for _, hits in _hits(ranking) for hit in hits)
+    names = (hit.document or hit.id for hit in _all_hits(ranking))
     if any(name in judged or name in corpus for name in chain(run.documents, names)):
         return ranking
     marked = replace(ranking, has_unknown_ids=plan.fill is None)
-    if all(not measure.spec.reads_ids for measure in parse_measures(plan.measures)):
+    if not any(measure.spec.reads_ids for measure in parse_measures(plan.measures)):
         return marked
-    hits = [hit for _, hits in _hits(ranking) for hit in hits]
+    hits = list(_all_hits(ranking))
     problem = f"none of its {len(run)} hits is known to the judgements, such as '{hits[0].id}'"
-    keys = list(dict.fromkeys(key for hit in hits for key in hit.metadata))
-    # part of the hits that is judged -> setting that matches by it
-    settings = {
-        f"metadata '{key}' of the hits": f"id_field: {key}; or metrics.retrieval: "
-        f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
-        for key in keys
-        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits)
-    }
-    settings |= {
-        f"what stands before '{separator}'": "metrics.retrieval: "
-        f'match: {{level: document, separator: "{separator}"}}'
-        for separator in _SEPARATORS
-        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits)
-    }
-    if settings:
-        part, setting = next(iter(settings.items()))
+    judged_part = _judged_part(hits, judged)
+    if judged_part is not None:
+        part, setting = judged_part
         raise UnknownIds(f"{problem}, while {part} is", record=ranking.name, allowed=setting)
     example = next(iter(judged))
-    if (documents := plan.collection.documents) and not is_app:
-        ids = f"ids of the judgements, such as '{example}', or of documents: '{documents[0].id}'"
-        metadata = ", ".join(keys) or "the hits have no metadata"
-        allowed = f"{ids}; id_field names a metadata key with the id ({metadata})"
-        if any(hit.text for hit in hits):
-            allowed += "; metrics.retrieval.match: {level: text} compares the texts of the hits"
-        raise UnknownIds(problem, record=ranking.name, allowed=allowed)
+    if plan.collection.documents and not is_app:
+        document = plan.collection.documents[0].id
+        ids = f"ids of the judgements, such as '{example}', or of documents: '{document}'"
+        raise UnknownIds(problem, record=ranking.name, allowed=f"{ids}; {_id_remedies(hits)}")
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
         note = f"{ranking.name}: its passages have no ids: {score}"
@@ -383,6 +358,39 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
     warning = f"{ranking.name}: {problem} (judgements such as '{example}'): {score}; {remedy}"
     return replace(marked, warnings=[warning, *ranking.warnings])
+
+
+def _all_hits(ranking: RetrieverRun) -> Iterator[ScoredDocument]:
+    """Yield the hits of all queries."""
+    return chain.from_iterable(hits for _, hits in _hits(ranking))
+
+
+def _metadata_keys(hits: Sequence[ScoredDocument]) -> list[str]:
+    """Return the keys of the metadata of hits, each once."""
+    return list(dict.fromkeys(chain.from_iterable(hit.metadata for hit in hits)))
+
+
+def _id_remedies(hits: Sequence[ScoredDocument]) -> str:
+    """Return the settings by which hits with other ids than the judgements can be matched."""
+    metadata = ", ".join(_metadata_keys(hits)) or "the hits have no metadata"
+    remedies = f"id_field names a metadata key with the id ({metadata})"
+    if any(hit.text for hit in hits):
+        remedies += "; metrics.retrieval.match: {level: text} compares the texts of the hits"
+    return remedies
+
+
+def _judged_part(hits: Sequence[ScoredDocument], judged: Container[str]) -> tuple[str, str] | None:
+    """Return (part of the hits that is judged, setting that matches by it); None without one."""
+    for key in _metadata_keys(hits):
+        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
+            match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
+            setting = f"id_field: {key}; or metrics.retrieval: {match}"
+            return f"metadata '{key}' of the hits", setting
+    for separator in _SEPARATORS:
+        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits):
+            match = f'match: {{level: document, separator: "{separator}"}}'
+            return f"what stands before '{separator}'", f"metrics.retrieval: {match}"
+    return None
 
 
 def _has_own_id(hit: ScoredDocument) -> bool:
@@ -401,26 +409,17 @@ def match_hits(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         return matched
     rules = plan.config.metrics.retrieval
     order = ranked_documents(matched.run, ties=rules.ties, trec_eval=rules.trec_eval)
-    rankings = {
-        query: passage_matching.credit_alternatives(
-            hits, alternatives.get(query, {}), plan.qrels.by_query.get(query, {})
-        )
-        for query, hits in order.items()
-    }
+    rankings = {}
+    for query, hits in order.items():
+        heads, grades = alternatives.get(query, {}), plan.qrels.by_query.get(query, {})
+        rankings[query] = passage_matching.credit_alternatives(hits, heads, grades)
     run = replace(Run.from_rankings(rankings, matched.run.name), duplicates=matched.run.duplicates)
     return replace(matched, scored=run, unmatched=matched.unmatched or ranking.run)
 
 
 def _match_level(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
-    """Return the ranking as it is scored: with documents or gold passages in place of passages.
-
-    By `metrics.retrieval.match`: unchanged without qrels, and for level `id` without chunks.
-    `unmatched` of the result has the rankings of
-    passages, and `outcomes` stay: generators still get the passages.
-
-    Raises:
-        DataError: No passage has the id of its document, or a text.
-    """
+    """Return the ranking as it is scored: with documents or gold passages in place of passages."""
+    # `outcomes` stay: generators still get the passages.
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
     if qrels is not None and rules.match.level == "id" and ranking.is_cut:
         # chunks of `chunk:` are folded into their documents, for the causes without measures, too
@@ -480,10 +479,10 @@ def _question_ids(qrels: Qrels, run: Run, query: str) -> QuestionIds:
 
 def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:
     """Return query -> id of each chunk -> its document; a query without chunks has {}."""
-    return {
-        query: {hit.id: hit.document for hit in hits if hit.document is not None}
-        for query, hits in _hits(ranking)
-    }
+    chunks = {}
+    for query, hits in _hits(ranking):
+        chunks[query] = {hit.id: hit.document for hit in hits if hit.document is not None}
+    return chunks
 
 
 def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, str]]:
@@ -529,12 +528,8 @@ def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[
 
 
 def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
-    """Return the ranking of documents, each at the rank of the best passage that it contains.
-
-    A passage without a document counts as one; `k` is the deepest cut-off of the measures. Raises
-    `DataError` if no passage has a document. Passages without a document, and queries with fewer
-    documents than `k`, are told in warnings.
-    """
+    """Return the ranking of documents, each at the rank of the best passage that it contains."""
+    # A passage without a document counts as one.
     rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
     match, n_without, n_hits = rules.match, 0, 0
     for query, document_of in documents_of(ranking, plan):
@@ -545,7 +540,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     if n_without:
         problem = f"{n_without} of {n_hits} passages have no {match.id}"
         if n_without == n_hits:
-            hits_of_all = [hit for _, hits in _hits(ranking) for hit in hits]
+            hits_of_all = list(_all_hits(ranking))
             of_corpus = (plan.corpus[h.id].metadata for h in hits_of_all if h.id in plan.corpus)
             keys = keys_of(chain((hit.metadata for hit in hits_of_all), of_corpus))
             raise DataError(
@@ -575,11 +570,7 @@ def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]
 def _document_of_hit(
     hit: ScoredDocument, match: Match, corpus: Mapping[str, Document]
 ) -> str | None:
-    """Return the document of a hit by its metadata, else by those of the corpus document.
-
-    A chunk of `chunk:` takes the document of the corpus document that it was cut from. None if
-    both lack the id.
-    """
+    """Return the document of a hit by its metadata, else by those of the corpus document."""
     if hit.document is not None:
         hit = replace(hit, id=hit.document)
     document = document_id(hit, match)
@@ -589,15 +580,8 @@ def _document_of_hit(
 
 
 def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRun:
-    """Return the ranking with passages replaced by the gold passages whose words they contain.
-
-    A passage that matches nothing keeps its id, but for `names_of_credits`. One without a text
-    matches nothing, which a warning tells. A passage that matches several counts for the best
-    graded one.
-
-    Raises:
-        DataError: No passage has a text.
-    """
+    """Return the ranking with passages replaced by the gold passages whose words they contain."""
+    # A passage that matches several counts for the best graded one.
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or passage_matching.DEFAULT_OVERLAP
     order = ranked_documents(ranking.run, ties=rules.ties, trec_eval=rules.trec_eval)

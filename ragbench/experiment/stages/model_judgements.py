@@ -37,13 +37,7 @@ def _pool(
     corpus: Mapping[str, Document],
     rules: RetrievalMetrics,
 ) -> Iterator[tuple[str, JudgedItem]]:
-    """Yield id and item of the first `depth` hits of all retrievers, query by query.
-
-    A passage that several retrievers return is yielded once. Its text is that of the corpus, else
-    that of the first retriever that returns one, else empty.
-    `rankings` may be empty, and then nothing is yielded. The order is that of the retrievers, best
-    hits first.
-    """
+    """Yield id and item of the first `depth` hits of all retrievers, query by query."""
     # an average over ties has no single order; the pool needs one
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
@@ -68,10 +62,7 @@ def _pool(
 
 
 def _grade(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
-    """Return a verdict with the passage id and its grade; the grade is None if it failed.
-
-    Without a level, the score (0 to 1) is mapped to the levels.
-    """
+    """Return a verdict with the passage id and its grade; the grade is None if it failed."""
     grade = None
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
@@ -92,21 +83,16 @@ def _qrels_source(
         "grades": Qrels.from_dict(grades).fingerprint(),
         "depth": fill.rules.depth,
         "relevant_from": fill.rules.relevant_from,
-        **{
-            key: value
-            for key, value in judged.columns[fill.rubric.name].signature.parts
-            if key not in _REPLACED_PARTS
-        },
     }
+    for key, value in judged.columns[fill.rubric.name].signature.parts:
+        if key not in _REPLACED_PARTS:
+            parts[key] = value
     details = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{details})"
 
 
 def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) -> list[str]:
-    """Return warnings on passages that stay unjudged, and on unequal scales of the grades.
-
-    [] without any.
-    """
+    """Return warnings on passages that stay unjudged, and on unequal scales of the grades."""
     warnings, failed = [], sum(counts.failed.values())
     if failed:
         causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())

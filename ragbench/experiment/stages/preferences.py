@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, combinations
+from itertools import chain, combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -126,11 +126,9 @@ class JudgePairs(Stage[JudgeResults | None]):
             return
         pairs = self._pair_answers(outputs)
         items = [_items(plan, first, other) for first, other in pairs]
-        names = [
-            (first.name, other.name)
-            for (first, other), part in zip(pairs, items, strict=True)
-            for _ in part
-        ]
+        names = []
+        for (first, other), part in zip(pairs, items, strict=True):
+            names += [(first.name, other.name)] * len(part)
         self._resources.prompts.update(judged.words)
         rows = _rows(name, names * len(judge.pairwise), judged)
         use = records.judge_use(judged, outputs.paid(self))
@@ -145,20 +143,17 @@ class JudgePairs(Stage[JudgeResults | None]):
         judged: JudgeResults,
     ) -> list[Preference]:
         """Return the preferences by each rubric; `items` has those of each pair of systems."""
-        starts = accumulate(map(len, items), initial=0)
-        places = [
-            np.arange(start, start + len(part)) for start, part in zip(starts, items, strict=False)
-        ]
+        ends = np.cumsum([len(part) for part in items])
+        places = np.split(np.arange(ends[-1]), ends[:-1])
         plan, statistics = self.plan, self.plan.config.statistics
         confidence, resamples = statistics.confidence, statistics.resamples
         method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
         baseline = self._baseline() if self._is_against_baseline() else None
         entries = []
         for rubric, column in judged.columns.items():
-            compared = [
-                _compared_pair(first, other, part, column.take(rows))
-                for (first, other), part, rows in zip(pairs, items, places, strict=True)
-            ]
+            compared = []
+            for (first, other), part, rows in zip(pairs, items, places, strict=True):
+                compared.append(_compared_pair(first, other, part, column.take(rows)))
             entry = structs.replace(
                 compare_preferences(compared, method),
                 name=plan.judge_score(rubric, self.name),
@@ -177,10 +172,8 @@ class JudgePairs(Stage[JudgeResults | None]):
         return len(self._rivals) > MOST_IN_ALL_PAIRS if pairs is None else pairs == "baseline"
 
     def _baseline(self) -> str:
-        """Return the name of the first system of the baseline; else of the first that answers.
-
-        One for all generators, so that every two systems are linked by comparisons.
-        """
+        """Return the name of the first system of the baseline; else of the first that answers."""
+        # It is one for all generators, so that every two systems are linked by comparisons.
         baseline = self.plan.baseline
         names = [s.name for s in self._rivals if baseline in (s.retriever, s.name)]
         return [*names, self._rivals[0].name][0]
@@ -209,29 +202,19 @@ class JudgePairs(Stage[JudgeResults | None]):
 
 
 def _rows(judge: str, systems: Sequence[tuple[str, str]], judged: JudgeResults) -> list[VerdictRow]:
-    """Return the verdicts with the names of judge, systems and winner; no winner if tied or failed.
-
-    Args:
-        judge: Name of the judge.
-        systems: Both systems of each row of `judged`, whose order is that of the result.
-        judged: Verdicts, with a column of wins for each rubric.
-    """
+    """Return the verdicts with the names of judge, systems and winner, if one wins."""
     wins = np.concatenate([column.values for column in judged.columns.values()]).tolist()
-    return [
-        structs.replace(
-            row, judge=judge, system=one, other=other, winner={1.0: one, 0.0: other}.get(won)
-        )
-        for row, (one, other), won in zip(judged.rows, systems, wins, strict=True)
-    ]
+    rows = []
+    for row, (one, other), won in zip(judged.rows, systems, wins, strict=True):
+        winner = {1.0: one, 0.0: other}.get(won)
+        rows.append(structs.replace(row, judge=judge, system=one, other=other, winner=winner))
+    return rows
 
 
 def _sample_pairs(
     one: records.Answers, other: records.Answers
 ) -> list[tuple[records.Answers, records.Answers]]:
-    """Pair the samples of two systems; the system with fewer samples repeats them in order.
-
-    As many pairs as the larger number of samples.
-    """
+    """Pair the samples of two systems; the system with fewer samples repeats them in order."""
     mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
     return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
@@ -240,18 +223,7 @@ def _sample_pairs(
 def _compared_pair(
     one: records.Answers, other: records.Answers, items: Sequence[JudgedItem], column: ScoreColumn
 ) -> ComparedPair:
-    """Return the outcomes of two systems per query: 1 if the first wins, 0.5 tied, 0 if it loses.
-
-    Of several samples, the system that wins more pairs of samples wins the query. A pair with a
-    failed answer has failed, and so has a query all of whose pairs failed. The result also counts
-    the queries with the same answers of both systems.
-
-    Args:
-        one: Answers of the first system.
-        other: Answers of the second system.
-        items: Judged items, sample by sample.
-        column: Verdicts on the items.
-    """
+    """Return the outcomes of two systems per query: 1 if the first wins, 0.5 if tied, else 0."""
     meetings = _sample_pairs(one, other)
     n = len(items) // len(meetings)
     columns, same = [], np.ones(n, bool)
@@ -269,11 +241,7 @@ def _compared_pair(
 
 
 def _items(plan: Plan, one: records.Answers, other: records.Answers) -> list[JudgedItem]:
-    """Return an item for both answers to each query, sample by sample, with the passages of both.
-
-    An answer that failed is None; passages are None if neither has any. Passages of both answers
-    come once each, those of the first answer first.
-    """
+    """Return an item for both answers to each query, sample by sample, with all passages."""
     items = []
     for sample, (first, second) in enumerate(_sample_pairs(one, other)):
         for query, mine, theirs in zip(plan.queries, first.outcomes, second.outcomes, strict=True):

@@ -150,11 +150,8 @@ def _search_on_workers(
     calls: Calls,
     rankings: Rankings,
 ) -> Iterator[QueryOutcome]:
-    """Search the index of a retriever on workers; yield position and outcome of each query.
-
-    Queries whose request fails come first, then the others in order. Requests are created and hits
-    are read here, where the corpus is. Raises as `Executor.map` does.
-    """
+    """Search the index of a retriever on workers; yield position and outcome of each query."""
+    # Requests are created and hits are read here, where the corpus is.
 
     def request(position: int) -> Any:
         return index.request(queries[position], [source[position] for source in rankings])
@@ -176,10 +173,7 @@ def _search_on_workers(
 def _search_block(
     find: Callable[[Any, Any], Any], owner: str, index: Any, requests: list[Any]
 ) -> list[Outcome[Any]]:
-    """Return the outcome of each request to an open index, in a worker.
-
-    An error of `find(index, request)` becomes the cause of that request alone.
-    """
+    """Return the outcome of each request to an open index, in a worker."""
     return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
 
 
@@ -294,11 +288,7 @@ class Retrieve(base.Stage[HitOutcomes]):
     def _source_hits(
         self, inputs: base.Outputs
     ) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
-        """Return the outcomes by row of queries without hits of a source; and the hits of each.
-
-        The outcome has the cause of the failure, or is pending. Hits are cut at `depth`, and have
-        the text of the corpus where they have none.
-        """
+        """Return the outcomes by row of queries without hits of a source; and the hits of each."""
         failed = dict[int, Outcome[Retrieved]]()
         for source in self.sources:
             for row, outcome in without_value(inputs[source]):
@@ -336,9 +326,8 @@ class Retrieve(base.Stage[HitOutcomes]):
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Return an outcome as JSON, without the texts that the corpus has as well."""
         if value.value is not None:
-            hits = [
-                stored_items.without_text(hit, self.plan.corpus) for hit in value.value.documents
-            ]
+            corpus = self.plan.corpus
+            hits = [stored_items.without_text(hit, corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
         return stored_items.write_retrieved(value)
 
@@ -359,11 +348,9 @@ class Retrieve(base.Stage[HitOutcomes]):
     def _with_tail(
         self, outcome: Outcome[Retrieved], source: Outcome[Retrieved]
     ) -> Outcome[Retrieved]:
-        """Return an outcome with the hits of its source below `depth`; a failed one as it is.
-
-        They are no part of the stored item, so that another `tail` or `top_k` of the source sends
-        nothing to the reranker again.
-        """
+        """Return an outcome with the hits of its source below `depth`; a failed one as it is."""
+        # The tail is no part of the stored item, so that another `tail` or `top_k` of the source
+        # sends nothing to the reranker again.
         if outcome.value is None or source.value is None:
             return outcome
         hits = with_tail(outcome.value.documents, source.value.documents, self._depth)
@@ -420,11 +407,9 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         return check_ids(ranking, plan, is_app=self.retrieve is None)
 
     def _expected_hits(self, inputs: base.Outputs) -> int | None:
-        """Return the number of hits of which a ranking that has fewer gets a warning; None: none.
-
-        An app returns as many as it likes, and matching of terms finds fewer in some queries. A
-        retriever over others is expected to keep as many hits as its longest source has.
-        """
+        """Return the number of hits that a ranking needs to get no warning; None for any number."""
+        # An app returns as many as it likes, and matching of terms finds fewer in some queries. A
+        # retriever over others is expected to keep as many hits as its longest source has.
         top_k = self.plan.config.metrics.retrieval.top_k
         if self.retrieve is None:
             return None
@@ -436,10 +421,7 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         return min(top_k, max(_longest(inputs[source]) for source in sources))
 
     def _notes(self, inputs: base.Outputs) -> list[str]:
-        """Return the notes of the retriever, and one on a run file that `top_k` cuts.
-
-        That is a file which is deeper than measures without a cut-off read. An app has no notes.
-        """
+        """Return the notes of the retriever, and one on a run file that `top_k` cuts."""
         if self.retrieve is None:
             return []
         outcomes, measures = inputs[self.retrieve], parse_measures(self.plan.measures)
@@ -476,10 +458,7 @@ def _longest(outcomes: HitOutcomes) -> int:
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
-    """Index the documents; raise `AdapterError` for an error of the user's code.
-
-    Errors of this package and Ctrl-C pass through. `advance` counts all documents in the end.
-    """
+    """Index the documents; raise `AdapterError` for an error of the user's code."""
     n_reported = 0
 
     def count(n: int = 1) -> None:

@@ -407,7 +407,9 @@ def load_rubrics(
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
     keys = judge.own_rubric
-    rubrics = [load_rubric(keys if keys and name == keys["name"] else name) for name in names]
+    rubrics = []
+    for name in names:
+        rubrics.append(load_rubric(keys if keys and name == keys["name"] else name))
     loaded: set[str] = set()
     for rubric in rubrics:
         if (allowed := not_applied(rubric, judge)) is not None:

@@ -131,7 +131,9 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
     if a request failed, RagbenchError if the user has to act.
     """
     sentences = {name: cited_sentences(text, vote.asking.citations) for name, text in texts.items()}
-    jobs = [(vote.prompts.claims, [s.text for s in part]) for part in sentences.values()]
+    jobs = []
+    for part in sentences.values():
+        jobs.append((vote.prompts.claims, [s.text for s in part]))
     claims: dict[str, list[CitedClaim]] = {}
     for name, entries in zip(sentences, await vote.ask_each(jobs), strict=True):
         claims[name] = []

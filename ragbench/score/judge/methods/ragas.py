@@ -166,7 +166,9 @@ async def _matrix(
 ) -> list[list[bool]]:
     """Return True per statement (row) and source (column) if the source implies the statement."""
     replies = await vote.ask_all([_inference(statements, source) for source in sources])
-    columns = [[bool(entry["verdict"]) for entry in reply.value["statements"]] for reply in replies]
+    columns = []
+    for reply in replies:
+        columns.append([bool(entry["verdict"]) for entry in reply.value["statements"]])
     return [[n < len(column) and column[n] for column in columns] for n in range(len(statements))]
 
 

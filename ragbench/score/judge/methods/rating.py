@@ -42,7 +42,10 @@ async def rate(vote: Vote) -> Verdict:
     # probabilities of some passages alone would mix two kinds of levels
     if not all(chances):
         return Verdict(rubric.score_of(plain), level=plain, reasoning=reasoning)
-    expected = [math.fsum(k * p for k, p in of_reply.items()) for of_reply in chances if of_reply]
+    expected = []
+    for of_reply in chances:
+        if of_reply:
+            expected.append(math.fsum(k * p for k, p in of_reply.items()))
     level = math.fsum(expected) / len(expected)
     return Verdict(
         rubric.score_of(level), level=level, reasoning=reasoning, weighted=True, plain_level=plain

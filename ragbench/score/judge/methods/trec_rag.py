@@ -102,8 +102,11 @@ async def check_support(vote: Vote) -> Verdict:
     """
     answer, forms = vote.item.answer or "", vote.asking.citations
     sentences, passages = cited_sentences(answer, forms), vote.item.contexts or []
-    levels: list[str | None] = ["no_support" if cited else None for _, cited in sentences]
-    reasons = ["no such passage" if cited else "cites nothing" for _, cited in sentences]
+    levels: list[str | None] = []
+    reasons = []
+    for _, cited in sentences:
+        levels.append("no_support" if cited else None)
+        reasons.append("no such passage" if cited else "cites nothing")
     by_passage = _sentences_by_passage(sentences, passages)
     jobs = list[tuple[PromptOf, list[str]]]()
     for number, rows in by_passage.items():
