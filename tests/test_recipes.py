@@ -29,7 +29,7 @@ class Recipe(NamedTuple):
     """Edits of a contributor who follows a recipe."""
 
     kind: str
-    """The folder of `tests/recipes/`, and the heading of CONTRIBUTING: `A measure`."""
+    """The folder of `tests/recipes/`, and the heading of CONTRIBUTING: `A table format`."""
     name: str
     """What the new component is called."""
     into: str
@@ -39,7 +39,7 @@ class Recipe(NamedTuple):
     line: str
     """The line."""
     listed: str
-    """What `ragbench list` is asked for."""
+    """What `ragbench list` is asked for; empty for what it does not list."""
     tests: tuple[str, ...]
     """The tests of the copy that must find it, as pytest names them."""
     code: str
@@ -50,6 +50,7 @@ MEASURES = "ragbench/score/retrieval/__init__.py"
 METRICS = "ragbench/score/text/__init__.py"
 RETRIEVERS = "ragbench/retrieve/__init__.py"
 GATES = "ragbench/gates/__init__.py"
+FORMATS = "ragbench/report/formats/__init__.py"
 CASES = "tests/score/judge/rubric_cases.yaml"
 # The tests that name what there is, beside those of the components: no addition may break one.
 READING_TABLES = (
@@ -59,6 +60,7 @@ READING_TABLES = (
     *("tests/conformance/test_page.py", "tests/score/text/test_columns.py"),
     *(f"tests/score/retrieval/test_{name}.py" for name in ("common", "notation", "single")),
     *("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
+    "tests/report/test_formats.py",
 )
 # The cases of them that belong to one measure, metric or rubric: to another they are blind.
 OF_OTHERS = "(score or conformance) and ["
@@ -134,6 +136,18 @@ FOLLOWED = [
         "evaluation = rb.evaluate_run({'q': {'d': 1.0}}, {'q': {'d': 1}}, ['mrr'])\n"
         "(found,) = rb.check_gates(evaluation, '{measure: mrr, max_zeros: 0}')\n"
         "assert (found['gate'], found['verdict']) == ('mrr zeros <= 0', 'pass'), found",
+    ),
+    Recipe(
+        "table format",
+        "tsv",
+        FORMATS,
+        '    "latex": f"{_PACKAGE}.latex:Latex",\n',
+        '    "tsv": f"{_PACKAGE}.tsv:TSV",\n',
+        "",
+        ("tests/report/test_tsv.py", "tests/report/test_formats.py"),
+        "for command in ('report', 'compare', 'explain', 'fix', 'runs', 'calibrate', 'gate'):\n"
+        "    usage = ''.join(run_command(command, '--help').stdout.split())\n"
+        "    assert '[table|markdown|csv|latex|tsv' in usage, usage",
     ),
 ]
 
@@ -261,7 +275,8 @@ def named_in_contributing(repository, recipe):
 
 def follow(recipe, copy):
     """Do what a recipe says before it generates."""
-    shutil.copytree(RECIPES / recipe.kind, copy, dirs_exist_ok=True)
+    folder = RECIPES / recipe.kind.replace(" ", "_")
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
     table = copy / recipe.into
     text = table.read_text(encoding="utf-8")
     assert text.count(recipe.after) == 1 or not recipe.after
@@ -278,8 +293,9 @@ def listed(what):
 
 def use_of(recipe):
     """A program that finds a component in the list and uses it."""
-    check = f"assert '  {recipe.name}  ' in listed('{recipe.listed}')"
-    return f"{check}\n{recipe.code}"
+    if not recipe.listed:
+        return recipe.code
+    return f"assert '  {recipe.name}  ' in listed('{recipe.listed}')\n{recipe.code}"
 
 
 def test_a_recipe_touches_what_contributing_names(copy, repository, call):

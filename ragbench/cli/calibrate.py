@@ -16,11 +16,11 @@ _USES = {
     ("systems", "unit", "where"): {"--draw"},
     ("seed",): {"--draw", "--probe"},
     ("sample", "trusted"): {"--probe"},
-    ("scale", "confidence", "as_json"): {"--labels", "--probe", "--ratings"},
+    ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings"},
     ("judge_scale", "model"): {"--ratings"},
     ("good", "columns", "random"): {"--labels", "--ratings"},
 }
-_SHARED = ("scale", "confidence", "as_json", "trusted")
+_SHARED = ("scale", "confidence", "form", "trusted")
 
 
 @output.command(name="calibrate")
@@ -117,9 +117,12 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     "--random", is_flag=True, help="The labelled answers of your own file were drawn at random."
 )
 @output.confidence_option(help="Coverage of the intervals; default 0.95.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
+@output.format_option(
+    "json",
+    default=None,
+    help="A table (default); csv has a row for each number, json is the certificate.",
 )
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(
     run: Path | None,
     n: int | None,
@@ -157,6 +160,8 @@ def command(
             "systems to a query together where it can",
         )
     )
+    if choices.pop("as_json", False):
+        choices["form"] = "json"
     from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.sheet import LabelScale
     from ragbench.cli import certificate

@@ -16,7 +16,15 @@ from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.cli.output import parse_pairs, resumable, stage, write_json, write_notes, write_result
+from ragbench.cli.output import (
+    parse_pairs,
+    resumable,
+    stage,
+    write_json,
+    write_notes,
+    write_report,
+    write_result,
+)
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
@@ -27,8 +35,9 @@ from ragbench.experiment.reproduce import check_trust
 from ragbench.files import naming_unwritable, write_file
 from ragbench.records import codec
 from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
-from ragbench.report.calibration import render_certificate, render_probes
+from ragbench.report.calibration import certificate_report, probes_report
 from ragbench.report.page.review import write_label_page
+from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
 
 Result = TypeVar("Result", JudgeCertificate, ProbeReport)
@@ -49,7 +58,7 @@ class Request:
         run: Judged run whose scores are compared.
         output: File to write; None writes none, and a sheet goes to stdout.
         confidence: Level of the intervals, such as 0.95.
-        as_json: True prints JSON in place of tables.
+        form: Format of the result: `json`, or one of `report.formats`.
     """
 
     run: JudgedRun
@@ -60,32 +69,31 @@ class Request:
     probes: bool = False
     scale: sheet.LabelScale | None = None
     confidence: float = 0.95
-    as_json: bool = False
+    form: str = "table"
     trusted: Sequence[str] = ()
 
 
 def _write(
     noun: str,
     record: Result,
-    render: Callable[[Result], str],
+    build: Callable[[Result], TableReport],
     notes: Sequence[str],
     output: Path | None,
-    *,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Write a certificate or probe report to `output`, if not None, and print it.
 
-    It is printed as a table of `render`, or as JSON, and notes go to stderr, with a last one that
+    It is printed as the report of `build`, or as JSON, and notes go to stderr, with a last one that
     names the file by `noun`. Raises a DataError if the file cannot be written.
     """
     text = to_json(codec.to_json(record))
     if output is not None:
         write_file(output, text)
         notes = [*notes, f"{noun}: {output}"]
-    if as_json:
+    if form == "json":
         write_json(text)
     else:
-        write_result(render(record))
+        write_report(build(record), form)
     write_notes(notes)
 
 
@@ -166,8 +174,7 @@ def certify_judge(
         probe_results, notes = _probe_judges(request, labelled)
         calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)
-    output, as_json = request.output, request.as_json
-    _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
+    _write("certificate", certificate, certificate_report, notes, request.output, request.form)
 
 
 def certify_ratings(
@@ -179,7 +186,7 @@ def certify_ratings(
     judge_scale: sheet.LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
-    as_json: bool = False,
+    form: str = "table",
     **options: Any,
 ) -> None:
     """Compare a judge with people by a table with the ratings of both, and write the certificate.
@@ -209,7 +216,7 @@ def certify_ratings(
         model=model,
     )
     certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
-    _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
+    _write("certificate", certificate, certificate_report, (), output, form)
 
 
 def probe_judge(request: Request) -> None:
@@ -227,7 +234,7 @@ def probe_judge(request: Request) -> None:
     chosen = request.run.select_scores(request.rubrics)
     probe_results, notes = _probe_judges(request, chosen)
     report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
-    _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
+    _write("probes", report, probes_report, notes, request.output, request.form)
 
 
 def _probe_judges(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
     from ragbench.records.summary import Summary
 
-_FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
-
 
 @output.command(name="compare")
 @click.argument("base")
@@ -68,12 +66,10 @@ _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
     help="Sign flips of a test and bootstrap resamples.",
 )
 @output.seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(_FORMATS),
-    default="table",
-    help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
+@output.format_option(
+    "json",
+    "junit",
+    help="csv has a row for each comparison, junit only the verdicts of --fail-if.",
 )
 @output.junit_option
 def command(
@@ -86,10 +82,11 @@ def command(
     their names. With BASE alone, its systems are compared with its own baseline. If data, options
     or judges differ, the command lists the differences and exits with 2.
     """
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import DataError
     from ragbench.experiment.compare import compare
     from ragbench.report.ci import render_junit
-    from ragbench.report.comparison import gate_line
+    from ragbench.report.comparison import comparison_report, gate_line
 
     if strict and not options["fail_if"]:
         raise click.UsageError("--strict is for --fail-if")
@@ -98,38 +95,29 @@ def command(
     # click gives an empty tuple without -m, where `compare` expects None
     comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
     summary = _summary(comparison)
-    text = render_junit(summary, strict=strict) if form == "junit" else _render(comparison, form)
-    output.write_json(text) if form == "json" else output.write_result(text, exact=form == "csv")
+    if form == "json":
+        output.write_json(to_json(comparison.to_dict()))
+    elif form == "junit":
+        output.write_result(render_junit(summary, strict=strict))
+    else:
+        output.write_report(comparison_report(comparison.record), form)
     for gate, decision in zip(comparison.record.gates, summary.gates, strict=True):
         if decision.level is not None:
             output.echo(f"{decision.level}: {gate_line(gate)}", err=True)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
-    page = partial(_render, comparison, "markdown")
+    page = partial(_page, comparison)
     output.report_gates(page, summary, None, junit, strict=strict)
     if comparison.is_empty and not summary.gates:
         raise DataError("nothing was compared: no query has a score of both systems")
     return comparison.exit_code(strict=strict)
 
 
-def _render(result: Comparison, form: str) -> str:
-    """Return a comparison as text in one of `_FORMATS` but junit, with a line end.
+def _page(result: Comparison) -> str:
+    """Return a comparison as Markdown."""
+    from ragbench.report.comparison import comparison_report
+    from ragbench.report.formats import render
 
-    KeyError for another format.
-    """
-    if form == "json":
-        from ragbench.data.runs.run_folder import to_json
-
-        return to_json(result.to_dict())
-    from ragbench.report import comparison
-
-    if form == "table":
-        return comparison.render_table(result.record, width=output.terminal_width())
-    render = {
-        "csv": comparison.render_csv,
-        "latex": comparison.render_latex,
-        "markdown": comparison.render_markdown,
-    }
-    return render[form](result.record)
+    return render(comparison_report(result.record), "markdown")
 
 
 def _summary(result: Comparison) -> Summary:

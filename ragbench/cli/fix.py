@@ -23,13 +23,17 @@ from ragbench.cli import output
     help="Write the config with the best change, if it is better; another file is not replaced.",
 )
 @output.flag("--best", help="Write it even if it is not shown to be better.")
-@output.json_option(help="Print all changes, with all questions, as JSON.")
+@output.format_option(
+    "json", help="csv has a row for each change; json has all changes with all questions."
+)
+@output.json_option(help="The same as --format json.")
 def command(
     run: Path,
     system: str | None,
     passages: int | None,
     write: Path | None,
     best: bool,
+    form: str,
     as_json: bool,
 ) -> None:
     """Show what to change in RUN: the questions that each change rescues and loses.
@@ -41,17 +45,20 @@ def command(
     """
     output.refuse((best and write is None, "--best needs --write FILE"))
     # Imported here: `ragbench --help` must not load the modules of an experiment.
-    from ragbench.data.runs.run_folder import resolve_run_folder
+    from ragbench.data.runs.run_folder import resolve_run_folder, to_json
     from ragbench.experiment.best_config import write_best
     from ragbench.experiment.fix import RunReader, list_fixes
-    from ragbench.report.fixes import fix_lines
+    from ragbench.records import codec
+    from ragbench.report.fixes import fix_report
 
     reader = RunReader(resolve_run_folder(run), system)
     fixes = list_fixes(reader, passages)
     options = (("--system", system), ("--passages", passages))
     words = shlex.join([str(run), *(f"{o}={v}" for o, v in options if v is not None)])
-    lines = fix_lines(fixes, words, output.terminal_width())
-    output.print_record(fixes, lines, as_json=as_json)
+    if as_json or form == "json":
+        output.write_json(to_json(codec.to_json(fixes)))
+    else:
+        output.write_report(fix_report(fixes, words), form)
     promise = fixes.best
     if write is None:
         return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -15,6 +16,9 @@ from msgspec import structs
 
 from ragbench.cli import output
 from ragbench.errors import RagbenchError
+
+if TYPE_CHECKING:
+    from ragbench.report.table import TableReport
 
 
 @output.command(name="gate")
@@ -38,6 +42,7 @@ from ragbench.errors import RagbenchError
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
 @output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
+@output.format_option(help="csv has a row for each decision.")
 @output.junit_option
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
@@ -48,6 +53,7 @@ def command(
     base: str,
     overrides: tuple[str, ...],
     as_base: Path | None,
+    form: str,
     junit: Path | None,
     **flags: bool,
 ) -> None:
@@ -76,7 +82,8 @@ def command(
     from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
-    from ragbench.report.gate import render_review, review_lines
+    from ragbench.report.formats import render
+    from ragbench.report.gate import brief_review, review_report
 
     if flags["require_judge"] and flags["no_judge"]:
         raise click.UsageError("pass --require-judge or --no-judge, not both")
@@ -98,17 +105,16 @@ def command(
         with open_base(base, config, settings, options) as opened:
             output.echo("head: this checkout", err=True)
             if opened is None:
-                summary, lines = run_first(settings, base, choices, progress)
+                summary, report = run_first(settings, base, choices, progress)
             else:
                 review = run_gate(settings, opened, choices, progress, skipped)
-                lines = list(review_lines(review))
+                report = review_report(review)
                 decisions = review.blind if review.is_same else review.decisions
                 summary = structs.replace(review.summary, gates=tuple(decisions))
-    for line in lines[:3] if quiet else lines:
-        output.echo(line)
+    output.write_report(brief_review(report) if quiet else report, form)
     if flags["comment"]:  # first, since it raises no error
-        _comment(config, lines)
-    page, strict = partial(render_review, lines), flags["strict"]
+        _comment(config, report)
+    page, strict = partial(render, report, "markdown"), flags["strict"]
     output.report_gates(page, summary, config, junit, strict=strict)
     ctx.exit(summary.exit_code(strict=strict))
 
@@ -126,26 +132,34 @@ def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
         yield
     except RagbenchError as error:
         if comment:
+            from ragbench.report.gate import review_blocks
+            from ragbench.report.table import TableReport, data_table
+
             first, *further = error_lines(error)
-            _comment(config, [f"no decision: {first}", *further])
+            blocks = review_blocks([f"no decision: {first}", *further])
+            _comment(config, TableReport(tuple(blocks), data_table((), ())))
         raise
 
 
-def _comment(config: Path, lines: Sequence[str]) -> None:
-    """Write lines as the comment of a config on the pull request, and report it on stderr.
+def _comment(config: Path, report: TableReport) -> None:
+    """Write a report as the comment of a config on the pull request, and tell it on stderr.
 
     A failure is reported too, and raises nothing: the decision does not depend on it.
     """
     from ragbench.adapters.review_comments import find_thread
     from ragbench.report.ci import COMMENT_LIMIT, fit_markdown
-    from ragbench.report.gate import render_review
+    from ragbench.report.formats import render
+    from ragbench.report.gate import with_link
+    from ragbench.report.table import rewrite
     from ragbench.secrets import printed
 
     marker = f"<!-- ragbench:{quote(config.as_posix())} -->"
     try:
         thread = find_thread(os.environ)
-        report = render_review([printed(line) for line in lines], thread.link)
-        thread.publish(marker, fit_markdown(report, COMMENT_LIMIT - len(marker) - 1))
+        # before the texts are escaped: an escaped secret is not recognised
+        report = replace(report, blocks=tuple(rewrite(report.blocks, printed)))
+        text = render(with_link(report, thread.link), "markdown").rstrip()
+        thread.publish(marker, fit_markdown(text, COMMENT_LIMIT - len(marker) - 1))
     except RagbenchError as error:
         output.echo(f"no comment was written: {error}", err=True)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -93,15 +94,17 @@ def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) 
 
 def _print_presets() -> None:
     """Print the table of local judges: the presets of `classifier`, and `nli`."""
-    from ragbench.report.text import draw
+    from ragbench.report.formats.base import Screen
+    from ragbench.report.formats.terminal import draw_table
+    from ragbench.report.table import word_table
 
-    presets = _presets()
-    columns = [["judge", *(preset["name"] for preset in presets)]]
-    for head, key in _PRESET_FACTS.items():
-        facts = (preset[key] for preset in presets)
-        columns.append([head, *("not measured here" if f is None else str(f) for f in facts)])
+    rows = []
+    for preset in _presets():
+        facts = (preset[key] for key in _PRESET_FACTS.values())
+        texts = ("not measured here" if fact is None else str(fact) for fact in facts)
+        rows.append((preset["name"], *texts))
     output.echo("local judges", bold=True)
-    for line in draw(columns):
+    for line in draw_table(word_table(("judge", *_PRESET_FACTS), rows), Screen(width=sys.maxsize)):
         output.echo(f"  {line}")
     text = "  RAM is that of the weights, as 32-bit floats in dense, in 4 bits on a server."
     output.echo(_wrap(text, "  "))

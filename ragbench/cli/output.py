@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 import click
 
@@ -23,11 +23,19 @@ from ragbench.errors import DataError, Problem, is_interrupt, shortened, storage
 from ragbench.secrets import printed
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ragbench.llm.usage import Totals
     from ragbench.records.summary import Summary
+    from ragbench.report.formats.base import Screen
     from ragbench.report.progress import Progress, StageProgress
     from ragbench.report.scores import ScoredFile
+    from ragbench.report.table import TableReport
     from ragbench.types.json_fields import Record
+
+    _NameType = click.ParamType[str]
+else:
+    _NameType = click.ParamType  # generic from click 8.3 on
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
@@ -40,6 +48,8 @@ _CI_COMMAND = re.compile(
     rf"(?:^|(?<=[{_LINE_ENDS}]))[^\S{_LINE_ENDS}]*:(?=:)|##(?=\[|vso\[|teamcity\[)", re.IGNORECASE
 )
 _WORD_JOINER = "\u2060"
+# function of a command, which a decorator returns with an option
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def command(
@@ -83,6 +93,61 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = flag("--no-judge", help="Call no judge.")
 json_option = partial(flag, "--json", "as_json")
+
+
+class FormatType(_NameType):
+    """Type of `--format`: the formats of tables (`report.formats`), and further ones of a command.
+
+    Attributes:
+        more: Names of further formats, such as `json`.
+        hint: Remark behind the allowed names in the message for another name.
+    """
+
+    name = "format"
+
+    def __init__(self, *more: str, hint: str = "") -> None:
+        self.more, self.hint = more, hint
+
+    @property
+    def choice(self) -> click.Choice[str]:
+        """All names, as a choice."""
+        from ragbench.report.formats import FORMATS
+
+        return click.Choice([*FORMATS, *self.more])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; a BadParameter with the allowed names for another one."""
+        if value in self.choice.choices:
+            return str(value)
+        allowed = ", ".join(self.choice.choices)
+        hint = f"; {self.hint}" if self.hint else ""
+        return self.fail(f"{value}: allowed: {allowed}{hint}", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the names for the help: `[table|markdown]`."""
+        return f"[{'|'.join(self.choice.choices)}]"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin with a text."""
+        return self.choice.shell_complete(ctx, param, incomplete)
+
+
+def format_option(
+    *more: str, help: str, default: str | None = "table", hint: str = ""
+) -> Callable[[Command], Command]:
+    """Return the option `--format`, with further formats of a command beside those of tables."""
+    return click.option(
+        "--format",
+        "form",
+        type=FormatType(*more, hint=hint),
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
+
+
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )
@@ -387,6 +452,7 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
     parts = re.split(f"({'|'.join(map(re.escape, styles))})", printed(text))
     parts[::2] = [without_ci_commands(visible(part)) for part in parts[::2]]
     behind(sys.stdout).write("".join(parts))
+    sys.stdout.flush()
 
 
 def print_record(record: Record, lines: Iterable[str], *, as_json: bool) -> None:
@@ -399,6 +465,39 @@ def print_record(record: Record, lines: Iterable[str], *, as_json: bool) -> None
         return
     for line in lines:
         echo(line)
+
+
+def screen() -> Screen:
+    """Return the terminal; a pipe or file has 100 columns and no colours on every machine."""
+    from ragbench.report.formats.base import Screen
+
+    if not sys.stdout.isatty():
+        return Screen()
+    has_color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(terminal_width(), is_terminal=True, has_color=has_color)
+
+
+def write_report(report: TableReport, form: str, *, target: Path | None = None) -> None:
+    """Write a report in a format on stdout, or into a file.
+
+    Raises:
+        DataError: The file cannot be written.
+        KeyError: The format is not registered.
+    """
+    from ragbench.files import write_file
+    from ragbench.report.formats import load_format, render
+    from ragbench.report.formats.terminal import STYLES
+
+    table_format = load_format(form)
+    if target is not None:
+        write_file(target, render(report, form))
+        echo(f"{form}: {target}")
+        return
+    text = table_format.render(report, screen())
+    if table_format.is_exact:
+        write_result(text, exact=True)
+    else:
+        write_drawn(text, STYLES)
 
 
 def terminal_width() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +16,7 @@ from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
     from ragbench.report.explanation import Explanation
+    from ragbench.report.table import Block, TableReport
 
 
 @output.command(name="report")
@@ -36,11 +38,10 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Write the pictures of one run into FOLDER as SVG, for papers and slides.",
 )
-@click.option(
-    "--format",
-    "form",
-    metavar="FORMAT",
-    help="Print the scores of one RUN with their intervals: latex, csv or markdown.",
+@output.format_option(
+    default=None,
+    hint="--figures FOLDER writes SVG",
+    help="Print the scores of one RUN with their intervals.",
 )
 @click.option(
     "--to",
@@ -66,7 +67,6 @@ def command(
     page lists the differences.
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
-    from ragbench.report.score_tables import RENDERERS
 
     several, suffix = len(runs) > 1, None if target is None else target.suffix
     is_page = tool is None and form is None
@@ -74,10 +74,6 @@ def command(
         (
             tool and (several or brief or figures or form or target),
             "--to takes one RUN, without -o, --brief, --figures and --format",
-        ),
-        (
-            form is not None and form not in RENDERERS,
-            f"--format {form}: allowed: {', '.join(RENDERERS)}; --figures FOLDER writes SVG",
         ),
         (form and (several or brief or figures), f"--format {form} takes one RUN alone"),
         (figures and (several or target), "--figures takes one RUN and no -o"),
@@ -91,7 +87,7 @@ def command(
         for line in _export(runs[0], tool):
             output.echo(line)
     elif form is not None:
-        _write_table(runs[0], form, target)
+        output.write_report(_scores(runs[0]), form, target=target)
     elif figures is not None:
         for path in write_figures(runs[0], figures):
             output.echo(f"figure: {path}")
@@ -100,29 +96,21 @@ def command(
             output.echo(f"report: {path}")
 
 
-def _write_table(run: Path, form: str, target: Path | None) -> None:
-    """Write the scores of a run as a table, on stdout if `target` is None.
+def _scores(run: Path) -> TableReport:
+    """Return the scores of a run, or of an experiment over several collections.
 
-    DataError if there is no run, its files are damaged, or the file cannot be written; KeyError if
-    `form` is none of `RENDERERS`.
+    DataError if there is no run, or its files are damaged.
     """
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
-    from ragbench.files import write_file
-    from ragbench.report import collections
-    from ragbench.report.score_tables import RENDERERS
+    from ragbench.report.collections import collections_report
+    from ragbench.report.results import score_report
 
     if (over_all := collections_folder(run)) is not None:
-        text = collections.RENDERERS[form](read_collections(over_all))
-    else:
-        experiment = load_experiment(run)
-        text = RENDERERS[form](experiment.record, experiment.compared)
-    if target is None:
-        output.write_result(text, exact=form == "csv")
-        return
-    write_file(target, text)
-    output.echo(f"{form}: {target}")
+        return collections_report(read_collections(over_all))
+    experiment = load_experiment(run)
+    return score_report(experiment.record, experiment.compared)
 
 
 def _export(run: Path, tool: str) -> Iterator[str]:
@@ -151,14 +139,7 @@ def _export(run: Path, tool: str) -> Iterator[str]:
     metavar="NAME",
     help="The score that ranks the systems and is followed over the runs. Default: the first one.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table, or JSON with every run.",
-)
+@output.format_option("json", help="csv has a row and json an object for each run.")
 def runs(folder: Path, score: str | None, form: str) -> None:
     """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
 
@@ -169,14 +150,14 @@ def runs(folder: Path, score: str | None, form: str) -> None:
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
     from ragbench.records import codec
-    from ragbench.report.runs import list_lines, place_of
+    from ragbench.report.runs import place_of, runs_report
 
     entries = list_runs(folder, score)
     if form == "json":
         rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
         output.write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
     else:
-        output.write_result("\n".join(list_lines(entries, folder)) + "\n")
+        output.write_report(runs_report(entries, folder), form)
 
 
 @output.command(name="explain")
@@ -188,14 +169,7 @@ def runs(folder: Path, score: str | None, form: str) -> None:
     metavar="C",
     help=f"Show queries of this cause: {', '.join(CAUSES)}.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "markdown", "json"]),
-    default="table",
-    show_default=True,
-    help="json has every query.",
-)
+@output.format_option("json", help="csv and json have every query.")
 def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
 
@@ -212,19 +186,18 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
         from ragbench.data.runs.run_folder import to_json
 
         output.write_json(to_json(explanation.explanation_json(result)))
-    elif form == "markdown":
-        output.write_result(explanation.render_markdown(result))
-    else:
-        output.write_result(explanation.render_table(result, width=output.terminal_width()))
-        if system is None and cause is None:
-            _print_changes(run)
+        return
+    report = explanation.explanation_report(result)
+    if system is None and cause is None:
+        report = replace(report, blocks=(*report.blocks, *_changes(run)))
+    output.write_report(report, form)
 
 
-def _print_changes(run: Path) -> None:
-    """Print what to change in a run, if its fix list is quick to count; a note if it is damaged."""
+def _changes(run: Path) -> Iterator[Block]:
+    """Yield the changes of a run, if its fix list is quick to count; note a damaged one."""
     from ragbench.data.runs.run_folder import resolve_run_folder
     from ragbench.experiment.fix import list_fixes_of_page
-    from ragbench.report.fixes import fix_lines
+    from ragbench.report.fixes import fix_report
 
     try:
         fixes = list_fixes_of_page(resolve_run_folder(run))
@@ -233,8 +206,7 @@ def _print_changes(run: Path) -> None:
         output.write_notes([f"no fix list: {error}"])
         return
     if fixes is not None:
-        lines = ["", *fix_lines(fixes, shlex.quote(str(run)), output.terminal_width(), brief=True)]
-        output.write_result("\n".join(lines) + "\n")
+        yield from fix_report(fixes, shlex.quote(str(run)), brief=True).blocks
 
 
 def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -124,8 +122,8 @@ def _run_one(
     """
     from ragbench.data.runs.run_folder import read_manifest, to_json
     from ragbench.experiment.runner import run_experiment
-    from ragbench.report.markdown import render_markdown
-    from ragbench.report.terminal import STYLES
+    from ragbench.report.formats.terminal import STYLES
+    from ragbench.report.results import render_markdown
 
     with output.running(quiet, secrets=settings.secrets) as progress:
         experiment = run_experiment(settings, choices=choices, progress=progress)
@@ -149,7 +147,9 @@ def _run_collections(
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.collections import run_collections
-    from ragbench.report.collections import render_markdown, render_terminal
+    from ragbench.report.collections import collections_report, run_report
+    from ragbench.report.formats import render
+    from ragbench.report.formats.terminal import STYLES
 
     tell = partial(output.echo, err=True) if not quiet else lambda line: None
     with output.running(quiet, secrets=settings.secrets) as progress:
@@ -157,14 +157,14 @@ def _run_collections(
     if as_json:
         output.write_json(to_json(runs.summary))
     else:
-        text = render_terminal(runs.record, verbose=verbose)
+        text = render(run_report(runs.record, verbose=verbose), "table", output.screen())
         pages = [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
         pages.append(f"report: {runs.path / 'report.html'}")
         if quiet:
             # the first paragraph has the gates that did not pass, and the best systems
             text, pages = text.partition("\n\n")[0], pages[-1:]
-        output.write_result(text + "\n".join(["", *pages, ""]))
-    return runs.gated, partial(render_markdown, runs.record), None
+        output.write_drawn(text + "\n".join(["", *pages, ""]), STYLES)
+    return runs.gated, partial(render, collections_report(runs.record), "markdown"), None
 
 
 def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
@@ -181,15 +181,13 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
 
     `head` leaves out the tables and notes, `verbose` nothing.
     """
-    from ragbench.report.terminal import render_terminal
+    from ragbench.report.results import render_terminal
 
-    color = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     page = experiment.path / "report.html"
     return render_terminal(
         experiment.record,
         experiment.compared,
-        width=output.terminal_width(),
-        color=color and sys.stdout.isatty(),
+        output.screen(),
         head=head,
         verbose=verbose,
         # a short path, if it is below the working directory

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
+from msgspec import structs
 
 from ragbench import stats
-from ragbench.comparison.decisions import decide
+from ragbench.comparison.decisions import decide, is_shown
 from ragbench.comparison.method import Method, adjust_family
-from ragbench.comparison.pairs import PairedScores, pair_systems
+from ragbench.comparison.pairs import PairedScores, pair_columns, pair_systems
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.records.collections import MacroMeasure, MacroScore
-from ragbench.records.comparison import Comparisons, Difference
+from ragbench.records.comparison import Comparisons, Difference, leaders
 from ragbench.records.score import Ends, SystemScore
 from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import FloatArray
@@ -89,20 +91,86 @@ def compare_collections(
         macro_scores = []
         for system in systems:
             macro_scores.append(_macro_score(system, names, [by[measure, system] for by in scores]))
-        measures.append(
-            MacroMeasure(
-                measure=measure,
-                kind=first.kind or "generation",
-                direction=first.direction,
-                systems=tuple(macro_scores),
-                comparisons=(
-                    *_differences(tested, pairs, method),
-                    *_not_compared(measure, pairs),
-                ),
-                unlike=_unlike(measure, collections),
-            )
+        macro = MacroMeasure(
+            measure=measure,
+            kind=first.kind or "generation",
+            direction=first.direction,
+            systems=tuple(macro_scores),
+            comparisons=(
+                *_differences(tested, pairs, method),
+                *_not_compared(measure, pairs),
+            ),
+            unlike=_unlike(measure, collections),
+            tied=_tied_on_collections(measure, collections),
         )
+        if first.aggregate == "mean":
+            tied = _tied_with_best(macro, collections, method)
+            macro = structs.replace(macro, tied_with_best=tied)
+        measures.append(macro)
     return tuple(measures)
+
+
+# Pairs of systems that are tested for the marks of macro means: it bounds the memory.
+_MOST_PAIRS = 2_000
+
+
+def _tied_with_best(
+    measure: MacroMeasure, collections: Sequence[CollectionScores], method: Method
+) -> tuple[str, ...]:
+    """Return the system with the best macro mean, and systems that are not shown to be worse.
+
+    Pairs with a baseline keep their decision; step-down max-T over all pairs decides on the others.
+    Empty if signatures differ, for a single system, for equal scores, and for too many systems.
+    """
+    means = {score.system: score.mean for score in measure.systems if score.mean is not None}
+    names = list(combinations(means, 2))
+    if measure.unlike is not None or not 0 < len(names) <= _MOST_PAIRS:
+        return ()
+    paired = {}
+    for system, other in names:
+        parts = [_pair(measure.measure, collection, system, other) for collection in collections]
+        if all(np.isfinite(part.differences).any() for part in parts):
+            paired[system, other] = parts
+    columns = [stats.stratified_units(list(map(_units, parts))) for parts in paired.values()]
+    if not any(np.nan_to_num(column).any() for column in columns):
+        return ()
+    result = adjust_family(
+        np.column_stack(columns), replace(method, test="randomization", correction="max_t")
+    )
+    (best,) = leaders(means, (), measure.direction)[:1]
+    decided = {frozenset((row.system, row.baseline)): row.differs for row in measure.comparisons}
+    worse: set[str] = set()
+    for place, (of_pair, parts) in enumerate(paired.items()):
+        if best not in of_pair:
+            continue
+        differs = decided.get(frozenset(of_pair))
+        if differs is None:
+            p, adjusted = result.p[place], result.adjusted[place]
+            interval = _macro_interval(parts, method)
+            differs = is_shown(p, adjusted, interval, 1 - method.confidence)
+        worse |= {*of_pair} if differs else set()
+    return tuple(name for name in means if name == best or name not in worse)
+
+
+def _pair(measure: str, collection: CollectionScores, system: str, other: str) -> PairedScores:
+    """Return the paired scores of two systems on a collection."""
+    systems = collection.scored.systems
+    clusters = None if collection.clusters is None else np.asarray(collection.clusters)
+    return pair_columns(measure, systems[system], systems[other], clusters)
+
+
+def _tied_on_collections(
+    measure: str, collections: Sequence[CollectionScores]
+) -> dict[str, tuple[str, ...]]:
+    """Return collection -> systems that are tied with the best one, as its run has them."""
+    tied = {}
+    for collection in collections:
+        n_systems = sum(name == measure for name, _ in collection.scores)
+        for family in collection.comparisons.measures:
+            # a single system is neither best nor tied
+            if family.measure == measure and family.tied_with_best and n_systems > 1:
+                tied[collection.name] = family.tied_with_best
+    return tied
 
 
 def _tested_pairs(
@@ -153,7 +221,12 @@ def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore
     """Return the macro mean of a system; `scores` has its score on each of the collections."""
     means = {name: score.mean for name, score in zip(names, scores, strict=True)}
     mean, interval = _combined([(score.mean, score.interval) for score in scores])
-    return MacroScore(system=system, means=means, mean=mean, interval=interval)
+    intervals = {
+        name: score.interval
+        for name, score in zip(names, scores, strict=True)
+        if score.interval is not None and None not in score.interval
+    }
+    return MacroScore(system=system, means=means, mean=mean, interval=interval, intervals=intervals)
 
 
 def _combined(

@@ -23,11 +23,13 @@ from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import load_run_config, run_experiment
 from ragbench.experiment.summary import new_run_id
+from ragbench.files import write_file
 from ragbench.records.codec import to_json as to_mapping
 from ragbench.records.collections import CollectionRun, CollectionsSummary, MacroMeasure
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import Summary
-from ragbench.report.collections import lay_out_collections, render_terminal
+from ragbench.report.collections import collections_report, lay_out_collections, run_report
+from ragbench.report.formats import render
 from ragbench.report.page.html import write_runs_page
 from ragbench.report.progress import Progress
 
@@ -88,7 +90,7 @@ class CollectionRuns:
         return self.gated.exit_code()
 
     def __str__(self) -> str:
-        return render_terminal(self.record, verbose=False).rstrip()
+        return render(run_report(self.record, verbose=False)).rstrip()
 
     def __repr__(self) -> str:
         return f"CollectionRuns({str(self.path)!r}, {', '.join(self.experiments)})"
@@ -180,7 +182,10 @@ def write_collections(record: CollectionsSummary, paths: Sequence[Path]) -> None
         DataError: A file cannot be written.
     """
     for path in paths:
-        write_runs_page(path, lay_out_collections(record))
+        if path.suffix == ".html":
+            write_runs_page(path, lay_out_collections(record))
+        else:
+            write_file(path, render(collections_report(record), "markdown"))
 
 
 def _summarize(

@@ -30,7 +30,8 @@ from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.report.comparison import describe_subject, render_table
+from ragbench.report.comparison import comparison_report, describe_subject
+from ragbench.report.formats import render
 from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.report.text import probability
@@ -115,7 +116,7 @@ class Comparison:
         return to_json(self.record)
 
     def __str__(self) -> str:
-        return render_table(self.record)
+        return render(comparison_report(self.record))
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row for each of `differences`.

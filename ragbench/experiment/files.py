@@ -71,8 +71,8 @@ from ragbench.records.manifest import (
 )
 from ragbench.records.summary import Summary
 from ragbench.report.ci import render_junit
-from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
+from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 from ragbench.types.json_fields import Record

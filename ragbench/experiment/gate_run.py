@@ -46,10 +46,11 @@ from ragbench.report.gate import (
     ChangedScore,
     FailedGate,
     GateReview,
-    first_lines,
+    first_report,
     question_line,
 )
 from ragbench.report.progress import Progress
+from ragbench.report.table import TableReport
 from ragbench.types import ScoreColumn
 
 _BEST = 3  # questions that gained and are shown
@@ -59,15 +60,15 @@ Row = tuple[ChangedScore, ComparedRow, ComparedRow, PairedScores]
 
 def run_first(
     config: ExperimentConfig, base: str, choices: Choices, progress: Progress
-) -> tuple[Summary, list[str]]:
-    """Run a head whose base lacks the config, and return its summary and the lines of a review.
+) -> tuple[Summary, TableReport]:
+    """Run a head whose base lacks the config, and return its summary and its report.
 
     No gate is decided: its scores are those that later pull requests are compared with. Errors are
     those of `run_experiment`.
     """
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
-    return experiment.record, list(first_lines(experiment.record, experiment.compared, base))
+    return experiment.record, first_report(experiment.record, experiment.compared, base)
 
 
 def run_gate(

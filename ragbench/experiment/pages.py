@@ -31,9 +31,9 @@ from ragbench.records.comparison import ComparedRuns, Comparisons, MovedQueries,
 from ragbench.records.fixes import FixList
 from ragbench.records.gate import Decision
 from ragbench.records.summary import DeclaredJudge, Summary, SystemSummary
-from ragbench.report.markdown import render_markdown
 from ragbench.report.page import html
 from ragbench.report.pictures import pictures
+from ragbench.report.results import render_markdown
 from ragbench.report.runs import lay_out_changes
 
 # Suffixes of pages.

@@ -24,7 +24,7 @@ from ragbench.records.noise import Noise
 from ragbench.records.summary import Summary
 from ragbench.report import pictures
 from ragbench.report.headline import lead
-from ragbench.report.terminal import render_terminal
+from ragbench.report.results import render_terminal
 from ragbench.stats.mean import nan_if_none
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, load_pandas, number

@@ -40,6 +40,7 @@ class MacroScore(Record):
         means: Collection -> mean over its queries; None if nothing was scored there.
         mean: Macro mean: each collection has the same weight; None if one has no mean.
         interval: Confidence limits of the macro mean; None without those of each collection.
+        intervals: Collection -> confidence limits of its mean; a missing one has none.
     """
 
     system: str
@@ -47,6 +48,7 @@ class MacroScore(Record):
     # not the mean of the rest: systems would be compared over different collections
     mean: float | None
     interval: Ends | None
+    intervals: Mapping[str, Ends] = optional({})
 
 
 class MacroMeasure(Record):
@@ -61,6 +63,9 @@ class MacroMeasure(Record):
             stratified randomization test; the numbers of queries are those of all collections.
         unlike: Difference of the signatures of systems on a collection in words: those with other
             signatures are not compared; None if all may be.
+        tied_with_best: System with the best macro mean, and systems that are not shown to be worse;
+            empty without a best one.
+        tied: Collection -> the same of its means, as its run has it.
     """
 
     measure: str
@@ -69,6 +74,8 @@ class MacroMeasure(Record):
     systems: tuple[MacroScore, ...]
     comparisons: tuple[Difference, ...] = ()
     unlike: Prose | None = optional()
+    tied_with_best: tuple[str, ...] = optional(())
+    tied: Mapping[str, tuple[str, ...]] = optional({})
 
 
 class CollectionsSummary(Record):

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from ragbench.records.audit import FINDING_KINDS, LABEL_STATUSES, Audit, Repair
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, Grid
+from ragbench.report.base import Chapter
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.terminal import draw_table
+from ragbench.report.table import word_table
 from ragbench.types.display import printable
 
 _LISTED = 5  # findings of a kind in the terminal
@@ -23,9 +26,9 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     *findings, detects = chapter.grids
     for grid in findings:
         yield from ("", grid.caption)
-        yield from (f"  {place}: {problem}" for place, problem in grid.rows[:_LISTED])
+        yield from (f"  {place.text}: {problem.text}" for place, problem in grid.rows[:_LISTED])
         yield from _more(len(grid.rows) - _LISTED)
-    yield from fmt.grid_lines(detects)
+    yield from ("", detects.caption, *draw_table(detects, Screen()))
     yield from (f"note: {note}" for note in audit.notes)
 
 
@@ -76,9 +79,9 @@ def audit_chapter(audit: Audit) -> Chapter:
         )
         if rows:
             caption = f"{title}: {len(rows)} ({advice})"
-            grids.append(Grid(caption, ("place", "finding"), rows, words=True))
+            grids.append(word_table(("place", "finding"), rows, caption))
     caption = "detects, with power 0.8, between two systems that are alike, and that are not"
-    detects = tuple(
+    detects = (
         (
             *(entry.scores, printable(entry.slice), str(entry.queries)),
             *(
@@ -88,5 +91,5 @@ def audit_chapter(audit: Audit) -> Chapter:
         )
         for entry in audit.detects
     )
-    grids.append(Grid(caption, _DETECT_HEADS, detects, words=True))
+    grids.append(word_table(_DETECT_HEADS, detects, caption))
     return Chapter("test set", (head,), (head, *audit.notes), tuple(grids))

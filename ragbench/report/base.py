@@ -11,46 +11,26 @@ from typing import Literal
 
 from ragbench.records.gate import Decision
 from ragbench.records.score import Kind, SystemScore
+from ragbench.report.table import Table, TableCell
 
-# Surely the best value of a measure, the best one and those not shown to be worse, or neither.
-Mark = Literal["best", "tied", ""]
 # Verdict of the comparison with the baseline; empty without a test.
 Outcome = Literal["better", "worse", "not shown", "identical", "not compared", "baseline", ""]
 
-# The sign after a marked value, in every format.
-SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}
-_SUPERSCRIPTS = str.maketrans(
-    "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
-)
-
 
 @dataclass(frozen=True, slots=True)
-class ScoreCell:
+class ScoreCell(TableCell):
     """Table cell with the score of a system by a measure.
 
     Attributes:
-        value: Mean with three significant digits; `-` if nothing was scored.
-        interval: `[low, high]`; empty without an interval.
-        mark: `best` for a value that is surely better than all others, `tied` for the best one and
-            those that are not shown to be worse, else empty.
-        mean: Mean as a number; None if nothing was scored.
-        ends: Ends of the interval as numbers; None without an interval.
         score: Record of the score; None if the system has no such score.
-        letters: Letters of the systems that it is surely better than, if runs are compared.
     """
 
-    value: str
-    interval: str = ""
-    mark: Mark = ""
-    mean: float | None = None
-    ends: tuple[float, float] | None = None
     score: SystemScore | None = None
-    letters: str = ""
 
     @property
-    def marked(self) -> str:
-        """Value with its raised letters and its sign: `0.446ᵃᵇ*`."""
-        return self.value + self.letters.translate(_SUPERSCRIPTS) + SIGNS[self.mark]
+    def mean(self) -> float | None:
+        """Mean as a number; None if nothing was scored."""
+        return self.value if isinstance(self.value, int | float) else None
 
 
 # Words behind a verdict where only the correction for several comparisons stands between.
@@ -140,29 +120,6 @@ class Section:
     counts: tuple[str, ...]
 
 
-# heads of the table of gates, in formats that draw one
-GATE_HEADS = ("verdict", "gate", "system", "why")
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Table of text with a caption.
-
-    Attributes:
-        caption: Line above the table.
-        heads: Heads of the columns.
-        rows: Cells of each row, one for each head.
-        words: True if the cells are words, aligned left; False for numbers, aligned right.
-        has_queries: True if the first cell of each row is the id of a query, which the page links.
-    """
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: bool = False
-    has_queries: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """Part of a report with sentences and tables, such as preferences or changes between runs.
@@ -177,7 +134,7 @@ class Chapter:
     title: str
     headlines: tuple[str, ...]
     labels: tuple[str, ...]
-    grids: tuple[Grid, ...]
+    grids: tuple[Table, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,4 +187,4 @@ class Layout:
     warnings: tuple[str, ...] = ()
     price: str = ""
     doubts: tuple[str, ...] = ()
-    details: tuple[Grid, ...] = ()
+    details: tuple[Table, ...] = ()

@@ -1,12 +1,30 @@
-"""Output of `ragbench calibrate`: a certificate as aligned text."""
+"""Report of `ragbench calibrate`: the agreement of a judge with people, and its bias."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from ragbench.records import certificate as records
-from ragbench.report.text import MISSING, counted, difference, draw, significant, with_interval
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    Raw,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    data_table,
+    label,
+    number,
+    number_table,
+)
+from ragbench.report.text import MISSING, counted, difference, with_interval
 from ragbench.types.display import printable
+
+COLUMNS = (
+    *("rubric", "judge", "model", "part", "name", "value", "low", "high", "n", "unit"),
+    *("verdict", "reason"),
+)
 
 # statistics of a certificate -> names that papers use
 _NAMES = {
@@ -26,17 +44,49 @@ _NAMES = {
 _EQUAL_NAMES = {"kappa": "kappa, all weights", "alpha": "alpha, all levels"}
 
 
-def render_certificate(certificate: records.JudgeCertificate) -> str:
-    """Return a certificate as text; a number that could not be computed has its reason.
+def certificate_report(certificate: records.JudgeCertificate) -> TableReport:
+    """Return a certificate as a report; a number that could not be computed has its reason."""
+    blocks: list[Block] = []
+    rows: list[tuple[Raw, ...]] = []
+    for name, rubric in certificate.rubrics.items():
+        blocks += _certified_blocks(name, rubric, certificate)
+        start = (name, rubric.judge, rubric.model)
+        rows += ((*start, *row) for row in _statistic_rows(rubric))
+        rows += ((*start, *row) for row in _probe_rows(rubric.probes))
+        rows += ((*start, *row) for row in _correction_rows(rubric))
+    return TableReport(tuple(blocks), data_table(COLUMNS, rows), printable(certificate.run))
 
-    The text ends with a line end; without rubrics it is that alone.
-    """
-    return _page(_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items())
+
+def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
+    """Yield the values of agreements and correlations, from `part` on in `COLUMNS`."""
+    levels = {f"correlation of {n}s": of.coefficients for n, of in _levels(rubric).items()}
+    parts = {"agreement": rubric.agreement, "people and people": rubric.ceiling, **levels}
+    for part, coefficients in parts.items():
+        for name, of in coefficients.items():
+            numbers = (of.value, *of.interval, of.n, of.level or None)
+            yield (part, name, *numbers, None, of.reason or None)
 
 
-def _page(blocks: Iterable[Sequence[str]]) -> str:
-    """Join blocks of lines with an empty line between them, and a line end at the end."""
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+def _probe_rows(probes: Mapping[str, records.ProbeFound]) -> Iterator[tuple[Raw, ...]]:
+    """Yield the values of probes, from `part` on in `COLUMNS`."""
+    for name, probe in probes.items():
+        numbers = (probe.value, *(probe.interval or (None, None)), probe.n, probe.unit or None)
+        yield ("bias", name, *numbers, probe.finding or None, probe.reason or None)
+
+
+def _correction_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
+    """Yield the values of corrected means and differences, from `part` on in `COLUMNS`."""
+    means, differences = rubric.corrected, rubric.corrected_differences
+    for part, corrections in (("corrected mean", means), ("corrected difference", differences)):
+        for name, of in corrections.items():
+            full_name = name if of.against is None else f"{name} - {of.against}"
+            numbers = (of.mean, *(of.interval or (None, None)), of.n_labels, None)
+            yield (part, full_name, *numbers, None, of.reason or None)
+    words = {True: "differs", False: "not shown", None: None}
+    for pair in rubric.corrected_order:
+        names = f"{pair.system} - {pair.against}"
+        numbers = (pair.mean, *(pair.interval or (None, None)), pair.n_labels, None)
+        yield ("corrected order", names, *numbers, words[pair.differs], pair.reason or None)
 
 
 def _head(run: str, name: str, rubric: records.JudgedRubric) -> str:
@@ -44,80 +94,87 @@ def _head(run: str, name: str, rubric: records.JudgedRubric) -> str:
     return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
 
 
-def render_probes(document: records.ProbeReport) -> str:
+def probes_report(document: records.ProbeReport) -> TableReport:
     """Return the results of bias probes, which ask judges again and need no labels.
 
     The last line explains the intervals.
     """
-    blocks = []
+    blocks: list[Block] = []
+    rows: list[tuple[Raw, ...]] = []
     for name, rubric in document.rubrics.items():
         head = f"{_head(document.run, name, rubric)}, asked again"
-        blocks.append([head, *_probes(rubric.probes)])
+        blocks += [_apart([head]), Paragraph(tuple(_probes(rubric.probes)))]
+        start = (name, rubric.judge, rubric.model)
+        rows += ((*start, *row) for row in _probe_rows(rubric.probes))
     note = f"[low, high]: {document.confidence * 100:g} % interval for other samples of queries"
-    return _page([*blocks, [note]])
+    return TableReport((*blocks, _apart([note])), data_table(COLUMNS, rows))
 
 
-def _score(
+def _apart(lines: Iterable[str]) -> Paragraph:
+    """Return sentences as a paragraph below an empty line."""
+    return Paragraph(tuple(lines), is_apart=True)
+
+
+def _certified_blocks(
     name: str, rubric: records.CertifiedRubric, certificate: records.JudgeCertificate
-) -> list[str]:
-    """Return the lines of the certificate of a rubric."""
+) -> Iterator[Block]:
+    """Yield the tables and sentences of the certificate of a rubric."""
     labels, head = rubric.labels, _head(certificate.run, name, rubric)
     raters = ", ".join(map(printable, labels.raters))
     # such as 1..5
     scale = "..".join(f"{end:g}" for end in rubric.scale)
-    return [
-        f"{head}, against {counted(len(labels.raters), 'raters')}: {raters}",
-        f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}, "
-        f"labels on {scale}",
-        "",
-        *_agreement(rubric),
-        "",
-        *_correlations(rubric),
-        "",
-        *([*_probes(rubric.probes), ""] if rubric.probes else []),
-        *_corrected(rubric),
-        "",
-        *_notes(rubric, certificate.confidence),
-    ]
+    yield _apart([f"{head}, against {counted(len(labels.raters), 'raters')}: {raters}"])
+    sizes = f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}"
+    yield Paragraph((f"{sizes}, labels on {scale}",))
+    yield _agreement(rubric)
+    yield _correlations(rubric)
+    yield _apart(_probes(rubric.probes))
+    yield from _corrected(rubric)
+    yield _apart(_notes(rubric, certificate.confidence))
 
 
-def _agreement(rubric: records.CertifiedRubric) -> list[str]:
-    """Return the lines of the agreement table, one line per statistic.
+def _agreement(rubric: records.CertifiedRubric) -> Table:
+    """Return the agreement table, a row per statistic.
 
     Where labels have two values, the weights of kappa and the levels of alpha make no difference:
-    equal statistics share a line.
+    equal statistics share a row.
 
     Raises:
         KeyError: A statistic has no known name.
     """
-    families: dict[str, list[list[str]]] = {}
+    families: dict[str, list[tuple[TableCell, ...]]] = {}
     for name, coefficient in rubric.agreement.items():
-        cells = [_cell(coefficient), _cell(rubric.ceiling.get(name)), coefficient.level]
-        families.setdefault(name.partition("_")[0], []).append([_NAMES[name], *cells])
-    table = []
-    for family, rows in families.items():
-        if family in _EQUAL_NAMES and all(row[1:3] == rows[0][1:3] for row in rows):
-            rows = [[_EQUAL_NAMES[family], *rows[0][1:]]]
-        table += rows
-    heads = ["agreement", "judge and people", "people and people", "level"]
-    columns = [[head, *cells] for head, *cells in zip(heads, *table, strict=True)]
+        cells = (_cell(coefficient), _cell(rubric.ceiling.get(name)), label(coefficient.level))
+        row = (label(_NAMES[name]), *cells)
+        families.setdefault(name.partition("_")[0], []).append(row)
+    rows: list[tuple[TableCell, ...]] = []
+    for family, of_family in families.items():
+        first = of_family[0]
+        texts = {tuple(map(str, row[1:3])) for row in of_family}
+        if family in _EQUAL_NAMES and len(texts) == 1:
+            of_family = [(label(_EQUAL_NAMES[family]), *first[1:])]
+        rows += of_family
     # the agreement between people is the most that a judge can be expected to reach
-    return draw([column for column in columns if rubric.ceiling or column[0] != heads[2]])
+    ceiling = [TableColumn("people and people", "number")] if rubric.ceiling else []
+    if not ceiling:
+        rows = [(*row[:2], row[3]) for row in rows]
+    columns = [TableColumn("agreement"), TableColumn("judge and people", "number"), *ceiling]
+    return Table((*columns, TableColumn("level")), tuple(rows))
 
 
-def _correlations(rubric: records.CertifiedRubric) -> list[str]:
-    """Return the lines of the correlation table, one line per level.
+def _correlations(rubric: records.CertifiedRubric) -> Table:
+    """Return the correlation table, a row per level.
 
     Raises:
         KeyError: A coefficient has no known name.
     """
-    levels = _levels(rubric)
-    columns = [["correlation, level", *levels]]
-    columns.append(["of", *(f"{level.n} {level.unit}" for level in levels.values())])
-    for name in rubric.correlations.item.coefficients:
-        cells = (_cell(level.coefficients[name]) for level in levels.values())
-        columns.append([_NAMES[name], *cells])
-    return draw(columns)
+    names = list(rubric.correlations.item.coefficients)
+    rows = [
+        (label(name), label(f"{of.n} {of.unit}"), *(_cell(of.coefficients[n]) for n in names))
+        for name, of in _levels(rubric).items()
+    ]
+    heads = ("correlation, level", "of", *(_NAMES[name] for name in names))
+    return number_table(heads, rows, n_names=2)
 
 
 def _levels(rubric: records.CertifiedRubric) -> dict[str, records.CorrelationLevel]:
@@ -134,11 +191,11 @@ def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
     return groups
 
 
-def _cell(coefficient: records.AgreementFound | None) -> str:
-    """Return a statistic with its interval as text; `-` if it is missing or not defined."""
+def _cell(coefficient: records.AgreementFound | None) -> TableCell:
+    """Return a statistic with its interval; `-` if it is missing or not defined."""
     if coefficient is None or coefficient.value is None:
-        return MISSING
-    return with_interval(coefficient.value, coefficient.interval)
+        return TableCell(MISSING)
+    return number(coefficient.value, coefficient.interval)
 
 
 def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
@@ -169,26 +226,28 @@ def _flips(probe: records.ProbeFound) -> str:
     return f"; {rate} of {counted(probe.n, 'answers')} got another {probe.unit}{left_out}"
 
 
-def _corrected(rubric: records.CertifiedRubric) -> Iterator[str]:
-    """Yield the lines of the corrected means and differences, then the reasons for missing ones.
-
-    Nothing without corrections.
-    """
+def _corrected(rubric: records.CertifiedRubric) -> Iterator[Block]:
+    """Yield the table of corrected means, and sentences on their differences and order."""
     rows = [
         (
-            printable(name),
-            significant(correction.judge_mean),
-            with_interval(correction.labels_mean, correction.labels_interval),
-            with_interval(correction.mean, correction.interval),
-            _ratio(correction),
-            significant(correction.lambda_),
+            label(name),
+            number(correction.judge_mean),
+            number(correction.labels_mean, correction.labels_interval),
+            number(correction.mean, correction.interval),
+            label(_ratio(correction)),
+            number(correction.lambda_),
         )
         for name, correction in rubric.corrected.items()
         if correction.status == "corrected"
     ]
     if rows:
         heads = ("corrected mean", "judge", "labels alone", "corrected", "width", "lambda")
-        yield from draw(list(zip(heads, *rows, strict=True)))
+        yield number_table(heads, rows)
+    yield Paragraph(tuple(_corrected_lines(rubric)), is_apart=not rows)
+
+
+def _corrected_lines(rubric: records.CertifiedRubric) -> Iterator[str]:
+    """Yield the corrected differences, the order, and the reasons for missing corrections."""
     for name, correction in rubric.corrected_differences.items():
         if correction.status == "corrected":
             value, ends = difference(correction.mean or 0.0, correction.interval)

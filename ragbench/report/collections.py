@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ragbench.data.runs.run_folder import to_csv
-from ragbench.records.collections import CollectionsSummary, MacroMeasure
+from ragbench.records.collections import CollectionsSummary, MacroMeasure, MacroScore
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, Grid, Layout
+from ragbench.report.base import Chapter, Layout
 from ragbench.report.ci import gate_text
-from ragbench.report.headline import verdict_of
-from ragbench.report.latex import LATEX_COLUMNS, LATEX_PACKAGES, escape_latex, latex_table
-from ragbench.report.markdown import render_chapter
+from ragbench.report.headline import outcome_of, verdict_of
+from ragbench.report.legend import mark_legend
+from ragbench.report.results import chapter_blocks
+from ragbench.report.table import (
+    Block,
+    Legend,
+    Mark,
+    Paragraph,
+    Raw,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    change,
+    data_table,
+    label,
+    number,
+    probability,
+)
 from ragbench.types.display import printable
 
 _METHOD = (
@@ -21,9 +37,10 @@ _METHOD = (
     "randomization test, signs flip per query within its collection, adjusted over the comparisons "
     "by one measure",
 )
-CSV_COLUMNS = (
+COLUMNS = (
     *("measure", "system", "collection", "mean", "low", "high"),
     *("baseline", "difference", "difference_low", "difference_high", "p", "p_adjusted"),
+    *("mark", "verdict"),
 )
 
 
@@ -35,7 +52,8 @@ def lay_out_collections(summary: CollectionsSummary) -> Layout:
     subject = fmt.counted(len(summary.runs), "collections")
     name, run_id = printable(summary.name), printable(summary.run_id)
     chapter = _lay_out(summary)
-    return Layout(name, subject, chapter.headlines, run_id=run_id, runs=chapter)
+    legend = tuple(entry for block in _legend(chapter.grids) for entry in block.entries)
+    return Layout(name, subject, chapter.headlines, run_id=run_id, runs=chapter, legend=legend)
 
 
 def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
@@ -49,11 +67,11 @@ def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
     first = {measure.kind: measure for measure in reversed(summary.measures)}
     # a list over the measures, not the dict: the order of kinds would be reversed, too
     leading = [measure for measure in summary.measures if measure is first[measure.kind]]
-    grids = tuple(_grid(measure, summary) for measure in (leading if brief else summary.measures))
+    tables = tuple(_table(measure, summary) for measure in (leading if brief else summary.measures))
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
     names = fmt.listed([printable(run.name) for run in summary.runs])
     labels = (f"collections: {names}", *_METHOD, *(f"note: {note}" for note in summary.notes))
-    return Chapter("systems over the collections", headlines, labels, grids)
+    return Chapter("systems over the collections", headlines, labels, tables)
 
 
 def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
@@ -81,7 +99,23 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
             yield f"{measure.measure}: {fmt.listed(names)} {has} the best macro mean, {mean}"
 
 
-def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
+def _mark(system: str, tied: Sequence[str]) -> Mark:
+    """Return the mark of a system among those that are tied with the best one."""
+    if system not in tied:
+        return ""
+    return "best" if len(tied) == 1 else "tied"
+
+
+def _cells(measure: MacroMeasure, score: MacroScore, names: Sequence[str]) -> Iterator[TableCell]:
+    """Yield the means of a system on the collections and their macro mean, with their marks."""
+    for name in names:
+        cell = number(score.means[name], score.intervals.get(name))
+        yield replace(cell, mark=_mark(score.system, measure.tied.get(name, ())))
+    cell = number(score.mean, score.interval)
+    yield replace(cell, mark=_mark(score.system, measure.tied_with_best))
+
+
+def _table(measure: MacroMeasure, summary: CollectionsSummary) -> Table:
     """Return the table of a measure: a row per system with its means and macro mean.
 
     If systems were compared, each has its difference, p and verdict too; the verdict of a baseline
@@ -90,98 +124,80 @@ def _grid(measure: MacroMeasure, summary: CollectionsSummary) -> Grid:
     names = [run.name for run in summary.runs]
     compared = {row.system: row for row in measure.comparisons}
     baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
-    # systems may have different baselines, and a head has room for one name
-    against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
     rows = []
-    for row in measure.systems:
-        cells = [printable(row.system), *(fmt.significant(row.means[name]) for name in names)]
-        cells.append(fmt.with_interval(row.mean, row.interval))
-        if (test := compared.get(row.system)) is not None:
-            value, ends = fmt.MISSING, ""
-            if test.difference is not None:
-                value, ends = fmt.difference(test.difference, test.interval)
+    for score in measure.systems:
+        cells = [label(score.system), *_cells(measure, score, names)]
+        if (test := compared.get(score.system)) is not None:
             verdict = verdict_of(test, measure.direction)
-            cells += [f"{value} {ends}".rstrip(), fmt.probability(test.p_adjusted), verdict]
+            cells += [change(test.difference, test.interval), probability(test.p_adjusted)]
+            outcome = outcome_of(test, measure.direction)
+            cells.append(TableCell(verdict, verdict, tone=outcome))
         # rows have as many cells as heads, also for the baseline, which is not compared with itself
         elif compared:
-            cells += ["", "", "baseline" if row.system in baselines else ""]
+            word = "baseline" if score.system in baselines else ""
+            cells += [TableCell(), TableCell(), label(word)]
         rows.append(tuple(cells))
-    heads = [
-        "system",
-        *map(printable, names),
-        "macro mean",
-        *([against, "p", "verdict"] if compared else []),
-    ]
+    means = (TableColumn(printable(name), "number", breaks=True) for name in names)
+    columns = [TableColumn("system"), *means, TableColumn("macro mean", "number", breaks=True)]
+    if compared:
+        # systems may have different baselines, and a head has room for one name
+        against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
+        columns += [TableColumn(against, "number", breaks=True), TableColumn("p", "number")]
+        columns.append(TableColumn("verdict"))
     better = "" if measure.direction == "higher" else " (lower is better)"
-    return Grid(f"{measure.measure}{better}", tuple(heads), tuple(rows))
+    return Table(tuple(columns), tuple(rows), f"{measure.measure}{better}")
 
 
-def render_terminal(summary: CollectionsSummary, *, verbose: bool) -> str:
-    """Return the tables as text; without `verbose` those of the first measure of each kind.
-
-    The text ends with a line end.
-    """
+def run_report(summary: CollectionsSummary, *, verbose: bool) -> TableReport:
+    """Return the tables that a run prints; a brief one has the first measure of each kind."""
     chapter = _lay_out(summary, brief=not verbose)
-    lines = [*chapter.headlines]
-    for grid in chapter.grids:
-        lines += fmt.grid_lines(grid)
-    return "\n".join([*lines, "", *chapter.labels]) + "\n"
+    blocks: list[Block] = [Paragraph(chapter.headlines), *chapter.grids]
+    blocks += [*_legend(chapter.grids), Paragraph(chapter.labels, is_apart=True)]
+    return TableReport(tuple(blocks), _rows(summary))
 
 
-def render_markdown(summary: CollectionsSummary) -> str:
-    """Return the tables of all measures as Markdown, with a line end at the end."""
-    return render_chapter(printable(summary.name), _lay_out(summary))
+def collections_report(summary: CollectionsSummary) -> TableReport:
+    """Return the tables of all measures, after the best system by each."""
+    chapter = _lay_out(summary)
+    first, *headlines = chapter.headlines
+    lines = (f"ragbench: {printable(summary.name)}: {first}", *headlines)
+    subject = f"{fmt.counted(len(summary.runs), 'collections')}"
+    subject += f", {fmt.percent(summary.confidence)} intervals"
+    blocks: list[Block] = [Paragraph((line,)) for line in lines]
+    blocks += [*chapter_blocks(chapter), *_legend(chapter.grids)]
+    return TableReport(tuple(blocks), _rows(summary), subject)
 
 
-def render_csv(summary: CollectionsSummary) -> str:
-    """Return the scores as CSV with all digits: a row per measure, system and collection.
+def _legend(tables: Sequence[Table]) -> Iterator[Legend]:
+    """Yield the meaning of the marks in the tables; nothing without marks."""
+    marks = {cell.mark for table in tables for row in table.rows for cell in row}
+    if entries := mark_legend(marks):
+        yield Legend(tuple(entries))
 
-    The last row of a system has the macro mean; its collection is empty, and it alone has an
-    interval and the difference.
+
+def _rows(summary: CollectionsSummary) -> Table:
+    """Return the scores for programs: a row per measure, system and collection.
+
+    The last row of a system has the macro mean; its collection is empty, and it alone has the
+    difference.
     """
-    rows: list[list[str | float | None]] = []
+    rows: list[tuple[Raw, ...]] = []
     for measure in summary.measures:
         compared = {row.system: row for row in measure.comparisons}
         for score in measure.systems:
-            # intervals and tests of a collection are in its own run, and are not repeated here
-            empty = [None] * (len(CSV_COLUMNS) - 4)
-            rows += [
-                [measure.measure, score.system, name, mean, *empty]
-                for name, mean in score.means.items()
-            ]
-            test = compared.get(score.system)
-            row = [measure.measure, score.system, None, score.mean, *(score.interval or [None] * 2)]
-            if test is None:
-                rows.append([*row, *[None] * 6])
-            else:
-                ends = test.interval or (None, None)
-                row += [test.baseline, test.difference, *ends, test.p, test.p_adjusted]
-                rows.append(row)
-    return to_csv(CSV_COLUMNS, rows)
-
-
-def render_latex(summary: CollectionsSummary) -> str:
-    """Return LaTeX tables for each measure, with booktabs rules.
-
-    A table has at most 3 columns of scores, which fit the page of the class `article` beside the
-    systems. The comparison with the baseline is the last table of a measure.
-    """
-    about = f"{fmt.counted(len(summary.runs), 'collections')}, {summary.confidence:.0%} intervals."
-    n_scores = len(summary.runs) + 1  # the macro mean stands behind the collections
-    tables = []
-    for grid in _lay_out(summary).grids:
-        systems, *columns = zip(grid.heads, *grid.rows, strict=True)
-        scores, tests = columns[:n_scores], columns[n_scores:]
-        parts = [scores[n : n + LATEX_COLUMNS] for n in range(0, len(scores), LATEX_COLUMNS)]
-        for part in [*parts, tests] if tests else parts:
-            heads, *rows = zip(systems, *part, strict=True)
-            cells = (map(escape_latex, row) for row in rows)
-            tables.append(latex_table(heads, cells, f"{grid.caption}: {about}"))
-    return "\n".join([LATEX_PACKAGES, *tables])
-
-
-RENDERERS: Mapping[str, Callable[[CollectionsSummary], str]] = {
-    "latex": render_latex,
-    "csv": render_csv,
-    "markdown": render_markdown,
-}
+            start = (measure.measure, score.system)
+            for name, mean in score.means.items():
+                ends = score.intervals.get(name) or (None, None)
+                mark = _mark(score.system, measure.tied.get(name, ())) or None
+                # tests on a collection are in its own run, and are not repeated here
+                rows.append((*start, name, mean, *ends, *[None] * 6, mark, None))
+            row = (*start, None, score.mean, *(score.interval or (None, None)))
+            mark = _mark(score.system, measure.tied_with_best) or None
+            if (test := compared.get(score.system)) is None:
+                rows.append((*row, *[None] * 6, mark, None))
+                continue
+            ends = test.interval or (None, None)
+            verdict = outcome_of(test, measure.direction)
+            numbers = (test.difference, *ends, test.p, test.p_adjusted)
+            rows.append((*row, test.baseline, *numbers, mark, verdict))
+    return data_table(COLUMNS, rows)

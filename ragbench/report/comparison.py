@@ -1,40 +1,51 @@
-"""Output of `ragbench compare`: aligned text, CSV, Markdown, and LaTeX with booktabs."""
+"""Report of `ragbench compare`: scores with letters, differences, and queries that moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ragbench.data.runs.run_folder import to_csv
 from ragbench.records import comparison as records
 from ragbench.report import headline, legend
 from ragbench.report import text as fmt
-from ragbench.report.base import GATE_HEADS, SIGNS, Section
+from ragbench.report.base import Section
+from ragbench.report.causes import cause_tables
 from ragbench.report.ci import gate_text
-from ragbench.report.latex import LATEX_PACKAGES, section_tables
-from ragbench.report.markdown import (
-    escape,
-    folded,
-    join_blocks,
-    list_lines,
-    section_blocks,
-    table_lines,
+from ragbench.report.results import GATE_HEADS
+from ragbench.report.runs import changed_lines, moved_causes, moved_table
+from ragbench.report.sections import count_lines, score_column, score_table
+from ragbench.report.table import (
+    LETTERS,
+    Block,
+    Fold,
+    Heading,
+    Legend,
+    Paragraph,
+    Raw,
+    SentenceList,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    change,
+    count,
+    data_table,
+    label,
+    probability,
+    word_table,
 )
-from ragbench.report.runs import changed_lines, moved_causes, moved_grid
-from ragbench.report.sections import count_lines, score_column
-from ragbench.report.terminal import score_tables
 from ragbench.types.display import printable
 
-DIFFERENCE_HEADS = (
-    *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
+_DIFFERENCES = (
+    *(TableColumn("measure"), TableColumn("system"), TableColumn("against", breaks=True)),
+    *(TableColumn("difference", "number", breaks=True), TableColumn("interval", "number")),
+    *(TableColumn("p", "number", breaks=True), TableColumn("verdict")),
+    *(TableColumn("n", "number", breaks=True), TableColumn("changed", "number")),
 )
-
-_LETTERS = "letters behind a value"
-
 COLUMNS = (
     *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
     *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
-    *("effect_size", "minimum_detectable", "direction", "n_baseline"),
+    *("effect_size", "minimum_detectable", "direction", "n_baseline", "mark", "baseline_mark"),
 )
 
 
@@ -98,22 +109,25 @@ def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
         )
 
 
-def _differences(comparison: records.ComparedRuns) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each comparison, under `DIFFERENCE_HEADS`.
-
-    In the order of the measures; nothing without comparisons.
-    """
+def _differences(comparison: records.ComparedRuns) -> Table:
+    """Return the table of differences, a row per comparison in the order of the measures."""
+    rows = []
     for family in comparison.measures:
         for row in family.comparisons:
-            change = (fmt.MISSING, "")
-            if row.difference is not None:
-                change = fmt.difference(row.difference, row.interval)
-            p = fmt.probability(row.p_adjusted)
-            verdict = (p, headline.verdict_of(row, family.direction))
-            names = map(printable, (family.measure, row.system, row.baseline))
-            unpaired = (f"{row.n}, {row.n_baseline}", fmt.MISSING)
-            counts = unpaired if comparison.unpaired else (str(row.n), str(row.n_changed))
-            yield (*names, *change, *verdict, *counts)
+            cell = change(row.difference, row.interval)
+            outcome = headline.outcome_of(row, family.direction)
+            verdict = headline.verdict_of(row, family.direction)
+            n = f"{row.n}, {row.n_baseline}" if comparison.unpaired else str(row.n)
+            cells = (
+                replace(cell, interval=""),
+                TableCell(cell.interval),
+                probability(row.p_adjusted),
+                TableCell(verdict, verdict, tone=outcome),
+                label(n),
+                count(None if comparison.unpaired else row.n_changed),
+            )
+            rows.append((*map(label, (family.measure, row.system, row.baseline)), *cells))
+    return Table(_DIFFERENCES, tuple(rows))
 
 
 def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
@@ -123,7 +137,7 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     yield from legend.mark_meanings(cells, comparison)
     if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "
-        yield _LETTERS, f"{text}({legend.ALL_PAIRS}, {confidence})"
+        yield LETTERS, f"{text}({legend.ALL_PAIRS}, {confidence})"
     if any(family.comparisons for family in comparison.measures):
         text = f"paired, over the n queries that both have, {confidence} interval"
         if comparison.unpaired:
@@ -140,31 +154,35 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
         yield legend.NOT_COMPARED
 
 
-def render_table(comparison: records.ComparedRuns, *, width: int = 100) -> str:
-    """Return a comparison as aligned text: subject, changes and gates, then the tables.
+def comparison_report(comparison: records.ComparedRuns) -> TableReport:
+    """Return the report of a comparison: subject, changes and gates, then the tables.
 
-    Measures that do not fit into `width`, the columns of the terminal, go into a further table. The
-    text ends with a line end. Questions are cut at `width`.
+    Raises:
+        KeyError: A compared system is not among the systems of the record, or lacks the score.
     """
-    lines = [describe_subject(comparison), *changed_lines(comparison)]
-    lines += [
-        *headline.nothing_told(comparison.measures),
-        *map(gate_line, _sorted_gates(comparison)),
-    ]
+    subject = describe_subject(comparison)
+    blocks: list[Block] = [Paragraph((subject,)), SentenceList(tuple(changed_lines(comparison)))]
+    blocks.append(Paragraph(tuple(headline.nothing_told(comparison.measures))))
+    if gates := _sorted_gates(comparison):
+        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
+        table = word_table(GATE_HEADS, (map(printable, row) for row in cells), "gates")
+        blocks.append(replace(table, terminal=Paragraph(tuple(map(gate_line, gates)))))
     for section in _sections(comparison):
-        lines += ["", *score_tables(section, "system", width), *section.counts]
-    if differences := list(_differences(comparison)):
-        lines += ["", *fmt.draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
-    if lost := fmt.cause_lines(comparison.systems, width):
-        lines += ["", "where answers are lost", *lost]
+        blocks += [Heading(section.title), score_table(section)]
+    if (differences := _differences(comparison)).rows:
+        blocks.append(replace(differences, caption="differences", keeps_rows=True))
+    if tables := cause_tables(comparison.systems):
+        blocks += [Heading("where answers are lost"), *tables]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
-        lines += fmt.grid_lines(moved_grid(moved, comparison), width) if moved.queries else []
-    for line in moved_causes(comparison):
-        lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
-    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
-    lines += [f"note: {printable(note)}" for note in comparison.notes]
-    return "\n".join(lines) + "\n"
+        if moved.queries:
+            table = moved_table(moved, comparison)
+            blocks.append(Fold(table.caption, (replace(table, caption=""),)))
+    if causes := moved_causes(comparison):
+        blocks.append(Fold("causes that changed", (SentenceList(tuple(causes)),)))
+    blocks.append(Legend(tuple(_legend(comparison))))
+    blocks.append(SentenceList(tuple(f"note: {printable(note)}" for note in comparison.notes)))
+    return TableReport(tuple(blocks), _rows(comparison), subject)
 
 
 def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate]:
@@ -173,82 +191,28 @@ def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate
     return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
-def render_csv(comparison: records.ComparedRuns) -> str:
-    """Return the differences as CSV with all digits, a row per comparison.
+def _rows(comparison: records.ComparedRuns) -> Table:
+    """Return the differences for programs, a row per comparison, measure by measure.
 
-    Rows are in the order of the record, measure by measure. The header is `COLUMNS`; without
-    comparisons it is all. A missing value is an empty cell. A text that a spreadsheet would run as
-    a formula gets an apostrophe in front.
-
-    Raises:
-        KeyError: A compared system is not among the systems of the record, or lacks the score.
+    The marks are those of system and baseline among all systems that have the measure.
     """
     systems = {system.name: system for system in comparison.systems}
-    rows: list[list[str | float | None]] = []
+    rows: list[tuple[Raw, ...]] = []
     for family in comparison.measures:
-        name = family.measure
+        name, sure = family.measure, "tied" if family.sure_best is None else "best"
+        marks = dict.fromkeys(family.tied_with_best, sure)
         for row in family.comparisons:
             system, base = systems[row.system], systems[row.baseline]
             rows.append(
-                [
+                (
                     *(name, system.system, system.source, base.system, base.source),
                     *(system.scores[name].mean, base.scores[name].mean),
                     *(row.difference, *(row.interval or (None, None)), row.p, row.p_adjusted),
                     headline.outcome_of(row, family.direction),
-                    *(None if n is None else str(n) for n in (row.n, row.n_changed, row.n_failed)),
+                    *(row.n, row.n_changed, row.n_failed),
                     *(row.effect_size, row.minimum_detectable, family.direction),
-                    str(row.n if row.n_baseline is None else row.n_baseline),
-                ]
+                    row.n if row.n_baseline is None else row.n_baseline,
+                    *(marks.get(row.system), marks.get(row.baseline)),
+                )
             )
-    return to_csv(COLUMNS, rows)
-
-
-def render_markdown(comparison: records.ComparedRuns) -> str:
-    """Return a comparison as GitHub-flavoured Markdown; letters are in `<sup>`.
-
-    Moved queries and causes are folded. The text ends with a line end.
-    """
-    blocks = [[escape(describe_subject(comparison))], _nested(changed_lines(comparison))]
-    blocks.append([escape(line) for line in headline.nothing_told(comparison.measures)])
-    if gates := _sorted_gates(comparison):
-        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
-        blocks.append(table_lines(GATE_HEADS, [map(printable, row) for row in cells]))
-    for section in _sections(comparison):
-        blocks += section_blocks(section)
-    if differences := list(_differences(comparison)):
-        blocks.append(table_lines(DIFFERENCE_HEADS, differences, numbers=True))
-    with_causes = [system for system in comparison.systems if system.causes]
-    blocks.append(
-        list_lines(f"{printable(s.name)}: {fmt.cause_sentence(s.causes)}" for s in with_causes)
-    )
-    for moved in comparison.moved:
-        if moved.queries:
-            grid = moved_grid(moved, comparison)
-            blocks += folded(grid.caption, [table_lines(grid.heads, grid.rows)])
-    if causes := _nested(moved_causes(comparison)):
-        blocks += folded("causes that changed", [causes])
-    signs = _legend(comparison)
-    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in signs])
-    blocks.append([f"- note: {escape(printable(note))}" for note in comparison.notes])
-    return join_blocks(blocks)
-
-
-def _nested(lines: Sequence[str]) -> list[str]:
-    """Return indented lines as lines of nested Markdown lists, escaped, without empty lines."""
-    cut = ((line, line.lstrip()) for line in lines if line)
-    return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
-
-
-def render_latex(comparison: records.ComparedRuns) -> str:
-    """Return the scores as LaTeX tables with booktabs rules, of at most 3 measures each.
-
-    Superscript letters are the systems that a value is significantly better than; a value that is
-    surely better than all others is bold. Without tables it is the comment on booktabs alone,
-    without a line end.
-    """
-    caption = [f"{describe_subject(comparison)}."]
-    signs = (SIGNS["tied"], _LETTERS)
-    caption += [f"{sign}: {text}." for sign, text in _legend(comparison) if sign in signs]
-    sections = _sections(comparison)
-    tables = (table for of in sections for table in section_tables(of, " ".join(caption)))
-    return "\n".join([LATEX_PACKAGES, *tables])
+    return data_table(COLUMNS, rows)

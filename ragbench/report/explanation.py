@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ragbench.records.causes import CAUSE_SAYS, CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseRow
@@ -12,13 +12,34 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
-from ragbench.report.markdown import escape, join_blocks, list_lines, share_table, table_lines
+from ragbench.report.causes import cause_tables, flow_blocks
+from ragbench.report.table import (
+    Block,
+    Heading,
+    Legend,
+    Paragraph,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    count,
+    data_table,
+    label,
+    number,
+    number_table,
+    word_table,
+)
 from ragbench.types.display import printable
 
 TITLE = "where answers are lost"
 # queries that are listed of a system and cause that the user did not select
 _LISTED = 10
 _LONGEST = 72  # characters of a question
+_QUERY_COLUMNS = (
+    TableColumn("query"),
+    TableColumn("question", "words"),
+    TableColumn("why", "words"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,79 +95,62 @@ class Explanation:
         """Return the name of the query of a row: `row 13` of a table without ids, else its id."""
         return printable(self.labels.get(row.query_id, row.query_id))
 
-    def question(self, row: CauseRow, longest: int = _LONGEST) -> str:
-        """Return the question of a row, cut to `longest` characters; empty if it is unknown.
-
-        A question that is cut ends in `...`.
-        """
+    def question(self, row: CauseRow) -> str:
+        """Return the question of a row; a long one is cut, and ends in `...`."""
         text = printable(self.questions.get(row.query_id, ""))
-        return text if len(text) <= longest else f"{text[: longest - 3]}..."
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def render_table(explanation: Explanation, width: int = 100) -> str:
-    """Return an explanation as text: a line per system, changed causes, then the queries.
+def explanation_report(explanation: Explanation) -> TableReport:
+    """Return an explanation: the causes of each system, changed causes, then the queries.
 
-    `width` is the columns of the terminal: sentences are wrapped, questions are cut. Unless a
-    system or a cause is selected, at most 10 queries of each system and cause are listed. The text
-    ends with a line end.
+    Unless a system or a cause is selected, a terminal has at most 10 queries of each system and
+    cause. Right answers are counted alone, unless their cause is selected.
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
-    lines = [title, "", *fmt.cause_lines(explanation.systems, width)]
-    if explanation.system is not None:
-        lines.append("")
-    # the shares need room: only for a selected system
-    for system in explanation.systems if explanation.system is not None else ():
-        shares = [
-            (
-                fmt.cause_words(cause),
-                str(share.count),
-                fmt.with_interval(share.share, share.interval),
-            )
-            for cause, share in system.cause_shares.items()
-        ]
-        lines += fmt.draw(list(zip(*shares, strict=True)))
+    blocks: list[Block] = [Paragraph((title,)), *cause_tables(explanation.systems)]
     for system in explanation.systems:
-        sliced = _slice_lines(system, width)
-        lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
+        if explanation.system is not None and system.cause_shares:
+            # the shares need room: on a terminal, only for a selected system
+            shares = [
+                (label(fmt.cause_words(cause)), count(s.count), number(s.share, s.interval))
+                for cause, s in system.cause_shares.items()
+            ]
+            blocks.append(number_table(("cause", "queries", "share"), shares))
+        blocks += _slice_tables(system)
     for flow in explanation.flows:
-        # an empty first column indents the moves
-        head, *moves = fmt.flow_lines(flow)
-        lines += ["", *fmt.draw([[head]], width)]
-        lines += fmt.draw([[""] * len(moves), moves], width) if moves else []
-    for system_name, cause, rows in explanation.groups():
-        lines += ["", f"{printable(system_name)}: {len(rows)} {fmt.cause_words(cause)}"]
-        is_selected = explanation.cause is not None or explanation.system is not None
-        listed_rows = rows if is_selected else rows[:_LISTED]
-        short = min(_LONGEST, max(width * 2 // 5, 16))
-        cells = [
-            [f"  {explanation.label(r)}", explanation.question(r, short), printable(r.why)]
-            for r in listed_rows
-        ]
-        lines += fmt.draw(list(zip(*cells, strict=True)), width)
-        if len(listed_rows) < len(rows):
-            more = len(rows) - len(listed_rows)
-            lines.append(f"  and {more} more: --system {printable(system_name)} --cause {cause}")
-    legend = _legend(explanation)
-    lines += ["", *(fmt.draw([legend], width) if legend else [])]
-    return "\n".join(lines) + "\n"
+        blocks += flow_blocks(flow)
+    is_selected = explanation.cause is not None or explanation.system is not None
+    for name, cause, rows in explanation.groups():
+        table = _query_table(explanation, rows)
+        if not is_selected:
+            more = f"more: --system {printable(name)} --cause {cause}"
+            table = replace(table, most=_LISTED, more=more)
+        caption = f"{printable(name)}: {len(rows)} {fmt.cause_words(cause)}"
+        blocks += [Heading(caption), table]
+    counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
+    present = [cause for cause in CAUSES if counts[cause]]
+    legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
+    return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
 
 
-def render_markdown(explanation: Explanation) -> str:
-    """Return an explanation as Markdown, with all queries that are lost or selected.
+def _query_table(explanation: Explanation, rows: Sequence[CauseRow]) -> Table:
+    """Return the table of queries with their questions, and the reason of their cause."""
+    cells = (
+        (TableCell(explanation.label(r)), TableCell(explanation.question(r)), label(r.why))
+        for r in rows
+    )
+    return Table(_QUERY_COLUMNS, tuple(cells))
 
-    Right answers are counted alone, unless their cause is selected. It ends with a line end.
-    """
-    blocks = [[f"## {escape(printable(explanation.summary.name))}: {TITLE}"]]
-    blocks.append(share_table(explanation.systems))
-    for flow in explanation.flows:
-        head, *moves = fmt.flow_lines(flow)
-        blocks += [[escape(head)], list_lines(moves)]
-    for system, cause, rows in explanation.groups():
-        blocks.append([f"### {escape(printable(system))}: {len(rows)} {fmt.cause_words(cause)}"])
-        cells = [(explanation.label(r), explanation.question(r), printable(r.why)) for r in rows]
-        blocks.append(table_lines(["query", "question", "why"], cells))
-    return join_blocks([*blocks, list_lines(_legend(explanation))])
+
+def _data_rows(explanation: Explanation) -> Table:
+    """Return a row per system and selected query, those of right answers too."""
+    rows = (
+        (row.system, row.query_id, row.cause, row.why, explanation.questions.get(row.query_id))
+        for row in explanation.rows
+    )
+    return data_table(("system", "query_id", "cause", "why", "question"), rows)
 
 
 def explanation_json(explanation: Explanation) -> dict[str, object]:
@@ -176,21 +180,13 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def _slice_lines(system: SystemSummary, width: int) -> list[str]:
-    """Return a line per slice of a system with its causes, wrapped at `width`; [] without any."""
+def _slice_tables(system: SystemSummary) -> list[Table]:
+    """Return a table with a row per slice of a system and its causes; [] without any."""
     rows = [
-        (f"  {printable(field)} {printable(name)}:", fmt.cause_sentence(causes))
+        (printable(field), printable(name), fmt.cause_sentence(causes))
         for field, slices in system.causes_by.items()
         for name, causes in slices.items()
         if causes
     ]
-    return fmt.draw(list(zip(*rows, strict=True)), width)
-
-
-def _legend(explanation: Explanation) -> list[str]:
-    """Return a line with sign and meaning for each cause of the selected systems.
-
-    They are in the order of `CAUSES`; [] without causes.
-    """
-    counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
-    return [f"{fmt.CAUSE_SIGNS[cause]} {CAUSE_SAYS[cause]}" for cause in CAUSES if counts[cause]]
+    heads = ("field", "slice", TITLE)
+    return [word_table(heads, rows, f"{printable(system.name)} by slice")] if rows else []

@@ -1,35 +1,70 @@
-"""Fix list as text for the terminal, and as a chapter of the page of a run."""
+"""Report of `ragbench fix`, and the chapter of a fix list on the page of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from ragbench.records.fixes import FixList, PricedChange
-from ragbench.report.base import Chapter, Grid
-from ragbench.report.text import grid_lines
+from ragbench.report.base import Chapter
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    Raw,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    data_table,
+    label,
+    word_table,
+)
 from ragbench.types.display import printable
 
-_HEADS = ("change", "+/-", "found", "what to expect")
+_CHANGES = (
+    *(TableColumn("change"), TableColumn("+/-"), TableColumn("found")),
+    TableColumn("what to expect", "words"),
+)
+_LOSSES = (
+    *(TableColumn("system"), TableColumn("reason", "words"), TableColumn("what can help", "words")),
+    *(TableColumn("questions", "number"), TableColumn("which", "words")),
+)
+COLUMNS = (
+    *("kind", "change", "found", "of", "rescued", "lost", "gain", "low", "high", "verdict"),
+    *("passages", "tokens", "latency_ms"),
+)
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
 
 
-def fix_lines(
-    fixes: FixList, arguments: str, width: int = 100, *, brief: bool = False
-) -> Iterator[str]:
-    """Yield the lines of a fix list; a brief one has the changes and the next step alone.
+def fix_report(fixes: FixList, arguments: str, *, brief: bool = False) -> TableReport:
+    """Return a fix list as a report; a brief one has the changes and the next step alone.
 
     `arguments` are those of `ragbench fix`, as the user wrote them.
     """
-    yield f"{_headline(fixes)}; what stored results say about the other {fixes.of - fixes.found}:"
-    for grid in fix_chapter(fixes).grids:
+    n_lost = fixes.of - fixes.found
+    head = f"{_headline(fixes)}; what stored results say about the other {n_lost}:"
+    blocks: list[Block] = [Paragraph((head,), is_apart=True)]
+    for table in fix_chapter(fixes).grids:
         # tables by question are for the links of the page; --json has all ids
-        if not grid.has_queries and (not brief or grid.heads == _HEADS):
-            yield from grid_lines(grid, width)
-    yield ""
-    yield from (f"note: {printable(note)}" for note in fixes.notes if not brief)
-    yield from _next_steps(fixes, arguments)
+        if not table.has_queries and (not brief or table.columns == _CHANGES):
+            blocks.append(table)
+    notes = [] if brief else [f"note: {printable(note)}" for note in fixes.notes]
+    lines = (*notes, *_next_steps(fixes, arguments))
+    blocks.append(Paragraph(lines, is_apart=True))
+    return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, fixes.changes)))
+
+
+def _values(change: PricedChange) -> tuple[Raw, ...]:
+    """Return the values of a change, under `COLUMNS`; a bound has no gain."""
+    verdict = "better" if change.is_better else "not shown"
+    gain = (change.gain, *change.interval, verdict)
+    return (
+        *(change.kind, change.text, change.found, change.of),
+        *(len(change.rescued), len(change.lost)),
+        *((None, None, None, "bound") if change.is_bound else gain),
+        *(change.passages, change.tokens, change.latency_ms),
+    )
 
 
 def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
@@ -66,7 +101,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
     """
     changes = listed(fixes.changes, fixes.read)
     cells = tuple(_cells(change, fixes) for change in changes)
-    grids = [Grid("changes", _HEADS, cells, words=True)] if cells else []
+    tables = [Table(_CHANGES, cells, "changes")] if cells else []
     rescues, losses = dict[str, list[str]](), dict[str, list[str]]()
     # A bound has the questions that some reranker could rescue, and no stored one does.
     for change in (change for change in changes if not change.is_bound):
@@ -79,36 +114,35 @@ def fix_chapter(fixes: FixList) -> Chapter:
     ]
     if rows:
         heads = ("question", "rescued by", "lost by")
-        table = tuple(rows[:_ROWS])
-        grids.append(Grid("questions", heads, table, words=True, has_queries=True))
-    grids += _loss_grids(fixes)
+        tables.append(word_table(heads, rows[:_ROWS], "questions", has_queries=True))
+    tables += _loss_tables(fixes)
     return Chapter(
         "what to change",
         (_headline(fixes), *_next_steps(fixes, "RUN")),
         tuple(map(printable, fixes.notes)),
-        tuple(grids),
+        tuple(tables),
     )
 
 
-def _loss_grids(fixes: FixList) -> Iterator[Grid]:
+def _loss_tables(fixes: FixList) -> Iterator[Table]:
     """Yield tables of losses that remain, and of what lost questions share.
 
     A table without rows is left out, but that of the groups says that there is none.
     """
     remaining = tuple(
-        (printable(loss.system), loss.reason, loss.advice, *_questions(loss.queries, fixes))
+        tuple(map(label, (loss.system, loss.reason, loss.advice, *_questions(loss.queries, fixes))))
         for loss in fixes.remaining
     )
     if remaining:
-        heads = ("system", "reason", "what can help", "questions", "which")
-        yield Grid("no change of the ranking helps", heads, remaining, words=True)
+        yield Table(_LOSSES, remaining, "no change of the ranking helps")
     if (groups := fixes.groups) is not None and groups.lost:
         queries = [group.queries for group in groups.groups] or [()]
         lines = tuple(
-            (printable(sentence), _questions(of_group, fixes)[1])
+            (label(sentence), label(_questions(of_group, fixes)[1]))
             for sentence, of_group in zip(groups.sentences, queries, strict=True)
         )
-        yield Grid("what lost questions have in common", ("group", "which"), lines, words=True)
+        columns = (TableColumn("group", "words"), TableColumn("which", "words"))
+        yield Table(columns, lines, "what lost questions have in common")
         phrases: dict[str, list[str]] = {}
         for group in groups.groups:
             for query in group.queries:
@@ -116,7 +150,8 @@ def _loss_grids(fixes: FixList) -> Iterator[Grid]:
         rows = tuple((printable(query), "; ".join(texts)) for query, texts in phrases.items())
         if rows:
             caption = "lost questions of these groups"
-            yield Grid(caption, ("question", "has in common"), rows[:_ROWS], True, True)
+            heads = ("question", "has in common")
+            yield word_table(heads, rows[:_ROWS], caption, has_queries=True)
 
 
 def _questions(queries: Sequence[str], fixes: FixList) -> tuple[str, str]:
@@ -130,8 +165,8 @@ def _headline(fixes: FixList) -> str:
     return f"{printable(fixes.system)} finds {fixes.found} of {fixes.of} at {fixes.read}"
 
 
-def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
-    """Return the cells of a change, under `_HEADS`: its text, counts, found questions and remarks.
+def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
+    """Return the cells of a change, under `_CHANGES`.
 
     Counts such as `+7 -1` are questions rescued and lost. Of a bound, the found questions are the
     most that there can be.
@@ -139,7 +174,8 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     count = f"{change.found} of {change.of}"
     moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
-        return printable(change.text), moved, f"at most {count}", "a bound, not a promise"
+        texts = (change.text, moved, f"at most {count}", "a bound, not a promise")
+        return tuple(map(label, texts))
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
@@ -154,7 +190,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[str, str, str, str]:
     # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
-    return printable(change.text), moved, count, "; ".join(words)
+    return tuple(map(label, (change.text, moved, count, "; ".join(words))))
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:

@@ -1,10 +1,10 @@
-"""Lines of `ragbench gate`: the verdict for a reviewer first, then questions, causes and gates."""
+"""Report of `ragbench gate`: the verdict for a reviewer first, then questions, causes and gates."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -18,14 +18,25 @@ from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
 from ragbench.report.layout import lay_out
-from ragbench.report.markdown import escape, join_blocks, list_lines
+from ragbench.report.results import GATE_HEADS
 from ragbench.report.runs import changed_text, moved_causes
+from ragbench.report.table import (
+    Block,
+    Link,
+    Paragraph,
+    Raw,
+    SentenceList,
+    TableReport,
+    data_table,
+    word_table,
+)
 from ragbench.report.text import counted, difference, ends_of, significant
 from ragbench.types import FloatArray
 from ragbench.types.display import printable
 
 _MAX_IDS = 5  # questions that a line names
 _ANSWER = 80  # characters of an answer
+COLUMNS = ("verdict", "gate", "system", "base_mean", "mean", "difference", "low", "high", "why")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +292,68 @@ class GateReview:
 _MOST_NEWS = 8  # lines before the details
 
 
-def review_lines(review: GateReview) -> Iterator[str]:
-    """Yield the lines on a review: the news, changed judges and gates, then the details.
+def review_report(review: GateReview) -> TableReport:
+    """Return a review as a report: the news, changed judges and gates, then the details.
 
     The news are at most eight lines; the details have the questions that lost most, changes of the
     config, causes and gates. Of equal rankings and answers there are no questions, causes and
-    gates.
+    gates. The rows for programs are the decisions, also those that passed.
     """
+    lines = list(_review_lines(review))
+    blocks: list[Block] = list(review_blocks(lines))
+    decisions = review.blind if review.is_same else review.decisions
+    gates = [gate for gate in decisions if gate.verdict != "pass"]
+    if gates and not review.is_same:
+        cells = [(g.verdict, g.gate, g.system or "", why_of(g)) for g in gates]
+        table = word_table(GATE_HEADS, (map(printable, row) for row in cells), "gates")
+        sentences = (f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}" for gate in gates)
+        blocks.append(replace(table, terminal=Paragraph(tuple(sentences))))
+    skipped = (printable(f"{name} was skipped: {why}") for name, why in review.skipped.items())
+    blocks.append(SentenceList(tuple(skipped)))
+    return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, decisions)), lines[0])
+
+
+def review_blocks(lines: Sequence[str]) -> Iterator[Block]:
+    """Yield lines of a review as three paragraphs, the first emphasized, then a list."""
+    first, *paragraphs = lines[:3]
+    yield Paragraph((first,), is_strong=True)
+    yield from (Paragraph((line,)) for line in paragraphs)
+    yield SentenceList(tuple(lines[3:]))
+
+
+def brief_review(report: TableReport) -> TableReport:
+    """Return the first three lines of a review."""
+    return replace(report, blocks=report.blocks[: _paragraphs(report)])
+
+
+def with_link(report: TableReport, link: str) -> TableReport:
+    """Return a review with a link to its job below the paragraphs; an empty link adds none."""
+    if not link:
+        return report
+    place = _paragraphs(report)
+    blocks = (*report.blocks[:place], Link("page and log of the run", link), *report.blocks[place:])
+    return replace(report, blocks=blocks)
+
+
+def _paragraphs(report: TableReport) -> int:
+    """Return the number of paragraphs at the start of a review."""
+    return sum(isinstance(block, Paragraph) for block in report.blocks[:3])
+
+
+def _values(gate: Decision) -> tuple[Raw, ...]:
+    """Return the values of a decision, under `COLUMNS`."""
+    facts, means = gate.facts, gate.means
+    base, mean = (None, facts.mean) if means is None else means
+    return (
+        *(gate.verdict, gate.gate, gate.system, base),
+        *(mean if isinstance(mean, float | int) else None, facts.difference),
+        *(ends_of(facts.interval) or (None, None)),
+        gate.why,
+    )
+
+
+def _review_lines(review: GateReview) -> Iterator[str]:
+    """Yield the lines on a review, without single gates and what was skipped."""
     base, news = printable(review.compared.sources[0]), list(_news(review))
     yield from news[:_MOST_NEWS]
     yield from review.config_changes
@@ -302,14 +368,9 @@ def review_lines(review: GateReview) -> Iterator[str]:
         if word != "new":  # the news have the scores of new questions
             yield f"{counted(len(ids), f'{word} questions')}: {printable(list_ids(ids, _MAX_IDS))}"
     if not review.is_same:
-        yield from filter(None, moved_causes(review.compared))
+        yield from moved_causes(review.compared)
         verdicts = Counter(gate.verdict for gate in review.decisions)
         yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
-        for gate in review.decisions:
-            if gate.verdict != "pass":
-                yield f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}"
-    for name, why in review.skipped.items():
-        yield printable(f"{name} was skipped: {why}")
 
 
 def _news(review: GateReview) -> Iterator[str]:
@@ -354,14 +415,21 @@ def _blind_lines(decisions: Sequence[Decision]) -> Iterator[str]:
         yield printable(f"{word}: {', '.join(gates)}: {why}")
 
 
-def first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterator[str]:
-    """Yield the lines on a run whose base lacks the config: the first lines of its report.
+def first_report(summary: Summary, comparisons: Comparisons, base: str) -> TableReport:
+    """Return the report on a run whose base lacks the config: the first lines of its own report.
 
     Args:
         summary: Summary of the run.
         comparisons: Comparisons of the run.
         base: Git reference without the config.
     """
+    lines = list(_first_lines(summary, comparisons, base))
+    rows = data_table(COLUMNS, map(_values, summary.gates))
+    return TableReport(tuple(review_blocks(lines)), rows, lines[0])
+
+
+def _first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterator[str]:
+    """Yield the lines on a run whose base lacks the config."""
     page = lay_out(summary, comparisons, narrow=True)
     yield "no base yet: these are the scores that later pull requests are compared with"
     yield from filter(None, (page.lead, *page.headlines))
@@ -370,18 +438,3 @@ def first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterat
     for judge, why in summary.skipped_judges.items():
         yield printable(f"judge {judge} was skipped: {why}")
     yield f"{printable(base)} has no such config"
-
-
-def render_review(lines: Sequence[str], link: str = "") -> str:
-    """Return the lines of a review as Markdown: three paragraphs, the first bold, then a list.
-
-    Texts of others are escaped. A link to the job stands above the list, unless it is empty. The
-    text has no line end. ValueError without lines.
-    """
-    # Markdown shows the two blanks between the parts of a line as one
-    lines = [line.replace("  ", " · ") for line in lines]
-    first, *paragraphs = map(escape, lines[:3])
-    if link:
-        paragraphs.append(f"[page and log of the run]({link})")
-    blocks = [[f"**{first}**"], *([text] for text in paragraphs), list_lines(lines[3:])]
-    return join_blocks(blocks).rstrip()

@@ -17,7 +17,7 @@ from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCounts
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
-from ragbench.report.base import Chapter, Grid, Layout, ScoreCell, Section
+from ragbench.report.base import Chapter, Layout, ScoreCell, Section
 from ragbench.report.ci import why_of
 from ragbench.report.headline import (
     cheapest_sentence,
@@ -30,6 +30,18 @@ from ragbench.report.legend import legend
 from ragbench.report.noise import noise_chapter, noise_sentence
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, build_section, lay_out_preference
+from ragbench.report.table import (
+    Table,
+    TableCell,
+    TableColumn,
+    change,
+    count,
+    label,
+    number,
+    number_table,
+    probability,
+    word_table,
+)
 from ragbench.types.display import printable
 
 # Verdict of a gate -> the word after a count; verdicts that need a decision come first.
@@ -62,10 +74,10 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     families = {family.measure: family for family in comparisons.measures}
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
-    for number, section in enumerate(sections) if narrow else ():
+    for place, section in enumerate(sections) if narrow else ():
         first, *further = section.measures
         measures = (first, *(replace(measure, differences=()) for measure in further))
-        sections[number] = replace(section, measures=measures)
+        sections[place] = replace(section, measures=measures)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     counts = Counter(gate.verdict for gate in gates)
     verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
@@ -272,41 +284,40 @@ def _doubts(summary: Summary) -> Iterator[str]:
     )
 
 
-def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Grid]:
+def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Table]:
     """Yield the tables of counts and bounds, of time, tokens and cost, and of signatures."""
     for section in sections:
         columns = [map(_count_cell, measure.scores) for measure in section.measures]
-        rows = tuple(zip(section.systems, *columns, strict=True))
+        rows = zip(map(label, section.systems), *columns, strict=True)
         names = (measure.name for measure in section.measures)
         counts = "scored / failed / not applicable, and the bounds of the mean where some failed"
-        yield Grid(f"{section.title}: {counts}", ("system", *names), rows)
+        yield number_table(("system", *names), rows, f"{section.title}: {counts}")
     costs = []
     for system in summary.systems:
         times, tokens = summary.timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
-        speeds = map(fmt.significant, (latency.p50, latency.p95, times.queries_per_second))
-        numbers = (tokens.input, tokens.output)
-        texts = (fmt.MISSING if number is None else str(number) for number in numbers)
-        costs.append((printable(system.name), *speeds, *texts, fmt.significant(system.usd)))
+        speeds = map(number, (latency.p50, latency.p95, times.queries_per_second))
+        sizes = map(count, (tokens.input, tokens.output))
+        costs.append((label(system.name), *speeds, *sizes, number(system.usd)))
     # run files have no times, tokens and cost: then there is no table
-    if any(cell != fmt.MISSING for row in costs for cell in row[1:]):
+    if any(cell.value is not None for row in costs for cell in row[1:]):
         heads = ("p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
-        yield Grid("time, tokens and money", ("system", *heads), tuple(costs))
+        yield number_table(("system", *heads), costs, "time, tokens and money")
     signatures = tuple(_signatures(summary.systems))
     if signatures:
         caption = "signatures: what each number depends on; only equal ones are compared"
-        yield Grid(caption, ("measure", "signature"), signatures, words=True)
+        yield word_table(("measure", "signature"), signatures, caption)
 
 
-def _count_cell(cell: ScoreCell) -> str:
+def _count_cell(cell: ScoreCell) -> TableCell:
     """Return scored / failed / not applicable items: `57 / 3 / 6 [0.769, 0.820]`.
 
     The bounds of the mean follow if items failed. `-` without a score.
     """
     if (score := cell.score) is None:
-        return fmt.MISSING
+        return TableCell(fmt.MISSING)
     bounds = fmt.interval(score.bounds) or fmt.MISSING if score.n_failed else ""
-    return f"{score.n} / {score.n_failed} / {score.not_applicable} {bounds}".rstrip()
+    return TableCell(f"{score.n} / {score.n_failed} / {score.not_applicable}", interval=bounds)
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -340,7 +351,7 @@ _SLICE_ROWS, _PAGE_ROWS = 12, 400
 
 def _slice_grids(
     summary: Summary, groups: Mapping[Group, Scores], *, narrow: bool
-) -> Iterator[Grid]:
+) -> Iterator[Table]:
     """Yield a table for each field: a row per slice and system with its scores and causes.
 
     The scores are the first of each kind and judge; summary.json has all. Controls have no row. Of
@@ -359,20 +370,25 @@ def _slice_grids(
                 continue
             scores = system.scores_by.get(field, {}).get(name, {})
             cells = (scores.get(measure) for measure in measures)
-            means = (fmt.with_interval(s.mean, s.interval) if s else fmt.MISSING for s in cells)
+            means = (number(s.mean, s.interval) if s else TableCell(fmt.MISSING) for s in cells)
             rows.append(
-                (printable(name), printable(system.name), *means, fmt.cause_sentence(counts))
+                (label(name), label(system.name), *means, label(fmt.cause_sentence(counts)))
             )
         cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
-        heads = ("slice", "system", *map(printable, measures), "where answers are lost")
-        yield Grid(f"by {printable(field)}{cut}", heads, tuple(rows), words=True)
+        columns = (
+            TableColumn("slice"),
+            TableColumn("system"),
+            *(TableColumn(printable(measure), "number", breaks=True) for measure in measures),
+            TableColumn("where answers are lost", "words", breaks=True),
+        )
+        yield Table(columns, tuple(rows), f"by {printable(field)}{cut}")
 
 
 # Slices in the report; comparisons.json has all of them.
 MOST_ROWS = 10
 
 
-def build_slices(comparisons: Comparisons, grids: tuple[Grid, ...]) -> Chapter | None:
+def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter | None:
     """Return the chapter of the slices: their scores, and those that got worse; None without any.
 
     `grids` are the tables of the scores, which come first. Rows are sorted by p-value, at most 10;
@@ -393,19 +409,20 @@ def build_slices(comparisons: Comparisons, grids: tuple[Grid, ...]) -> Chapter |
             f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields "
             "are not corrected for each other"
         )
-    cells = tuple(
+    cells = [
         (
-            f"{printable(row.field)}: {printable(row.slice)}",
-            *map(printable, (row.system, row.measure)),
-            str(row.n),
-            " ".join(fmt.difference(row.difference or 0.0, row.interval)).rstrip(),
-            fmt.probability(row.p_adjusted),
+            label(f"{row.field}: {row.slice}"),
+            *map(label, (row.system, row.measure)),
+            count(row.n),
+            change(row.difference or 0.0, row.interval),
+            probability(row.p_adjusted),
         )
         for row in worse[:MOST_ROWS]
-    )
+    ]
     if cells:
         heads = ("slice", "system", "measure", "queries", "difference", "p")
-        grids += (Grid("slices where a system got worse than its baseline", heads, cells),)
+        caption = "slices where a system got worse than its baseline"
+        grids += (number_table(heads, cells, caption, n_names=3),)
     return Chapter("slices", (), tuple(lines), grids) if lines or grids else None
 
 

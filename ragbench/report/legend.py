@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from ragbench.records.comparison import Comparisons
 from ragbench.report import text as fmt
-from ragbench.report.base import AFTER_CORRECTION, SIGNS, Mark, Outcome, ScoreCell, Section
+from ragbench.report.base import AFTER_CORRECTION, Outcome, ScoreCell, Section
+from ragbench.report.table import INTERVAL, SIGNS, Mark
 from ragbench.types.display import printable
 
 # names of options -> names that readers know
@@ -50,7 +52,7 @@ def legend(
         text = f"{confidence} interval of the mean for other samples of such queries"
         text += " and of answers to them" if several_answers else ""
         text += ", not for another corpus, model or judge"
-        explained.append(("[low, high]", text))
+        explained.append((INTERVAL, text))
     explained += mark_meanings(cells, comparisons)
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:
@@ -59,7 +61,7 @@ def legend(
     explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
     if any(cell.needs_correction for cell in differences):
         explained.append((AFTER_CORRECTION, _CORRECTED))
-    if fmt.MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
+    if fmt.MISSING in {cell.text for cell in cells} | {cell.value for cell in differences}:
         explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
     return explained
 
@@ -72,14 +74,22 @@ def mark_meanings(cells: Iterable[ScoreCell], comparisons: Comparisons) -> list[
     marks = {cell.mark for cell in cells}
     rows = [(family.best, row) for family in comparisons.measures for row in family.comparisons]
     is_beyond = any(best and best not in (row.system, row.baseline) for best, row in rows)
+    remarks: dict[Mark, str] = {}
+    if is_beyond and not has_all_pairs(comparisons):
+        last: Mark = "tied" if "tied" in marks else "best"
+        remarks[last] = f" (pairs without the baseline: {ALL_PAIRS})"
+    return mark_legend(marks, remarks)
+
+
+def mark_legend(
+    marks: Set[Mark], remarks: Mapping[Mark, str] = MappingProxyType({})
+) -> list[tuple[str, str]]:
+    """Return sign and meaning of marks, with a remark behind the meaning of some."""
     meanings: dict[Mark, str] = {
         "best": "surely better than all others",
         "tied": "the best mean, and those not shown to be worse",
     }
-    if is_beyond and not has_all_pairs(comparisons):
-        last: Mark = "tied" if "tied" in marks else "best"
-        meanings[last] += f" (pairs without the baseline: {ALL_PAIRS})"
-    return [(SIGNS[mark], meaning) for mark, meaning in meanings.items() if mark in marks]
+    return [(SIGNS[m], text + remarks.get(m, "")) for m, text in meanings.items() if m in marks]
 
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:

@@ -9,8 +9,9 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.noise import Noise, NoiseShare
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, Grid
+from ragbench.report.base import Chapter
 from ragbench.report.headline import leading_systems
+from ragbench.report.table import word_table
 from ragbench.types.display import printable
 
 # Source of noise -> its words after the half width that it makes.
@@ -74,12 +75,12 @@ def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
     ]
     caption = "share of each source in the variance of the mean, or of the mean difference"
     heads = ("system", "score", "+-", *_SHARES, "an equal sum again leaves")
-    grids = [Grid(caption, heads, tuple(rows), words=True)]
+    tables = [word_table(heads, rows, caption)]
     if flips := tuple(_flip_rows(summary)):
         caption = "questions that flip; `ragbench show RUN QUESTION` prints their answers"
         columns = ("question", "system", "score", "pass rate", "right in", "wrong in")
-        grids.append(Grid(caption, columns, flips, words=True, has_queries=True))
-    return Chapter("noise of questions, app and judge", (), (), tuple(grids))
+        tables.append(word_table(columns, flips, caption, has_queries=True))
+    return Chapter("noise of questions, app and judge", (), (), tuple(tables))
 
 
 def _cells(noise: Noise) -> tuple[str, ...]:

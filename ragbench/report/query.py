@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +20,10 @@ from ragbench.records.manifest import (
     TextRow,
     VerdictRow,
 )
-from ragbench.report.text import MISSING, cause_words, draw, significant
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.terminal import draw_table
+from ragbench.report.table import word_table
+from ragbench.report.text import MISSING, cause_words, significant
 from ragbench.types import JudgedClaim
 from ragbench.types.display import printable
 from ragbench.types.scores import SentPrompt
@@ -185,7 +189,7 @@ class _QueryText:
         if not hits:
             return
         heads = ("rank", "score", "grade", "read", "document")
-        rows = [heads]
+        rows = []
         for hit in hits:
             rank = MISSING if hit.rank is None else str(hit.rank)
             score = MISSING if hit.score is None else significant(hit.score)
@@ -195,10 +199,11 @@ class _QueryText:
             is_part = hit.start is not None or bool(hit.mark)
             rows.append((rank, score, grade, read, name if is_part else f"{name}  {text}"))
             rows += [("", "", "", "", text or "(text not stored)")] if is_part else []
-        columns = list(zip(*rows, strict=True))
+        table = word_table(heads, rows)
         if not any(hit.read for hit in hits):
-            del columns[heads.index("read")]
-        for row in draw(columns):
+            table = word_table((*heads[:3], heads[4]), ((*row[:3], row[4]) for row in rows))
+        # a hit has one line, which is cut: its text is an excerpt anyway
+        for row in draw_table(table, Screen(width=sys.maxsize)):
             line = f"{_INDENT}{row}".rstrip()
             yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
@@ -21,23 +21,54 @@ from ragbench.records.comparison import (
 )
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, Grid, Outcome
+from ragbench.report.base import Chapter, Outcome
 from ragbench.report.headline import outcome_of, verdict_of
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    Raw,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    change,
+    count,
+    data_table,
+    label,
+    number,
+    word_table,
+)
 from ragbench.signature import Signature
 from ragbench.types.display import printable
 
 _NO_RANKING = "(ranking not stored)"
 _EMPTY_RANKING = "(nothing retrieved)"
 _RUNS = ("run", "started", "commit", "changed in config and data")
-_MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
+_MOVED = (
+    *(TableColumn("system"), TableColumn("measure"), TableColumn("before", "number", breaks=True)),
+    *(TableColumn("after", "number"), TableColumn("difference", "number", breaks=True)),
+    *(TableColumn("verdict"), TableColumn("up", "number", breaks=True)),
+    *(TableColumn("down", "number"), TableColumn("same", "number")),
+)
 _CAUSES = ("system", "queries", "from", "to", "which")
 # losses first: they need a reader
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "not shown", "", "not compared", "identical")
 # largest numbers in one line: systems of an outcome, queries of a move, changes of a config
 _MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
 
-_HEADS = ("started", "name", "run", "best", "score", "commit", "changed since previous run")
-_TREND = ("system", "trend", "first", "last", "best", "in")
+_LIST = (
+    *(TableColumn("started"), TableColumn("name", breaks=True), TableColumn("run")),
+    *(TableColumn("best", breaks=True), TableColumn("score", "number")),
+    *(TableColumn("commit", breaks=True), TableColumn("changed since previous run", "words")),
+)
+_TREND = (
+    *(TableColumn("system"), TableColumn("trend", "bar"), TableColumn("first", "number")),
+    *(TableColumn("last", "number"), TableColumn("best", "number"), TableColumn("in")),
+)
+LIST_COLUMNS = (
+    *("run", "name", "started", "complete", "queries", "system", "score", "mean", "low", "high"),
+    *("commit", "changed", "problem"),
+)
 # largest numbers: changes in the list of runs, systems in a trend, values of a system in a trend
 _LISTED_CHANGES, _TREND_SYSTEMS, _TREND_VALUES = 3, 12, 60
 
@@ -70,10 +101,10 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
     ]
     moved = "queries whose cause changed since the first run"
     grids = [
-        Grid("the runs", _RUNS, tuple(runs), words=True),
-        _score_grid(compared),
-        Grid(moved, _CAUSES, tuple(causes), words=True),
-        *(moved_grid(moved, compared) for moved in compared.moved),
+        word_table(_RUNS, runs, "the runs"),
+        _score_table(compared),
+        word_table(_CAUSES, causes, moved),
+        *(moved_table(moved, compared) for moved in compared.moved),
     ]
     return Chapter(
         title="what changed, what moved",
@@ -102,13 +133,14 @@ def changed_text(run: RunSince) -> str:
 def moved_causes(compared: ComparedRuns) -> list[str]:
     """Return lines on the questions whose cause changed between runs; [] for a single run.
 
-    The lines of each system begin with an empty one. A system without a change has no lines.
+    The moves of a system are indented, and their questions further. A system without a change has
+    no lines.
     """
     lines = []
     # systems of one run have their moves in the tables of the run
     for flow in compared.causes if len(compared.runs) > 1 else ():
         if flow.moves:
-            lines += ["", f"causes, {fmt.flow_lines(flow)[0]}"]
+            lines.append(f"causes, {fmt.flow_lines(flow)[0]}")
         for move in flow.moves:
             lines.append(f"  {len(move.queries)} {fmt.move_words(move)}")
             lines += [f"    {line}" for line in _query_lines(move.queries, compared.questions)]
@@ -199,7 +231,7 @@ def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
     return [fmt.significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
 
 
-def _score_grid(compared: ComparedRuns) -> Grid:
+def _score_table(compared: ComparedRuns) -> Table:
     """Return the table of scores of common systems, before and after.
 
     A row per first measure and system. A missing difference is a dash, and so are the numbers of
@@ -207,26 +239,25 @@ def _score_grid(compared: ComparedRuns) -> Grid:
     """
     # only the measures with stored queries have counts
     counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
-    rows = [
-        (
-            *map(printable, (row.system, family.measure)),
-            *_means(compared, family.measure, row),
-            fmt.MISSING
-            if row.difference is None
-            else " ".join(fmt.difference(row.difference, row.interval)).rstrip(),
-            verdict_of(row, family.direction),
-            *map(str, counts.get((family.measure, row.system), (fmt.MISSING,) * 3)),
-        )
-        for family in compared.firsts
-        for row in family.comparisons
-    ]
+    rows = []
+    for family in compared.firsts:
+        for row in family.comparisons:
+            moved = counts.get((family.measure, row.system), (None, None, None))
+            cells = (
+                *map(label, (row.system, family.measure)),
+                *map(label, _means(compared, family.measure, row)),
+                change(row.difference, row.interval),
+                label(verdict_of(row, family.direction)),
+                *map(count, moved),
+            )
+            rows.append(cells)
     caption = (
         "scores: each system against the one of the same name in the first run, query by query"
     )
-    return Grid(caption, _MOVED, tuple(rows))
+    return Table(_MOVED, tuple(rows), caption)
 
 
-def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
+def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
     """Return the table of the queries that moved most, each with the documents of both rankings.
 
     The cause of a query is `same` if it did not move; without compared causes, as within one run,
@@ -241,9 +272,10 @@ def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
     rows: list[tuple[str, ...]] = []
     for query in moved.queries:
         scores = map(fmt.significant, (query.baseline_score, query.score))
-        change = fmt.difference(query.difference, None)[0]
+        difference = fmt.difference(query.difference, None)[0]
         cause = (causes.get(query.query_id, "same"),) if flows else ()
-        rows.append((printable(query.query_id), *scores, change, *cause, printable(query.question)))
+        question = printable(query.question)
+        rows.append((printable(query.query_id), *scores, difference, *cause, question))
         # of two baseline files no ranking is known
         if query.baseline_ranking is query.ranking is None:
             continue
@@ -254,8 +286,7 @@ def moved_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
         for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
             rows.append((f"  {rank}", *map(printable, pair), "", *blank, ""))
     names = map(printable, (moved.baseline, moved.system))
-    heads = ("query", *names, "difference", *head, "question")
-    return Grid(moved_head(moved), heads, tuple(rows), words=True)
+    return word_table(("query", *names, "difference", *head, "question"), rows, moved_head(moved))
 
 
 def _ranking_cells(ranking: Sequence[str] | None, gold: Sequence[int]) -> list[str]:
@@ -283,7 +314,7 @@ def moved_head(moved: MovedQueries) -> str:
 class Trends:
     """Score of an experiment over its runs, oldest first.
 
-    `trends_of` creates it. `grid` returns a row of text per system, `notes` the warnings.
+    `trends_of` creates it. `table` returns a row per system, `notes` the warnings.
 
     Attributes:
         experiment: Name of the experiment.
@@ -318,7 +349,7 @@ class Trends:
             notes.append(f"{fmt.counted(self.left_out, 'further systems')} are in --format json")
         return notes
 
-    def grid(self) -> Grid:
+    def table(self) -> Table:
         """Return the trend of each system as a line of text bars, with its first, last and best."""
         rows = []
         for system, scores in self.systems.items():
@@ -326,18 +357,14 @@ class Trends:
             # `_rank` sorts the best first
             best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
             means = [None if score is None else score.mean for score in scores]
+            bars = TableCell(fmt.sparkline(means[-_TREND_VALUES:]))
             ends = (scored[0][0], scored[-1][0], best)
-            rows.append(
-                (
-                    printable(system),
-                    fmt.sparkline(means[-_TREND_VALUES:]),
-                    *(fmt.significant(score.mean) for score in ends),
-                    printable(best_run),
-                )
-            )
+            numbers = (number(score.mean) for score in ends)
+            rows.append((label(system), bars, *numbers, label(best_run)))
         subject = f"{printable(self.score)} of {printable(self.experiment)}"
         caption = f"{subject} over {fmt.counted(len(self.runs), 'runs')}, oldest first"
-        return Grid(caption, _TREND, tuple(rows))
+        notes = tuple(f"note: {note}" for note in self.notes)
+        return Table(_TREND, tuple(rows), caption, notes=notes)
 
 
 def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
@@ -402,49 +429,51 @@ def _rank(score: SystemScore | None) -> tuple[bool, float]:
     return False, score.mean if score.direction == "lower" else -score.mean
 
 
-def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
-    """Return the list of runs, unreadable runs and trends as lines of text.
+def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
+    """Return the list of runs, unreadable runs and trends.
 
-    `entries` are runs below `folder`, oldest first. Without entries there are no lines.
+    `entries` are runs below `folder`, oldest first.
     """
-    rows = [_HEADS, *_rows(entries, folder)]
-    lines = fmt.draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
-    lines += _problems(entries, folder)
-    for trends in trends_of(entries):
-        lines += fmt.grid_lines(trends.grid())
-        lines += [f"note: {note}" for note in trends.notes]
-    return lines
+    readable = [entry for entry in entries if entry.problem is None]
+    unreadable = [entry for entry in entries if entry.problem is not None]
+    blocks: list[Block] = []
+    if readable:
+        rows = tuple(_list_row(entry, folder) for entry in readable)
+        blocks.append(Table(_LIST, rows, keeps_rows=True))
+    problems = (f"{place_of(entry, folder)}: {entry.problem}" for entry in unreadable)
+    blocks.append(Paragraph(tuple(f"not a whole run: {printable(text)}" for text in problems)))
+    blocks += [trends.table() for trends in trends_of(entries)]
+    rows_of_data = (_data_row(entry, folder) for entry in entries)
+    return TableReport(tuple(blocks), data_table(LIST_COLUMNS, rows_of_data))
 
 
-def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each readable run, under `_HEADS`."""
-    for entry in entries:
-        # unreadable runs are listed below the table
-        if entry.problem is not None:
-            continue
-        place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
-        score = "nothing scored"
-        if entry.value is not None:
-            score = f"{entry.score} {fmt.with_interval(entry.value.mean, entry.value.interval)}"
-        # ten characters of a commit are enough to find it
-        best, commit = entry.system or fmt.MISSING, (entry.commit or fmt.MISSING)[:10]
-        cells = (entry.started, entry.name, place, best, score, commit, _changes(entry))
-        yield tuple(map(printable, cells))
-
-
-def _changes(entry: RunEntry) -> str:
-    """Return the first 3 changes of a run since the previous one, or that there are none."""
+def _list_row(entry: RunEntry, folder: Path) -> tuple[TableCell, ...]:
+    """Return the cells of a readable run, under `_LIST`."""
+    place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
+    score = TableCell("nothing scored")
+    if entry.value is not None:
+        value = number(entry.value.mean, entry.value.interval)
+        score = replace(value, text=f"{printable(entry.score)} {value.text}")
+    # ten characters of a commit are enough to find it
+    best, commit = entry.system or fmt.MISSING, (entry.commit or fmt.MISSING)[:10]
     unchanged = "the first run" if entry.is_first else "nothing"
-    return _first(entry.changed, _LISTED_CHANGES) or unchanged
+    changed = _first(entry.changed, _LISTED_CHANGES) or unchanged
+    names = map(label, (entry.started, entry.name, place, best))
+    return (*names, score, *map(label, (commit, changed)))
 
 
-def _problems(entries: Sequence[RunEntry], folder: Path) -> list[str]:
-    """Return a line per run that cannot be read, with the reason."""
-    return [
-        f"not a whole run: {printable(place_of(entry, folder))}: {printable(entry.problem)}"
-        for entry in entries
-        if entry.problem is not None
-    ]
+def _data_row(entry: RunEntry, folder: Path) -> tuple[Raw, ...]:
+    """Return the values of a run, under `LIST_COLUMNS`; of an unreadable run most are missing."""
+    place = place_of(entry, folder)
+    if entry.problem is not None:
+        return (place, *[None] * (len(LIST_COLUMNS) - 2), entry.problem)
+    mean = None if entry.value is None else entry.value.mean
+    interval = None if entry.value is None else entry.value.interval
+    return (
+        *(place, entry.name, entry.started, entry.complete, entry.queries),
+        *(entry.system, entry.score, mean, *(interval or (None, None))),
+        *(entry.commit, "; ".join(entry.changed) or None, None),
+    )
 
 
 def place_of(entry: RunEntry, folder: Path) -> str:

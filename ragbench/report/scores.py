@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
-from ragbench.report.text import MISSING, interval, side_by_side, significant
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.terminal import draw_table
+from ragbench.report.table import Table, TableCell, TableColumn, label
+from ragbench.report.text import MISSING, interval, significant
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
 from ragbench.stats.mean import finite
@@ -191,15 +194,19 @@ def render_table(
     queries = {query for of_system in cells for query, _ in of_system if query is not None}
     rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
     keys = [(query, name) for query in rows for name in names]
-    heads = ("query", "measure") if per_query else ("measure",)
-    start = [
-        [head, *(printable(ALL if key[place] is None else key[place]) for key in keys)]
-        for place, head in enumerate(heads, start=2 - len(heads))
-    ]
-    columns = [[of_system.get(key, MISSING) for key in keys] for of_system in cells]
-    pairs = zip(systems, columns, strict=True)
-    groups = [[[printable(scored.name), *column]] for scored, column in pairs]
-    lines = side_by_side(start, groups, width)
+    missing = TableCell(MISSING)
+    table_rows = []
+    for query, name in keys:
+        start = [label(ALL if query is None else query)] if per_query else []
+        values = (of_system.get((query, name), missing) for of_system in cells)
+        table_rows.append((*start, label(name), *values))
+    names_of_runs = (printable(scored.name) for scored in systems)
+    columns = (
+        *([TableColumn("query")] if per_query else []),
+        TableColumn("measure"),
+        *(TableColumn(name, "number", breaks=True) for name in names_of_runs),
+    )
+    lines = draw_table(Table(columns, tuple(table_rows)), Screen(width))
     lines += _counts(systems) if summary else []
     return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
 
@@ -217,8 +224,8 @@ def _counts(systems: Sequence[ScoredFile]) -> list[str]:
     return [f"{printable(name)}: {line}" for name, lines in by_system.items() for line in lines]
 
 
-def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, str]:
-    """Return (query id, score) -> text of the value, or with None as the id, of mean and interval.
+def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, TableCell]:
+    """Return (query id, score) -> cell of the value, or with None as the id, of mean and interval.
 
     A query has cells with `per_query`, a mean with `summary`; a missing value is `-`.
     """
@@ -230,14 +237,14 @@ def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, str]
         return f"{value:.0f}" if value is not None and name in sums else significant(value)
 
     rows = scored.rows() if per_query else ()
-    cells: dict[Key, str] = {
-        (query, name): text(name, value)
+    cells: dict[Key, TableCell] = {
+        (query, name): TableCell(text(name, value), value)
         for query, of_query in rows
         for name, value in of_query.items()
     }
     means = of_all if summary else {}
     return cells | {
-        (None, name): f"{text(name, score.mean)} {interval(score.interval)}".rstrip()
+        (None, name): TableCell(text(name, score.mean), score.mean, interval(score.interval))
         for name, score in means.items()
     }
 

@@ -11,16 +11,19 @@ from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
 from ragbench.report import text as fmt
-from ragbench.report.base import (
-    Chapter,
-    DifferenceCell,
-    Grid,
-    Mark,
-    MeasureColumn,
-    ScoreCell,
-    Section,
-)
+from ragbench.report.base import Chapter, DifferenceCell, MeasureColumn, ScoreCell, Section
 from ragbench.report.headline import outcome_of
+from ragbench.report.table import (
+    Mark,
+    Table,
+    TableCell,
+    TableColumn,
+    count,
+    label,
+    number,
+    number_table,
+    probability,
+)
 from ragbench.types.display import printable
 
 # System -> measure -> its score.
@@ -151,11 +154,11 @@ def score_cell(
         # the best mean alone shows nothing
         mark = "best" if system == family.sure_best else "tied"
     return ScoreCell(
-        value=fmt.significant(score.mean),
-        interval=fmt.interval(score.interval),
-        mark=mark,
-        mean=score.mean,
-        ends=fmt.ends_of(score.interval),
+        fmt.significant(score.mean),
+        score.mean,
+        fmt.interval(score.interval),
+        fmt.ends_of(score.interval),
+        mark,
         score=score,
     )
 
@@ -272,15 +275,15 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
     judged += f": {printable(declared.label)}" if declared.label else ""
     scope = f"each against {baseline}" if entry.baseline else "every two systems"
     pairs = f"pairs, with {confidence} intervals; p: Holm over {len(entry.comparisons)}"
-    grids = [
-        Grid("ranking", _RANKING, tuple(_ranking_rows(entry.systems))),
-        Grid(pairs, _PAIRS, tuple(map(_pair_row, entry.comparisons))),
-    ]
+    grids = (
+        number_table(_RANKING, _ranking_rows(entry.systems), "ranking"),
+        number_table(_PAIRS, map(_pair_row, entry.comparisons), pairs),
+    )
     return Chapter(
         title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
         headlines=(f"{_headline(entry, confidence)}; {judged}",),
         labels=(judged, f"{scope}, {_METHOD}", *map(printable, entry.notes)),
-        grids=tuple(grids),
+        grids=grids,
     )
 
 
@@ -308,35 +311,75 @@ def _headline(entry: Ranked, confidence: str) -> str:
     return f"{text}; preferred to {fmt.listed(beaten)} ({confidence} confidence)"
 
 
-def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...]]:
+def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[TableCell, ...]]:
     """Yield a row per system, the strongest first; systems without a rank come last."""
     for system in sorted(systems, key=lambda s: (s.rank is None, s.rank or 0)):
         yield (
-            printable(system.system),
-            fmt.MISSING if system.rank is None else str(system.rank),
-            fmt.with_interval(system.strength, system.interval),
-            fmt.significant(system.win_rate),
+            label(system.system),
+            count(system.rank),
+            number(system.strength, system.interval),
+            number(system.win_rate),
             *_counts(system),
         )
 
 
-def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
+def _pair_row(pair: PreferredPair) -> tuple[TableCell, ...]:
     """Return the cells of a pair of systems, under `_PAIRS`."""
     # no value for a pair whose verdicts all failed
     verdict = fmt.MISSING if pair.win_rate is None else "not shown"
     if pair.preferred is not None:
         verdict = "preferred" if pair.preferred == pair.system else "the other is preferred"
     return (
-        f"{printable(pair.system)} over {printable(pair.other)}",
-        fmt.with_interval(pair.win_rate, pair.interval),
+        label(f"{pair.system} over {pair.other}"),
+        number(pair.win_rate, pair.interval),
         *_counts(pair),
-        fmt.interval(pair.bounds) or fmt.MISSING,
-        fmt.probability(pair.p_adjusted),
-        verdict,
+        label(fmt.interval(pair.bounds) or fmt.MISSING),
+        probability(pair.p_adjusted),
+        label(verdict),
     )
 
 
-def _counts(entry: PreferredPair | PreferredSystem) -> tuple[str, ...]:
-    """Return wins, ties, losses, failed and not applicable verdicts as text."""
+def _counts(entry: PreferredPair | PreferredSystem) -> tuple[TableCell, ...]:
+    """Return wins, ties, losses, failed and not applicable verdicts."""
     failed = f"{entry.n_failed}{fmt.causes(entry.failed.items())}"
-    return (*map(str, (entry.wins, entry.ties, entry.losses)), failed, str(entry.not_applicable))
+    return (
+        *map(count, (entry.wins, entry.ties, entry.losses)),
+        label(failed),
+        count(entry.not_applicable),
+    )
+
+
+def score_table(section: Section, head: str = "system") -> Table:
+    """Return the table of a section: systems are rows, and each measure may break.
+
+    If the section compares, each measure has its differences to the right. `head` is the head of
+    the column with the systems.
+    """
+    columns, cells = [TableColumn(head)], [[label(system) for system in section.systems]]
+    for measure in section.measures:
+        columns.append(TableColumn(measure.title, "number", breaks=True))
+        cells.append([*measure.scores])
+        if measure.differences and section.against:
+            differences = measure.differences
+            columns += [
+                TableColumn(section.against, "number"),
+                TableColumn("p", "number"),
+                TableColumn("verdict"),
+            ]
+            cells += [
+                [TableCell(cell.value, interval=cell.interval) for cell in differences],
+                [TableCell(cell.p) for cell in differences],
+                [TableCell(cell.verdict, tone=cell.outcome) for cell in differences],
+            ]
+    rows = tuple(zip(*cells, strict=True))
+    return Table(tuple(columns), rows, notes=section.counts)
+
+
+def difference_table(section: Section) -> Table:
+    """Return the differences of a section, with interval, p and verdict in each cell."""
+    columns = [TableColumn(section.against)]
+    cells = [[label(system) for system in section.systems]]
+    for measure in section.measures:
+        columns.append(TableColumn(measure.title, "number", breaks=True))
+        cells.append([TableCell(cell.text) for cell in measure.differences])
+    return Table(tuple(columns), tuple(zip(*cells, strict=True)))

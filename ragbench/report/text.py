@@ -1,21 +1,17 @@
-"""Plain text of reports: numbers, aligned tables, and causes in words."""
+"""Plain text of reports: numbers, and causes in words."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.records.causes import CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseMove
 from ragbench.types.display import counted as counted
-from ragbench.types.display import display_width, printable
+from ragbench.types.display import printable
 
 if TYPE_CHECKING:
-    from ragbench.records.comparison import ComparedSystem
     from ragbench.records.score import SystemScore
-    from ragbench.records.summary import SystemSummary
-    from ragbench.report.base import Grid
 
 MISSING = "-"
 _BARS = "▁▂▃▄▅▆▇█"
@@ -56,19 +52,6 @@ def interval(pair: Sequence[float | None] | None) -> str:
     """
     ends = ends_of(pair)
     return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
-
-
-def with_intervals(values: Sequence[str], intervals: Sequence[str]) -> list[str]:
-    """Join each value with its interval, padded so that the intervals align in a column.
-
-    A value without an interval has no blanks at its end.
-
-    Raises:
-        ValueError: The lists differ in length.
-    """
-    longest = max(map(len, values), default=0)
-    both = zip(values, intervals, strict=True)
-    return [f"{value:{longest}} {interval}".rstrip() for value, interval in both]
 
 
 def with_interval(value: float | None, pair: Sequence[float | None] | None) -> str:
@@ -197,100 +180,6 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     return f"{value:{sign}.2e}"
 
 
-# Between two columns.
-GAP = "  "
-# characters that the last cell of a row needs; with less room it goes below the other cells
-_NARROWEST = 30
-
-
-def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Pad the cells of each column at their ends to one display width, and return the rows.
-
-    A column must have at least one cell. No columns give [].
-
-    Raises:
-        ValueError: A column has no cell, or columns differ in length.
-    """
-    padded = []
-    for cells in columns:
-        widest = max(map(display_width, cells))
-        padded.append([cell + " " * (widest - display_width(cell)) for cell in cells])
-    return [list(row) for row in zip(*padded, strict=True)]
-
-
-def side_by_side(
-    start: Sequence[Sequence[str]], groups: Sequence[Sequence[Sequence[str]]], width: int
-) -> list[str]:
-    """Return the lines of aligned tables, as many as the columns need at a width.
-
-    Without columns there are none; a column without a cell is a ValueError.
-
-    Args:
-        start: Columns at the left of every table; the first cell of a column is its head.
-        groups: Groups of columns; a group is never split, even if it is wider than `width`.
-        width: Columns of the terminal.
-
-    Example:
-        >>> side_by_side([["run", "a"]], [[["map", "0.5"]], [["ndcg@10", "0.6"]]], width=12)
-        ['run  map', 'a    0.5', '', 'run  ndcg@10', 'a    0.6']
-    """
-    blocks = [[*start]]
-    for group in groups:
-        columns = [*blocks[-1], *group]
-        widths = [max(map(display_width, cells)) + len(GAP) for cells in columns]
-        if sum(widths) - len(GAP) > width and len(blocks[-1]) > len(start):
-            blocks.append([*start])
-        blocks[-1] += group
-    return [line for block in blocks for line in ["", *draw(block)]][1:]
-
-
-def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Return the lines of an aligned table.
-
-    With `width`, a long last cell is wrapped, indented to its start; if it has too little room
-    there, it goes below the other cells. None wraps nothing. No columns give []; a column without a
-    cell, or columns that differ in length, raise ValueError as in `align`.
-
-    Example:
-        >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)
-        ['q1   gold a at rank 14, and it', '     reads 5', 'q22  right']
-    """
-    rows = align(columns)
-    if width is None:
-        return [GAP.join(row).rstrip() for row in rows]
-    lines = []
-    for *row, last in rows:
-        start = "".join(cell + GAP for cell in row)
-        # an empty cell needs no line of its own
-        if last.strip() and len(start + last) > width and width - len(start) < _NARROWEST:
-            lines.append(start.rstrip())
-            start = " " * 4
-        wrapped = textwrap.wrap(
-            last,
-            max(width, len(start) + 10),  # a name may be wider than the terminal
-            initial_indent=start,
-            subsequent_indent=" " * len(start),
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        lines += wrapped or [start.rstrip()]
-    return lines
-
-
-def grid_lines(grid: Grid, width: int | None = None) -> list[str]:
-    """Return an empty line, the caption of a table, and its heads and rows as aligned lines.
-
-    `width` wraps long last cells as in `draw`; None wraps nothing. Where last cells go below the
-    others, the last head is left out.
-    """
-    *columns, last = zip(grid.heads, *grid.rows, strict=True)
-    if width is not None and columns and len(last) > 1:
-        start = "".join(cell + GAP for cell in align(columns)[0])
-        go_below = width - len(start) < _NARROWEST and len(start) + max(map(len, last[1:])) > width
-        last = ("" if go_below else last[0], *last[1:])
-    return ["", grid.caption, *draw([*columns, last], width)]
-
-
 # Sign of each cause in a bar of text.
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+cnlwusraf?", strict=True))
 _BAR = 30
@@ -359,22 +248,6 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
     largest = max(present, key=lambda cause: causes[cause])
     cells[largest] = max(1, cells[largest] + width - sum(cells.values()))
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
-
-
-def cause_lines(
-    systems: Sequence[SystemSummary | ComparedSystem], width: int | None = None
-) -> list[str]:
-    """Return a line per system with its name, a bar of its causes and their counts.
-
-    Systems without causes are left out. `width` wraps long lines; None does not. [] if no system
-    has causes.
-    """
-    with_causes = [system for system in systems if system.causes]
-    if not with_causes:
-        return []
-    names = [printable(system.name) for system in with_causes]
-    bars = [cause_bar(system.causes) for system in with_causes]
-    return draw([names, bars, [cause_sentence(system.causes) for system in with_causes]], width)
 
 
 def flow_lines(flow: CauseFlow) -> list[str]:

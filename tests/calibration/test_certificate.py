@@ -9,7 +9,8 @@ from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.sheet import LabelScale, draw
 from ragbench.errors import DataError
 from ragbench.records.codec import to_json
-from ragbench.report.calibration import render_certificate
+from ragbench.report.calibration import certificate_report
+from ragbench.report.formats import render
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
 
 KEYS = [(system, f"q{n}") for n in range(40) for system in ("one", "two")]
@@ -151,7 +152,7 @@ def test_one_system_has_no_order_of_systems():
     assert levels.item.coefficients["pearson"].value == 1
     assert levels.system.coefficients["pearson"].reason == "one item has no order"
     assert (levels.question.n, levels.question.single) == (0, 20)
-    printed = render_certificate(certificate)
+    printed = render(certificate_report(certificate))
     assert "question level leaves out 20 queries: 20 where one answer is rated" in printed
     assert "note: system level: one item has no order" in printed
     assert ": \n" not in printed, "a number that is there has no reason"
@@ -165,7 +166,7 @@ def test_statistics_that_are_equal_for_two_labels_share_a_line(best, n_lines):
     labels = {RUBRIC.name: labels_of(people)}
     certificate = certify(run, run.scores, labels, Calibration(scale=LabelScale(1, best)))
 
-    names = [line.split("  ")[0] for line in render_certificate(certificate).splitlines()]
+    names = [line.split("  ")[0] for line in render(certificate_report(certificate)).splitlines()]
     for family in ("kappa", "alpha"):
         rows = [name for name in names if name.startswith(family) and "nearest level" not in name]
         assert len(rows) == n_lines

@@ -9,7 +9,8 @@ from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.sheet import draw, draw_again
 from ragbench.errors import DataError, OptionError
-from ragbench.report.calibration import render_certificate
+from ragbench.report.calibration import certificate_report
+from ragbench.report.formats import render
 from tests.calibration.runs import RUBRIC, planted, score_of
 
 
@@ -90,7 +91,7 @@ def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores):
     assert set(design.strata.values()) == {0}
     assert set(design.probabilities.values()) == {0.2}
     assert len({query for _, query in design.keys}) == 20, "all have both labels"
-    text = render_certificate(_certify(_labels(design), run))
+    text = render(certificate_report(_certify(_labels(design), run)))
     assert "order by corrected mean: a, b" in text
     assert "drawn where the judge is unsure" not in text
 
@@ -122,8 +123,8 @@ def test_means_difference_and_order_come_corrected():
 
 
 def test_the_text_says_the_order():
-    text = render_certificate(
-        _certify(_labels(draw(RUN, score_of(RUN), 80, seed=2, where="unsure")))
+    text = render(
+        certificate_report(_certify(_labels(draw(RUN, score_of(RUN), 80, seed=2, where="unsure"))))
     )
 
     assert "order by corrected mean: a, b" in text

@@ -12,8 +12,9 @@ import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons
 from ragbench.data.runs.run_list import list_runs, read_commit
-from ragbench.report import explanation
-from ragbench.report.explanation import Explanation
+from ragbench.report.explanation import Explanation, explanation_report
+from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
 from ragbench.report.page.data import pack_queries
 from ragbench.report.text import significant
 from tests.commands import run_command
@@ -53,7 +54,7 @@ def test_explain_counts_then_lists_the_queries(run):
     assert lines[2].split()[0] == "bm25"
     assert "of 5 queries: 4 found, 1 unknown" in lines[2]
     assert "bm25 -> exact: " in text
-    assert "q5  How old is the moon of Pluto?  the question has no answer, and a" in text
+    assert re.search(r"^q5 +How old is the moon of Pluto\?  the question has no answer", text, re.M)
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
 
 
@@ -69,12 +70,19 @@ def test_explain_fits_the_terminal(run, width):
     )
 
     if width >= 60:  # names and bars are wider than less
-        lines = explanation.render_table(asked, width).splitlines()
+        lines = _drawn(asked, width).splitlines()
         assert max(map(len, lines)) <= width
-        assert any("How many" in line and "..." in line for line in lines)
-    text, whole = (explanation.render_table(mute, w) for w in (width, 10_000))
+        assert any("How many" in line for line in lines)
+        assert any(line.rstrip().endswith("...") or "...  " in line for line in lines)
+    text, whole = (_drawn(mute, w) for w in (width, 10_000))
     assert len(text.splitlines()) > len(whole.splitlines())
-    assert text.split() == whole.split()
+    words, all_words = (sorted(w for w in t.split() if len(w) < 30) for t in (text, whole))
+    assert words == all_words, "all but the bars, which need room"
+
+
+def _drawn(explanation, width):
+    """Return an explanation as a terminal of a width shows it."""
+    return render(explanation_report(explanation), "table", Screen(width, is_terminal=True))
 
 
 def test_one_system_is_explained_without_comparisons(config, tmp_path):  # noqa: F811
@@ -224,7 +232,7 @@ def test_questions_without_ids_are_named_by_their_rows(tmp_path):
     assert [*frame["row"]] == [1, 3, 4]
     assert len(third) == 12
     explained = printed("explain", result.path)
-    assert "  row 4  What is Mars made of?" in explained
+    assert "\nrow 4  What is Mars made of?" in explained
     assert third not in explained
     for name in ("4", "row 4", third, "made of"):
         head = f"row 4 ({third}): What is Mars made of?"

@@ -9,6 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.experiment.pages import write_figures
+from ragbench.report.formats import FORMATS
 from tests.commands import run_command
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -139,7 +140,7 @@ def test_a_format_of_pictures_is_refused(runs):
     _, error = ragbench("report", "runs/old", "--format", "pdf", cwd=runs.parent, code=2)
 
     words = " ".join(error.split())
-    assert "--format pdf: allowed: latex, csv, markdown; --figures FOLDER writes SVG" in words
+    assert f"pdf: allowed: {', '.join(FORMATS)}; --figures FOLDER writes SVG" in words
 
 
 def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):

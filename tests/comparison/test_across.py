@@ -14,7 +14,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.manifest import HitsRow, QuestionRow, StoredHit
 from ragbench.records.summary import Summary
-from ragbench.report.runs import moved_grid
+from ragbench.report.runs import moved_table
 from ragbench.stats import max_t_p_values
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system
@@ -241,7 +241,8 @@ def test_rankings_side_by_side_mark_their_gold(tmp_path):
 
     (query,) = moved.queries
     assert (query.baseline_gold, query.gold) == ((2,), (1,))
-    cells = [row[1:3] for row in moved_grid(moved, no_comparison()).rows[1:]]
+    rows = moved_table(moved, no_comparison()).rows[1:]
+    cells = [tuple(cell.text for cell in row[1:3]) for row in rows]
     assert cells == [("d1", "d1 (gold)"), ("d2 (gold)", "")]
 
 

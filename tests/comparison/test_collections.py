@@ -75,3 +75,53 @@ def test_a_collection_without_an_interval_leaves_the_macro_mean_without_one():
 
     assert [score.interval for score in measure.systems] == [None, None]
     assert [score.mean for score in measure.systems] == pytest.approx([0.5, 0.6])
+
+
+def collection_of(name, values_by_system):
+    """Return the scores of several systems on a collection; the first system is the baseline."""
+    systems = [system(n, column(np.array(values))) for n, values in values_by_system.items()]
+    summaries = [
+        SystemSummary(
+            name=scored.name,
+            retriever=scored.name,
+            type="bm25",
+            ranking_of=None,
+            generator=None,
+            scores={"mrr": summarize(scored.columns["mrr"])},
+        )
+        for scored in systems
+    ]
+    base = next(iter(values_by_system))
+    sources = source(name, *systems, baseline=base)
+    sources = replace(sources, summary=Summary(name=name, systems=tuple(summaries)))
+    return CollectionScores(name, sources, compare_systems(systems, base, METHOD))
+
+
+def test_macro_means_that_are_not_shown_to_be_worse_are_tied_with_the_best():
+    """Over 2 x 30 queries `good` and `twin` differ on one query, `bad` loses on every one.
+
+    The systems `good` and `twin` are not compared with each other, as `bad` is the baseline.
+    """
+    good = np.linspace(0.6, 0.9, 30)
+    twin = good - np.where(np.arange(30) == 3, 0.1, 0.0)
+    parts = [
+        collection_of(name, {"bad": good / 2, "good": good, "twin": twin}) for name in ("a", "b")
+    ]
+
+    (measure,) = compare_collections(parts, METHOD)
+
+    assert measure.tied_with_best == ("good", "twin")
+    assert measure.tied == {"a": ("good", "twin"), "b": ("good", "twin")}
+    assert measure.systems[0].intervals == {
+        part.name: part.scores["mrr", "bad"].interval for part in parts
+    }
+
+
+def test_the_only_system_and_equal_systems_have_no_mark():
+    values = np.linspace(0.6, 0.9, 30)
+    for systems in ({"a": values}, {"a": values, "b": values}):
+        parts = [collection_of(name, systems) for name in ("x", "y")]
+
+        (measure,) = compare_collections(parts, METHOD)
+
+        assert (measure.tied_with_best, measure.tied) == ((), {})

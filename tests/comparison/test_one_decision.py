@@ -22,11 +22,11 @@ from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.comparison import render_csv, render_latex, render_markdown, render_table
 from ragbench.report.headline import headline, outcome_of
 from ragbench.report.layout import lay_out
 from ragbench.stats import holm_p_values, interval_p_value
 from ragbench.types import Cause
+from tests.comparison.formats import render_csv, render_latex, render_markdown, render_table
 from tests.comparison.scored_systems import column, source, system
 
 ALPHA = 0.05

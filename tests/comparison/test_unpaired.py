@@ -15,13 +15,8 @@ from ragbench.comparison.method import Method
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.comparison import (
-    render_csv,
-    render_latex,
-    render_markdown,
-    render_table,
-)
 from ragbench.stats import holm_p_values, unpaired_interval
+from tests.comparison.formats import render_csv, render_latex, render_markdown, render_table
 from tests.comparison.scored_systems import NAN, column, source, system
 
 OLD, NEW = [1.0, 0.0] * 20, [1.0, 0.0, 0.0, 0.0, 0.0] * 6
@@ -124,7 +119,9 @@ def test_each_week_shows_where_its_questions_were_lost():
         ["bm25 (w42)", "of 40 queries: 20 right, 20 not retrieved"],
         ["bm25 (w43)", "of 30 queries: 6 right, 4 not retrieved, 20 refused"],
     ]
-    assert "- bm25 (w42): of 40 queries: 20 right, 20 not retrieved" in render_markdown(result)
+    markdown = render_markdown(result)
+    assert "| system | right | not retrieved |" in markdown
+    assert "| bm25 (w42) | 20 | 20 |" in markdown
     assert [row["causes"] for row in to_json(result)["systems"]] == [
         {"right": 20, "not_retrieved": 20},
         {"right": 6, "not_retrieved": 4, "refused": 20},

@@ -15,8 +15,8 @@ from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.records.gate import DropFacts
-from ragbench.report.comparison import render_csv, render_latex, render_markdown
-from ragbench.report.terminal import render_terminal
+from ragbench.report.results import render_terminal
+from tests.comparison.formats import render_csv, render_latex, render_markdown
 from tests.experiment.moons import moons_place
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes

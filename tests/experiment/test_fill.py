@@ -13,7 +13,7 @@ from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.records import PlannedFill
 from ragbench.records.manifest import Choices
-from ragbench.report.terminal import render_terminal
+from ragbench.report.results import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from tests.chat_server import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.report.formats.markdown import escape
 from ragbench.report.layout import lay_out
-from ragbench.report.markdown import escape, render_markdown
 from ragbench.report.page.html import write_brief, write_page
 from ragbench.report.pictures import causes_picture
-from ragbench.report.terminal import render_terminal
+from ragbench.report.results import render_markdown, render_terminal
 
 MODULE = "def search(question, top_k):\n    return ['d1', 'd2', 'd3'][:top_k]\n"
 BM25 = {"bm25": {"type": "bm25"}}

@@ -8,8 +8,11 @@ from msgspec import structs
 import ragbench as rb
 from ragbench.data.runs.run_folder import resolve_run_folder
 from ragbench.experiment.fix import RunReader, list_fixes
-from ragbench.report.fixes import fix_chapter, fix_lines
+from ragbench.report.fixes import fix_chapter, fix_report
+from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
 from tests.experiment.moons import write_jsonl
+from tests.report.pages import texts
 
 N = 40
 # Rank of the gold: of a quarter of the questions 8, so that it is not among the 5 that are read
@@ -89,8 +92,8 @@ def test_lost_questions_have_their_kind_in_common(fixes, assert_message):
 
 
 def test_the_terminal_and_the_page_have_the_groups(fixes):
-    grids = {grid.caption: grid.rows for grid in fix_chapter(fixes).grids}
-    text = " ".join(" ".join(fix_lines(fixes, "runs/readers", 200)).split())
+    grids = {grid.caption: texts(grid) for grid in fix_chapter(fixes).grids}
+    text = " ".join(render(fix_report(fixes, "runs/readers"), "table", Screen(200)).split())
 
     assert "10 of 10 lost questions have kind 'odd' (2.5 expected) q1, q5, q9," in text
     [(sentence, which)] = grids["what lost questions have in common"]

@@ -11,7 +11,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.gate import exit_code_of
 from ragbench.records.manifest import Choices
 from ragbench.report.ci import annotate
-from ragbench.report.terminal import render_terminal
+from ragbench.report.results import render_terminal
 from ragbench.retrieve.bm25 import BM25
 from tests.experiment.moons import CORPUS, moons_place
 

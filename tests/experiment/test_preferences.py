@@ -8,8 +8,8 @@ import yaml
 from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.report.markdown import escape
-from ragbench.report.terminal import render_terminal
+from ragbench.report.formats.markdown import escape
+from ragbench.report.results import render_terminal
 from tests.chat_server import ChatServer
 from tests.experiment.moons import FEW_SCORES, QUERIES
 from tests.messages import lines_with

@@ -32,7 +32,8 @@ from ragbench.llm.error_words import error_words, is_web_page, parse_error
 from ragbench.llm.failures import failure_of_body, failure_of_exception, failure_of_status
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.langchain import read_usage
-from ragbench.report.explanation import render_table
+from ragbench.report.explanation import explanation_report
+from ragbench.report.formats import FORMATS, render
 from ragbench.report.query import render_query
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.store.items import StageStore
@@ -109,7 +110,9 @@ def in_run_folder(data: bytes) -> None:
 
 def explain(folder: Path) -> None:
     """Print the causes of a run folder."""
-    render_table(_read_explanation(folder, None, None))
+    report = explanation_report(_read_explanation(folder, None, None))
+    for name in FORMATS:
+        render(report, name)
 
 
 def show(folder: Path) -> None:

@@ -13,8 +13,10 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report import ci, layout, markdown, sections, terminal
+from ragbench.report import ci, layout, results, sections
+from ragbench.report.formats.base import Screen
 from ragbench.report.page import html
+from ragbench.report.table import Table
 
 
 def read(made: Any, value: Any) -> Any:
@@ -120,6 +122,11 @@ def records(summary: Any, comparisons: Any) -> tuple[Summary, Comparisons]:
     return with_facts(read(Summary, summary), compared), compared
 
 
+def texts(table: Table) -> tuple[tuple[str, ...], ...]:
+    """Return the cells of each row of a table as text."""
+    return tuple(tuple(map(str, row)) for row in table.rows)
+
+
 def lay_out(summary: Any, comparisons: Any, **options: Any) -> Any:
     return layout.lay_out(*records(summary, comparisons), **options)
 
@@ -138,11 +145,14 @@ def render_html(summary: Any, comparisons: Any) -> str:
 
 
 def render_markdown(summary: Any, comparisons: Any) -> str:
-    return markdown.render_markdown(*records(summary, comparisons))
+    return results.render_markdown(*records(summary, comparisons))
 
 
-def render_terminal(summary: Any, comparisons: Any, **options: Any) -> str:
-    return terminal.render_terminal(*records(summary, comparisons), **options)
+def render_terminal(
+    summary: Any, comparisons: Any, *, width: int = 100, color: bool = False, **options: Any
+) -> str:
+    screen = Screen(width, has_color=color)
+    return results.render_terminal(*records(summary, comparisons), screen, **options)
 
 
 def render_junit(summary: Any) -> str:

@@ -14,14 +14,9 @@ from ragbench.comparison.compare_runs import compare_sources, moved_most
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.gates.fail_if import FailIf
-from ragbench.report.comparison import (
-    COLUMNS,
-    render_csv,
-    render_latex,
-    render_markdown,
-    render_table,
-)
+from ragbench.report.comparison import COLUMNS
 from ragbench.types import Cause
+from tests.comparison.formats import render_csv, render_latex, render_markdown, render_table
 from tests.comparison.scored_systems import column, source, system
 
 RENDERERS = {
@@ -33,7 +28,7 @@ RENDERERS = {
 COMMANDS = {
     *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "textbf"),
     *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater"),
-    *("textbar", "textquotedbl", "usepackage", "scriptsize"),
+    *("textbar", "textquotedbl", "usepackage", "scriptsize", "linewidth"),
 }
 
 
@@ -118,10 +113,13 @@ def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_fa
     assert not set("#%~_") & set(bare)
     assert bare.count("$") % 2 == 0
     assert set(re.findall(r"\^(.)", bare)) <= {"{"}, "superscripts alone"
-    tabular = re.search(r"\\begin\{tabular\}\{(l+)\}", bare)
-    rows = [line for line in bare.splitlines() if line.endswith(r" \\")]
-    assert {line.count("&") for line in rows} == {len(tabular[1]) - 1}
-    assert len(rows) == 5
+    tables = re.findall(r"\\begin\{tabular\}\{([lrp]+)", bare.replace(r"p{0.6\linewidth}", "p"))
+    bodies = bare.split(r"\toprule")[1:]
+    assert len(tables) == len(bodies) >= 3
+    for columns, body in zip(tables, bodies, strict=True):
+        rows = [line for line in body.splitlines() if line.endswith(r" \\")]
+        assert {line.count("&") for line in rows} == {len(columns) - 1}
+        assert len(rows) == 5, "a head and four rows"
 
 
 def test_a_name_cannot_break_a_table_or_a_terminal(tmp_path):

@@ -17,7 +17,8 @@ import ragbench as rb
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.report.export.mlflow import metric_names
 from ragbench.report.export.otel import read_trace_id
-from ragbench.report.score_tables import render_csv, render_latex, render_markdown
+from ragbench.report.formats import FORMATS, render
+from ragbench.report.results import score_report
 from tests.commands import run_command
 from tests.test_integrations import files, output_lines
 
@@ -138,7 +139,7 @@ def test_a_latex_table_has_at_most_three_measures(summary, run):
     scores = {f"mrr@{k}": score for k in range(1, 6)}
     wide = structs.replace(summary, systems=(structs.replace(given, scores=scores),))
 
-    latex = render_latex(wide, structs.replace(read_comparisons(run), measures=()))
+    latex = render(score_report(wide, structs.replace(read_comparisons(run), measures=())), "latex")
 
     columns = re.findall(r"\\begin{tabular}{(l+)}", latex)
     assert columns == ["llll", "lll"]
@@ -147,17 +148,17 @@ def test_a_latex_table_has_at_most_three_measures(summary, run):
 
 def test_only_a_sure_best_is_bold(run, summary):
     """bm25 finds each gold document first; three questions cannot show that this is better."""
-    latex = render_latex(summary, read_comparisons(run))
+    latex = render(score_report(summary, read_comparisons(run)), "latex")
 
     assert r"bm25 & 1.00$^{=}$ {\scriptsize" in latex
     assert r"\textbf" not in latex
 
 
-@pytest.mark.parametrize("render", [render_csv, render_latex, render_markdown])
-def test_a_run_without_scores(render, run, summary):
-
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_run_without_scores(form, run, summary):
     systems = tuple(structs.replace(system, scores={}) for system in summary.systems)
-    text = render(structs.replace(summary, systems=systems), read_comparisons(run))
+    bare = structs.replace(summary, systems=systems)
+    text = render(score_report(bare, read_comparisons(run)), form)
 
     assert len(text.splitlines()) == 1
 
@@ -165,7 +166,7 @@ def test_a_run_without_scores(render, run, summary):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "latex,csv"], "--format latex,csv: allowed: latex, csv, markdown"),
+        (["--format", "latex,csv"], f"latex,csv: allowed: {', '.join(FORMATS)}"),
         (["--format", "csv", "--brief"], "--format csv takes one RUN alone"),
         (["--format", "csv", "--figures", "f"], "--format csv takes one RUN alone"),
         (

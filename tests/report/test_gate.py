@@ -14,15 +14,18 @@ from ragbench.records.comparison import ComparedRuns, RunSince
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.manifest import PredictionRow
 from ragbench.records.summary import Summary, SystemSummary
+from ragbench.report.formats import render
 from ragbench.report.gate import (
     ChangedScore,
     FailedGate,
     GateReview,
     question_line,
-    render_review,
-    review_lines,
+    review_blocks,
+    review_report,
     verdict_line,
+    with_link,
 )
+from ragbench.report.table import TableReport, data_table
 
 DECISION = Decision(
     verdict="fail",
@@ -109,8 +112,12 @@ REVIEW = GateReview(
 )
 
 
+def review_lines(review):
+    return render(review_report(review)).splitlines()
+
+
 def test_the_first_three_lines_are_for_the_reviewer():
-    assert list(review_lines(REVIEW)) == [
+    assert review_lines(REVIEW) == [
         "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, between -0.072 and -0.005); "
         "16 worse, 6 better of 70",
         "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
@@ -147,7 +154,7 @@ def test_nothing_sure_stands_below_something_unsure():
         failed=[FailedGate(within, "recall@5"), FailedGate(least, "mrr >= 0.6")],
     )
 
-    lines = list(review_lines(review))[:8]
+    lines = review_lines(review)[:8]
 
     assert [line.split(":")[0] for line in lines] == [
         "ours FAILS",
@@ -168,7 +175,7 @@ def test_an_unsure_loss_that_no_gate_decides_is_no_failure():
 def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges():
     review = replace(REVIEW, facts=[f"fact {n}" for n in range(8)])
 
-    lines = list(review_lines(review))
+    lines = review_lines(review)
 
     assert lines[7:11] == ["fact 5", "judge added: small {model: m}", "fact 6", "fact 7"]
 
@@ -176,7 +183,9 @@ def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges():
 def test_the_comment_shows_foreign_text_as_it_is():
     hostile = "ask @alice about #1 ![x](https://evil.example/i.png) <img src=x> `a` --> /close"
 
-    text = render_review(["ours got WORSE", "1 worse", hostile, hostile], "https://ci.example/9")
+    blocks = review_blocks(["ours got WORSE", "1 worse", hostile, hostile])
+    review = TableReport(tuple(blocks), data_table((), ()))
+    text = render(with_link(review, "https://ci.example/9"), "markdown").rstrip()
 
     shown = (
         r"ask @&#8288;alice about #&#8288;1 !\[x\](https:&#8288;//evil.example/i.png) "
@@ -191,7 +200,7 @@ def test_the_comment_shows_foreign_text_as_it_is():
 def test_an_incomplete_run_is_named_before_its_gates():
     cut_off = replace(REVIEW, summary=structs.replace(REVIEW.summary, complete=False))
 
-    lines = list(review_lines(cut_off))
+    lines = review_lines(cut_off)
 
     assert lines[2] == "incomplete: too many items failed"
 
@@ -200,13 +209,13 @@ def test_equal_answers_of_an_incomplete_run_are_no_success():
     summary = structs.replace(REVIEW.summary, complete=False)
     same = replace(REVIEW, is_same=True, summary=summary)
 
-    assert list(review_lines(same))[1] == "incomplete: too many items failed"
+    assert review_lines(same)[1] == "incomplete: too many items failed"
 
 
 def test_a_review_without_any_change_has_no_verdict():
     same = replace(REVIEW, is_same=True, changes=QueryChanges(70), facts=[], skipped={})
 
-    assert list(review_lines(same)) == [
+    assert review_lines(same) == [
         "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
         "nothing changed: all rankings and answers to 70 questions are those of main",
         "judge added: small {model: m}",

@@ -110,7 +110,7 @@ def test_the_same_on_the_page_and_in_the_pull_request():
     text, page = render_markdown(summary, {}), render_html(summary, {})
 
     assert "0.594 -\\> 0.469" in text or "0.594 -&gt; 0.469" in text
-    assert "- q12 Who found &lt;Ceres&gt;?  1.00 -&gt; 0.00" in text
+    assert "- q12 Who found &lt;Ceres&gt;? · 1.00 -&gt; 0.00" in text
     assert "Who found &lt;Ceres&gt;?  1.00 -&gt; 0.00" in page
     assert text.count("the worst queries:") == 1, "none of a gate that passed"
 

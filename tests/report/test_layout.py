@@ -6,7 +6,7 @@ import pytest
 
 from ragbench.types import Cause
 from tests.report.example import comparison, score, system
-from tests.report.pages import count_lines, lay_out, with_timing
+from tests.report.pages import count_lines, lay_out, texts, with_timing
 
 
 def test_sections_and_their_rows(example):
@@ -121,7 +121,7 @@ def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
 def test_signatures_stand_once_unless_systems_differ(example):
     summary, comparisons = example
     summary["systems"][1]["scores"]["ndcg@10"]["signature"] = "ndcg@10|other"
-    signatures = dict(lay_out(summary, comparisons).details[-1].rows)
+    signatures = dict(texts(lay_out(summary, comparisons).details[-1]))
 
     assert signatures["ndcg@10 of bm25, hybrid"].startswith("ndcg@10|ties")
     assert signatures["ndcg@10 of dense"] == "ndcg@10|other"
@@ -131,7 +131,7 @@ def test_signatures_stand_once_unless_systems_differ(example):
 def test_costs_are_whole_tokens_and_absent_where_unknown(example):
     summary, comparisons = example
     summary["systems"][0]["latency_ms"] = None
-    bm25, dense, *_ = lay_out(summary, comparisons).details[-2].rows
+    bm25, dense, *_ = texts(lay_out(summary, comparisons).details[-2])
 
     assert (bm25[1], bm25[4], bm25[6]) == ("-", "1234567", "0.00")
     assert dense[1:3] == ("0.400", "12.3")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ragbench.report.markdown import escape
+from ragbench.report.formats.markdown import escape
 from ragbench.report.text import significant
 from ragbench.types.display import printable
 from tests.report.pages import render_markdown

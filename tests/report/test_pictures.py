@@ -44,8 +44,8 @@ def numbers(text):
 def test_bars_share_an_axis_that_fits():
     """Scores from 0.1 to 0.3: on an axis from 0 to 1 they would lie in a fifth of it."""
     cells = (
-        ScoreCell("0.2", mean=0.2, ends=(0.1, 0.3)),
-        ScoreCell("0.15", mean=0.15, ends=None),
+        ScoreCell("0.2", 0.2, ends=(0.1, 0.3)),
+        ScoreCell("0.15", 0.15),
         ScoreCell("-"),
     )
     bars = interval_bars(MeasureColumn("m", "m", cells, ()))

@@ -8,6 +8,7 @@ from tests.report.pages import (
     render_html,
     render_markdown,
     render_terminal,
+    texts,
 )
 
 SUMMARY = {"name": "x", "systems": [], "judges": {"gpt": {"label": "a language model"}}}
@@ -55,8 +56,8 @@ def test_the_strongest_stands_first(comparisons):
     (found,) = lay_out_preferences(SUMMARY, comparisons)
     ranking, pairs = found.grids
 
-    assert [row[:2] for row in ranking.rows] == [("a", "1"), ("c", "2"), ("b", "3")]
-    assert ranking.rows[0][2:] == (
+    assert [row[:2] for row in texts(ranking)] == [("a", "1"), ("c", "2"), ("b", "3")]
+    assert texts(ranking)[0][2:] == (
         "1.00 [0.00, 2.00]",
         "0.850",
         "16",
@@ -65,8 +66,8 @@ def test_the_strongest_stands_first(comparisons):
         "2 (timeout 2)",
         "0",
     )
-    assert pairs.rows[0][0] == "b over a"
-    assert [row[-1] for row in pairs.rows] == ["the other is preferred", "not shown", "not shown"]
+    assert texts(pairs)[0][0] == "b over a"
+    assert [row[-1] for row in texts(pairs)] == ["the other is preferred", "not shown", "not shown"]
 
 
 def test_the_sentence_names_whom_the_first_was_shown_to_beat(comparisons):
@@ -93,7 +94,7 @@ def test_ranks_that_are_shared_or_absent(comparisons):
         each.update(rank=None, strength=None, interval=[None, None])
     (found,) = lay_out_preferences(SUMMARY, comparisons)
     assert found.headlines[0].startswith("no system has a rank by pairwise")
-    assert found.grids[0].rows[0][:3] == ("b", "-", "-")
+    assert texts(found.grids[0])[0][:3] == ("b", "-", "-")
 
 
 def test_on_every_page_and_the_only_thing_on_it(comparisons):
@@ -116,7 +117,7 @@ def test_a_hostile_name_does_nothing(comparisons):
     assert "<b>" not in render_html(SUMMARY, comparisons)
     assert "<b>" not in render_markdown(SUMMARY, comparisons)
     assert all(
-        "\n" not in row[0] for row in lay_out_preferences(SUMMARY, comparisons)[0].grids[0].rows
+        "\n" not in row[0] for row in texts(lay_out_preferences(SUMMARY, comparisons)[0].grids[0])
     )
 
 

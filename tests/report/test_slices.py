@@ -5,7 +5,7 @@ from ragbench.records.summary import Summary
 from ragbench.report.layout import MOST_ROWS, lay_out
 from tests.report.example import score, system
 from tests.report.example import summary as example_summary
-from tests.report.pages import build_slices, read, render_html, render_markdown
+from tests.report.pages import build_slices, read, render_html, render_markdown, texts
 
 
 def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):
@@ -28,12 +28,12 @@ def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):
 def test_the_surest_loss_stands_first():
     found = build_slices({"slices": [row("law", True, 0.04), row("tax", True, 0.002)]})
 
-    assert [line[0] for line in found.grids[0].rows] == [
+    assert [line[0] for line in texts(found.grids[0])] == [
         "metadata.topic: tax",
         "metadata.topic: law",
     ]
-    assert found.grids[0].rows[0][4] == "-0.100 [-0.150, -0.050]"
-    assert found.grids[0].rows[0][5] == "0.0020"
+    assert texts(found.grids[0])[0][4] == "-0.100 [-0.150, -0.050]"
+    assert texts(found.grids[0])[0][5] == "0.0020"
 
 
 def test_of_equal_p_values_the_largest_loss_stands_first():
@@ -41,7 +41,7 @@ def test_of_equal_p_values_the_largest_loss_stands_first():
 
     found = build_slices({"slices": rows})
 
-    assert [line[0].split()[-1] for line in found.grids[0].rows] == ["tax", "law"]
+    assert [line[0].split()[-1] for line in texts(found.grids[0])] == ["tax", "law"]
 
 
 def test_each_field_says_what_was_not_tested():
@@ -106,7 +106,7 @@ def test_a_slice_is_a_row_for_each_system_with_scores_and_causes():
 
     assert grid.caption == "by week(metadata.time)"
     assert grid.heads == ("slice", "system", "mrr", "where answers are lost")
-    assert grid.rows == (
+    assert texts(grid) == (
         ("2025-W42", "old", "0.500 [0.400, 0.600]", "of 7 queries: 7 right"),
         ("2025-W42", "new", "0.600 [0.500, 0.700]", "of 8 queries: 8 right"),
         ("2025-W43", "new", "0.700 [0.600, 0.800]", "of 9 queries: 9 right"),
@@ -119,5 +119,5 @@ def test_the_terminal_has_the_last_weeks_and_the_page_all():
     (short,), (whole,) = (lay_out_weeks(sliced("a", weeks), narrow=n) for n in (True, False))
 
     assert short.caption == "by week(metadata.time), the last 12 of 30"
-    assert [row[0] for row in short.rows] == list(weeks)[-12:]
-    assert [row[0] for row in whole.rows] == list(weeks)
+    assert [row[0] for row in texts(short)] == list(weeks)[-12:]
+    assert [row[0] for row in texts(whole)] == list(weeks)

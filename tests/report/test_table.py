@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.report.base import Grid
-from ragbench.report.text import align, draw, grid_lines, significant
+from ragbench.report.formats.terminal import align
+from ragbench.report.text import significant
 from tests.report.pages import render_terminal
 from tests.report.strategies import results
 
@@ -177,20 +177,3 @@ def test_measures_that_do_not_fit_are_counted(example):
 
     assert "hit_rate@1" not in text
     assert "left out: 3 measures, 1 passed gate" in text
-
-
-def test_an_empty_last_cell_takes_no_line():
-    """The second cell is below the first, as the table is too narrow for it; rows have none."""
-    lines = draw([["q1", "  1 a", "q2"], ["why is the sky blue", "", "who"]], width=20)
-
-    assert lines == ["q1", "    why is the sky", "    blue", "  1 a", "q2", "    who"]
-
-
-def test_a_head_is_not_taken_for_a_cell_where_last_cells_go_below():
-    grid = Grid("changes", ("change", "what to expect"), (("fuse with minilm", "better: +7"),))
-
-    assert grid_lines(grid, 20) == ["", "changes", "change", "fuse with minilm", "    better: +7"]
-    assert grid_lines(grid, 40)[2:] == [
-        "change            what to expect",
-        "fuse with minilm  better: +7",
-    ]

@@ -17,14 +17,14 @@ from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
-from ragbench.report.base import SIGNS, Layout, MeasureColumn, Section
+from ragbench.report.base import Layout, MeasureColumn, Section
 from ragbench.report.ci import worst_line
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
-from ragbench.report.markdown import render_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures import causes_picture, pictures
+from ragbench.report.table import SIGNS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -85,18 +85,13 @@ def write_page(
 
 
 def write_runs_page(path: Path, page: Layout) -> None:
-    """Write the chapter on several runs by the suffix of the path: HTML for `.html`, else Markdown.
-
-    Markdown is empty without a chapter.
+    """Write the page of an experiment over several collections, or of several runs.
 
     Raises:
         DataError: The page cannot be written.
     """
     with naming_unwritable(path):
-        if path.suffix == ".html":
-            write_text(path, _render(page, []))
-        else:
-            write_text(path, render_chapter(page.name, page.runs) if page.runs else "")
+        write_text(path, _render(page, []))
 
 
 def write_text(path: Path, page: str) -> None:
@@ -218,7 +213,7 @@ def interval_bars(measure: MeasureColumn) -> list[tuple[str, str] | None]:
     All systems share the axis, from the lowest mean or end of an interval to the highest. The
     result of a system is (path of the interval or '', path of the mean).
     """
-    values = [cell.mean for cell in measure.scores if cell.mean is not None]
+    values = [mean for cell in measure.scores if (mean := cell.mean) is not None]
     values += [end for cell in measure.scores for end in cell.ends or ()]
     axis = Scale(min(values, default=0.0), max(values, default=0.0), 3, 97)
 

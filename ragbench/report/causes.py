@@ -1,0 +1,56 @@
+"""Tables of causes: where the systems of a run lose answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragbench.records.causes import CAUSES, CauseFlow
+from ragbench.records.comparison import ComparedSystem
+from ragbench.records.summary import SystemSummary
+from ragbench.report import text as fmt
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    SentenceList,
+    Table,
+    TableCell,
+    TableColumn,
+    label,
+)
+
+
+def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Table]:
+    """Return the table of causes, with a bar and a sentence per system on a terminal.
+
+    A cause that no system has is left out, and so are systems without causes. [] if no system has
+    causes.
+    """
+    with_causes = [system for system in systems if system.causes]
+    if not with_causes:
+        return []
+    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in with_causes)]
+    rows, lines = [], []
+    for system in with_causes:
+        name, sentence = label(system.name), fmt.cause_sentence(system.causes)
+        shares = system.cause_shares if isinstance(system, SystemSummary) else {}
+        cells = []
+        for cause in present:
+            n, share = system.causes.get(cause, 0), shares.get(cause)
+            if share is None:
+                cells.append(TableCell(str(n), n))
+            else:
+                text = f"{share.count}, {fmt.significant(share.share)}"
+                interval, ends = fmt.interval(share.interval), fmt.ends_of(share.interval)
+                cells.append(TableCell(text, share.count, interval, ends))
+        rows.append((name, *cells))
+        lines.append((name, TableCell(fmt.cause_bar(system.causes)), label(sentence)))
+    heads = (TableColumn(fmt.cause_words(cause), "number") for cause in present)
+    bars = Table((TableColumn(""), TableColumn("", "bar"), TableColumn("", "words")), tuple(lines))
+    return [Table((TableColumn("system"), *heads), tuple(rows), terminal=bars)]
+
+
+def flow_blocks(flow: CauseFlow) -> Iterator[Block]:
+    """Yield a sentence with the totals of a flow, then a list of its moves."""
+    head, *moves = fmt.flow_lines(flow)
+    yield Paragraph((head,), is_apart=True)
+    yield SentenceList(tuple(f"  {move}" for move in moves))

@@ -1,0 +1,244 @@
+"""Reports as aligned text, for a terminal and for pipes."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from itertools import pairwise
+
+from ragbench.report.formats.base import Screen
+from ragbench.report.table import (
+    Block,
+    ColumnKind,
+    Fold,
+    Heading,
+    Legend,
+    Link,
+    Paragraph,
+    SentenceList,
+    Table,
+    TableReport,
+)
+from ragbench.types.display import display_width
+
+_STYLES = {
+    "title": "\x1b[1m",
+    "best": "\x1b[1;32m",
+    "better": "\x1b[32m",
+    "worse": "\x1b[31m",
+    "pass": "\x1b[32m",
+    "fail": "\x1b[31m",
+    "warning": "\x1b[33m",
+}
+_RESET = "\x1b[0m"
+# All control codes that are sent to a terminal.
+STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
+# between two columns
+_GAP = "  "
+# narrowest column of sentences, unless even names are wrapped
+_NARROWEST = 24
+
+
+class Terminal:
+    """Aligned text; a table that is too wide goes on in a further table, or wraps at words."""
+
+    is_exact = False
+
+    def render(self, report: TableReport, screen: Screen) -> str:
+        """Return the blocks of a report in their order, without an empty line at the start."""
+        lines = list(_lines(report.blocks, screen))
+        return "\n".join(lines[1:] if lines[:1] == [""] else lines) + "\n"
+
+
+def _lines(
+    blocks: Iterable[Block], screen: Screen, is_below_heading: bool = False
+) -> Iterator[str]:
+    """Yield the lines of blocks; an empty line is above each table and part.
+
+    A table stands directly below its heading and the sentences between them.
+    """
+    for block in blocks:
+        if isinstance(block, Table) and block.terminal is not None:
+            block = block.terminal
+        if isinstance(block, Heading):
+            yield from ("", _style(block.text, "title", screen))
+            is_below_heading = True
+        elif isinstance(block, Fold):
+            yield from ("", *_wrapped(block.title, screen))
+            yield from _lines(block.blocks, screen, is_below_heading=True)
+            is_below_heading = False
+        elif isinstance(block, Table):
+            yield from () if is_below_heading and not block.caption else ("",)
+            yield from _table_lines(block, screen)
+            is_below_heading = False
+        elif isinstance(block, Link):
+            yield f"{block.text}: {block.url}"
+        else:
+            yield from _sentences(block, screen)
+
+
+def _sentences(block: Paragraph | SentenceList | Legend, screen: Screen) -> Iterator[str]:
+    """Yield the lines of sentences; on a terminal, long ones are wrapped at words."""
+    if isinstance(block, Legend):
+        lines, is_apart, tone = [f"{sign}: {text}" for sign, text in block.entries], True, ""
+    else:
+        lines, is_apart = list(block.lines), block.is_apart
+        tone = block.tone if isinstance(block, Paragraph) else ""
+    yield from ("",) if lines and is_apart else ()
+    for line in lines:
+        yield from (_style(part, tone, screen) for part in _wrapped(line, screen))
+
+
+def _wrapped(line: str, screen: Screen) -> list[str]:
+    """Return a sentence in lines that fit a terminal; in a pipe it stays one line."""
+    if not screen.is_terminal or display_width(line) <= screen.width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line,
+        screen.width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
+    """Yield caption, labels, rows and notes of a table."""
+    for line in (table.caption, *table.labels) if table.caption else table.labels:
+        yield from _wrapped(line, screen)
+    yield from draw_table(table, screen)
+    n_more = 0 if table.most is None else len(table.rows) - table.most
+    if n_more > 0:
+        yield from _wrapped(f"  and {n_more} {table.more}", screen)
+    for line in table.notes:
+        yield from _wrapped(line, screen)
+
+
+def draw_table(table: Table, screen: Screen) -> list[str]:
+    """Return the lines of a table, as many as its columns need at a width.
+
+    A column is never split; an empty line is between two tables. On a terminal, a single group of
+    columns that is too wide wraps its sentences, then its names, at words. In a pipe a row is a
+    line.
+    """
+    columns = [_column(table, place, screen) for place in range(len(table.columns))]
+    widths = [max(map(display_width, cells), default=0) + len(_GAP) for cells in columns]
+    lines: list[str] = []
+    is_whole = table.keeps_rows and not screen.is_terminal
+    room = sys.maxsize if is_whole else screen.width + len(_GAP)
+    for part in _parts(table, widths, room):
+        texts = [columns[place] for place in part]
+        kinds = [table.columns[place].kind for place in part]
+        is_too_wide = sum(widths[place] for place in part) - len(_GAP) > screen.width
+        if is_too_wide and screen.is_terminal:
+            lines += ["", *_fit(texts, kinds, screen.width, has_color=screen.has_color)]
+        else:
+            lines += ["", *(_GAP.join(row).rstrip() for row in align(texts))]
+    return lines[1:]
+
+
+def _column(table: Table, place: int, screen: Screen) -> list[str]:
+    """Return the cells of a column as text, its head first; intervals are aligned."""
+    cells = [row[place] for row in table.rows[: table.most]]
+    longest = max((len(cell.marked) for cell in cells if cell.interval), default=0)
+    longest = max([longest, *(len(cell.marked) for cell in cells)]) if longest else 0
+    texts = [f"{cell.marked:{longest}} {cell.interval}".rstrip() for cell in cells]
+    pairs = zip(texts, cells, strict=True)
+    texts = [_style(text, cell.mark or cell.tone, screen) for text, cell in pairs]
+    head = table.columns[place].head
+    return [_style(head, "title", screen), *texts] if any(table.heads) else texts
+
+
+def _parts(table: Table, widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the numbers of the columns of each table that fits, where columns break."""
+    starts = [n for n, column in enumerate(table.columns) if column.breaks]
+    # sentences need no table of their own: they are wrapped
+    pairs = zip(widths, table.columns, strict=True)
+    widths = [min(w, _NARROWEST) if column.kind == "words" else w for w, column in pairs]
+    repeated = list(range(starts[0] if starts else len(widths)))
+    parts = [[*repeated]]
+    for start, end in pairwise([*starts, len(widths)]):
+        group = range(start, end)
+        is_full = sum(widths[n] for n in (*parts[-1], *group)) > room
+        if is_full and len(parts[-1]) > len(repeated):
+            parts.append([*repeated])
+        parts[-1] += group
+    return parts
+
+
+def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Pad the cells of each column at their ends to one display width, and return the rows.
+
+    Raises:
+        ValueError: A column has no cell, or columns differ in length.
+    """
+    padded = []
+    for cells in columns:
+        widest = max(map(display_width, cells))
+        padded.append([cell + " " * (widest - display_width(cell)) for cell in cells])
+    return [list(row) for row in zip(*padded, strict=True)]
+
+
+def _fit(
+    columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width: int, *, has_color: bool
+) -> list[str]:
+    """Return the lines of a table that is too wide, wrapped at words; bars need too much room.
+
+    rich takes 75 us a cell, and 90 ms for its import: tables that fit do without.
+    """
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    widths = _shrink(columns, kinds, width)
+    sentences = [w for w, kind in zip(widths, kinds, strict=True) if kind == "words"]
+    if "bar" in kinds and min(sentences, default=0) < _NARROWEST:
+        columns = [c for c, kind in zip(columns, kinds, strict=True) if kind != "bar"]
+        kinds = [kind for kind in kinds if kind != "bar"]
+        widths = _shrink(columns, kinds, width)
+    drawn = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, len(_GAP), 0, 0))
+    for column_width in widths:
+        drawn.add_column(width=column_width, overflow="fold")
+    for row in zip(*columns, strict=True):
+        drawn.add_row(*map(Text.from_ansi, row))
+    console = Console(
+        file=StringIO(),
+        width=sum(widths) + len(_GAP) * len(widths),
+        color_system="standard" if has_color else None,
+        force_terminal=has_color,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        console.print(drawn)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width: int) -> list[int]:
+    """Return widths of columns that fit, if sentences and then names can be wrapped so far.
+
+    The widest column gives up room first; none is narrower than its longest word.
+    """
+    widths = [max(map(display_width, cells)) for cells in columns]
+    words = [[*map(display_width, " ".join(cells).split())] for cells in columns]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    for kind, narrowest in (("words", _NARROWEST), ("name", 0), ("words", 0)):
+        least = {
+            n: min(widths[n], max([narrowest, *words[n]]))
+            for n in range(len(columns))
+            if kinds[n] == kind
+        }
+        while excess > 0 and any(widths[n] > low for n, low in least.items()):
+            widest = max((n for n, low in least.items() if widths[n] > low), key=widths.__getitem__)
+            widths[widest] -= 1
+            excess -= 1
+    return widths
+
+
+def _style(text: str, style: str, screen: Screen) -> str:
+    """Return a text in the colour of a style; unchanged without colours or known style."""
+    if not screen.has_color or style not in _STYLES or not text.strip():
+        return text
+    return f"{_STYLES[style]}{text}{_RESET}"

@@ -1,0 +1,295 @@
+"""Results of a run: what `ragbench run` prints, report.md, and the scores of `ragbench report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from ragbench.records.comparison import Comparisons
+from ragbench.records.summary import Summary
+from ragbench.report import text as fmt
+from ragbench.report.base import Chapter, Layout, Section
+from ragbench.report.causes import cause_tables
+from ragbench.report.ci import worst_line
+from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.terminal import draw_table
+from ragbench.report.headline import verdict_of
+from ragbench.report.layout import lay_out
+from ragbench.report.sections import difference_table, score_cell, score_table
+from ragbench.report.table import (
+    SIGNS,
+    Block,
+    Fold,
+    Heading,
+    Legend,
+    Paragraph,
+    Raw,
+    SentenceList,
+    Table,
+    TableReport,
+    data_table,
+    word_table,
+)
+from ragbench.types.display import printable
+
+COLUMNS = (
+    *("system", "score", "mean", "low", "high", "n", "n_failed", "not_applicable"),
+    *("bound_low", "bound_high", "kind", "direction", "aggregate", "signature", "mark"),
+    *("baseline", "difference", "difference_low", "difference_high", "p_adjusted", "verdict"),
+)
+GATE_HEADS = ("verdict", "gate", "system", "why")
+# lines of a result that is not verbose; notes beyond are counted
+_MOST_LINES = 30
+
+
+def score_report(summary: Summary, comparisons: Comparisons) -> TableReport:
+    """Return the scores of a run: a table for each kind and judge, with the meaning of signs.
+
+    Differences from the baseline are in the rows for programs alone.
+    """
+    page = lay_out(structs.replace(summary, gates=()), structs.replace(comparisons, slices=()))
+    signs = ("[low, high]", *SIGNS.values(), fmt.MISSING)
+    legend = tuple(entry for entry in page.legend if entry[0] in signs)
+    blocks: list[Block] = [Paragraph((page.subject,))]
+    for section in page.sections:
+        blocks += _section_blocks(replace(section, against=""))
+    return TableReport(
+        (*blocks, Legend(legend)), score_rows(summary, comparisons), subject=page.subject
+    )
+
+
+def score_rows(summary: Summary, comparisons: Comparisons) -> Table:
+    """Return the scores for programs, a row per system and score in their order.
+
+    A row has the mark of the score among all systems, and its difference from the baseline.
+    """
+    families = {family.measure: family for family in comparisons.measures}
+    rows: list[tuple[Raw, ...]] = []
+    for system in summary.systems:
+        for name, score in system.scores.items():
+            family, baseline = families.get(name), system.baseline_by(name)
+            pairs = () if family is None else family.comparisons
+            compared = (c for c in pairs if (c.system, c.baseline) == (system.name, baseline))
+            test, verdict = next(compared, None), None
+            if test is not None:
+                verdict = verdict_of(test, score.direction)
+            rows.append(
+                (
+                    *(system.name, name, score.mean, *(score.interval or (None, None))),
+                    *(score.n, score.n_failed, score.not_applicable),
+                    *(score.bounds or (None, None)),
+                    *(score.kind, score.direction, score.aggregate, score.signature),
+                    *(score_cell(system.name, score, family).mark or None, baseline),
+                    *(None if test is None else test.difference,),
+                    *((None if test is None else test.interval) or (None, None)),
+                    *(None if test is None else test.p_adjusted, verdict),
+                )
+            )
+    return data_table(COLUMNS, rows)
+
+
+def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
+    """Return report.md: the main result first, then gates, tables and folded details."""
+    return render(page_report(summary, comparisons), "markdown")
+
+
+def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
+    """Return the whole report of a run, as report.md has it."""
+    page = lay_out(summary, comparisons)
+    # a reviewer of a pull request looks for the gates first
+    place = 1 if page.gates else 0
+    first, *headlines = filter(
+        None, (*page.headlines[:place], page.lead, page.noise_sentence, *page.headlines[place:])
+    )
+    blocks: list[Block] = [Paragraph((f"ragbench: {page.name}: {first}",))]
+    blocks += [Paragraph((line,)) for line in (*headlines, page.subject)]
+    if page.gates:
+        rows = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
+        blocks.append(word_table(GATE_HEADS, rows))
+    for gate in (gate for gate in page.gates if gate.worst_queries):
+        subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
+        blocks.append(Paragraph((f"{subject}, {gate.verdict}; the worst queries:",)))
+        blocks.append(SentenceList(tuple(map(worst_line, gate.worst_queries))))
+    blocks.append(SentenceList(tuple(f"warning: {warning}" for warning in page.warnings)))
+    blocks += chapter_blocks(page.runs)
+    for section in page.sections:
+        blocks += _section_blocks(section)
+    blocks += _cause_blocks(summary, comparisons)
+    for chapter in (page.slices, *page.preferences, page.noise, page.audit):
+        blocks += chapter_blocks(chapter)
+    if page.legend:
+        blocks += [Heading("how to read it"), Legend(page.legend)]
+    if page.notes:
+        blocks += [Heading("notes"), SentenceList(page.notes)]
+    if page.details:
+        blocks.append(Fold("counts, bounds, costs and signatures", page.details))
+    return TableReport(tuple(blocks), score_rows(summary, comparisons), subject=page.subject)
+
+
+def chapter_report(name: str, chapter: Chapter, rows: Table) -> TableReport:
+    """Return a chapter as a report of its own; its first line has the name and first headline."""
+    first, *headlines = chapter.headlines
+    lines = (f"ragbench: {name}: {first}", *headlines)
+    sentences = (Paragraph((line,)) for line in lines)
+    return TableReport((*sentences, *chapter_blocks(chapter)), rows)
+
+
+def chapter_blocks(chapter: Chapter | None) -> list[Block]:
+    """Return heading, labels and tables of a chapter; [] without a chapter."""
+    if chapter is None:
+        return []
+    labels = (Paragraph((label,)) for label in chapter.labels)
+    return [Heading(chapter.title), *labels, *chapter.grids]
+
+
+def _section_blocks(section: Section) -> Iterator[Block]:
+    """Yield heading, labels and scores of a section, its differences, and its counts."""
+    yield Heading(section.title)
+    yield from (Paragraph((label,)) for label in section.labels)
+    scores = score_table(replace(section, against=""))
+    if section.against:
+        yield replace(scores, notes=())
+        yield replace(difference_table(section), notes=section.counts)
+    else:
+        yield scores
+
+
+def _cause_blocks(summary: Summary, comparisons: Comparisons) -> Iterator[Block]:
+    """Yield the table of causes, and the queries that moved from each baseline, folded."""
+    tables = cause_tables(summary.systems)
+    if not tables:
+        return
+    yield Heading("where answers are lost")
+    yield from tables
+    moves = tuple(line for flow in comparisons.causes for line in fmt.flow_lines(flow))
+    if moves:
+        yield Fold("which queries moved", (SentenceList(moves),))
+
+
+def render_terminal(
+    summary: Summary,
+    comparisons: Comparisons,
+    screen: Screen | None = None,
+    *,
+    head: bool = False,
+    report: str | None = None,
+    verbose: bool = True,
+) -> str:
+    """Return the results as text; the first line is on the user's own system, or the best one.
+
+    Comparisons, warnings and gates stand before the tables.
+
+    Args:
+        summary: The run.
+        comparisons: The tests of the run.
+        screen: The terminal; measures that do not fit go into a further table. None means a pipe.
+        head: Print the lines before the tables and the path of the report, nothing else.
+        report: Path of the report for the last line; None leaves the line out.
+        verbose: Print everything. False leaves out measures beyond the width, gates that passed,
+            causes, preferences by pair, and notes beyond 30 lines; a line names the omitted parts.
+    """
+    screen = screen or Screen()
+    page = lay_out(summary, comparisons, narrow=True)
+    closing = [Paragraph((f"report: {printable(report)}",))] if report else []
+    blocks = list(_first_blocks(page, verbose=verbose))
+    if not head:
+        blocks.append(Paragraph((f"{page.name}: {page.subject}",)))
+        body = _whole if verbose else _short
+        blocks += body(page, summary, screen)
+    empty = data_table(COLUMNS, ())
+
+    def draw(blocks: Sequence[Block]) -> str:
+        return render(TableReport(tuple(blocks), empty), "table", screen)
+
+    if head or verbose:
+        is_apart = verbose and not head and not page.notes
+        closing = [replace(line, is_apart=is_apart) for line in closing]
+        return draw([*blocks, *closing])
+    n_lines = draw(blocks).count("\n")
+    remarks = [f"note: {note}" for note in page.notes]
+    room = max(_MOST_LINES - n_lines - len(closing) - 1, 0)
+    omitted = _omitted(page, summary, screen, len(remarks[room:]))
+    if omitted:
+        text = f"left out: {fmt.listed(omitted)}; pass --verbose, or open the report"
+        closing.insert(0, Paragraph((text,)))
+    return draw([*blocks, Paragraph(tuple(remarks[:room])), *closing])
+
+
+def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
+    """Yield the results in words, warnings, and gates; without `verbose`, no gate that passed."""
+    first, *headlines = filter(None, (page.lead, page.noise_sentence, *page.headlines))
+    yield Paragraph((first,), tone="title")
+    yield Paragraph(tuple(headlines))
+    # before the tables: a warning may say that their numbers mean nothing
+    yield Paragraph(tuple(f"warning: {text}" for text in page.warnings), tone="warning")
+    for gate in page.gates:
+        if verbose or gate.verdict != "pass":
+            text = f"gate {gate.verdict}: {gate.gate}"
+            # a gate on a judge has no system
+            text += f" ({gate.system})" if gate.system else ""
+            yield Paragraph((text + (f": {gate.why}" if gate.why else ""),), tone=gate.verdict)
+
+
+def _whole(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
+    """Yield all tables of a run, with their legend and the notes."""
+    for section in page.sections:
+        yield Heading(section.title)
+        yield Paragraph(section.labels)
+        yield score_table(section)
+    for chapter in page.preferences:
+        yield from chapter_blocks(chapter)
+    if tables := cause_tables(summary.systems):
+        yield Heading("where answers are lost")
+        yield from tables
+    yield from () if page.slices is None else page.slices.grids
+    yield Legend(page.legend)
+    yield Paragraph(tuple(f"note: {note}" for note in page.notes), is_apart=True)
+
+
+def _short(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
+    """Yield a table of each kind, the slices, and the legend as one line."""
+    for section in page.sections:
+        # the labels stand in the headline of the section
+        yield _first_table(section, screen)
+        yield Paragraph(tuple(_failed_line(section)))
+    yield from () if page.slices is None else page.slices.grids
+    legend = "; ".join(f"{sign}: {meaning}" for sign, meaning in page.legend)
+    yield Paragraph(tuple(filter(None, [legend])), is_apart=True)
+
+
+def _omitted(page: Layout, summary: Summary, screen: Screen, n_notes: int) -> list[str]:
+    """Return the parts that a short result leaves out, in words."""
+    n_measures = 0
+    for section in page.sections:
+        heads = _first_table(section, screen).heads
+        n_measures += sum(measure.title not in heads for measure in section.measures)
+    n_passed = sum(gate.verdict == "pass" for gate in page.gates)
+    counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
+    omitted = [fmt.counted(n, noun) for noun, n in counts.items() if n]
+    omitted += ["preferences by pair"] if page.preferences else []
+    omitted += ["where each system loses answers"] if cause_tables(summary.systems) else []
+    return omitted
+
+
+def _first_table(section: Section, screen: Screen) -> Table:
+    """Return the table of the measures that fit the width, the first one in any case."""
+    n = len(section.measures)
+    table = score_table(section, section.title)
+    while n > 1 and "" in draw_table(table, screen):  # an empty line begins a further table
+        n -= 1
+        table = score_table(replace(section, measures=section.measures[:n]), section.title)
+    return replace(table, notes=())
+
+
+def _failed_line(section: Section) -> list[str]:
+    """Return a line with the failed items of each system, in its measure with most; [] if none."""
+    parts = []
+    for place, system in enumerate(section.systems):
+        scores = [cell.score for m in section.measures if (cell := m.scores[place]).score]
+        worst = max(scores, key=lambda score: score.n_failed, default=None)
+        if worst is not None and worst.n_failed:
+            parts.append(f"{worst.n_failed} of {system}{fmt.causes(worst.failed.items())}")
+    return [f"failed: {', '.join(parts)}"] if parts else []
