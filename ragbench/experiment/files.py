@@ -386,7 +386,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                 yielded.add(name)
                 yield "", query.id, corpus[name]
         for system, hits in hits_of.items():
-            for hit in hits[row]:
+            for hit in hits(row):
                 if hit.text is None and hit.id in yielded:
                     continue
                 document = document_of(hit, corpus)
@@ -415,15 +415,23 @@ def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Doc
 
 def _shown_hits(
     ranking: RetrieverRun, corpus: Mapping[str, Document]
-) -> Sequence[Sequence[ScoredDocument]]:
-    """Return the first 10 hits of each query, empty if it failed."""
+) -> Callable[[int], Sequence[ScoredDocument]]:
+    """Return the function of a row that returns the first 10 hits of its query.
+
+    A failed query has none. Of a run file, each document is a hit of its first query alone.
+    """
     outcomes = ranking.outcomes
-    if isinstance(outcomes, FileRankings):
-        if not corpus:
-            return [()] * len(outcomes)
-        # a list for each file, one after the other: all run files together may not fit into memory
-        depth = min(outcomes.top_k, SHOWN_HITS)
-        first = FileRankings(outcomes.query_ids, outcomes.read, depth)
-        values = (outcome.value for outcome in first)
-        return [[h for h in value.documents if h.id in corpus] if value else () for value in values]
-    return Mapped(lambda o: o.value.documents[:SHOWN_HITS] if o.value else (), outcomes)
+    if not isinstance(outcomes, FileRankings):
+        first_hits = Mapped(lambda o: o.value.documents[:SHOWN_HITS] if o.value else (), outcomes)
+        return first_hits.__getitem__
+    # all hits of a large file do not fit into memory, and `_documents` yields each document once
+    new_hits: dict[int, list[ScoredDocument]] = {}
+    ids: set[str] = set()
+    depth = min(outcomes.top_k, SHOWN_HITS)
+    files = FileRankings(outcomes.query_ids, outcomes.read, depth) if corpus else ()
+    for row, outcome in enumerate(files):
+        for hit in outcome.value.documents if outcome.value else ():
+            if hit.id in corpus and hit.id not in ids:
+                ids.add(hit.id)
+                new_hits.setdefault(row, []).append(hit)
+    return lambda row: new_hits.get(row, ())

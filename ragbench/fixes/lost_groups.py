@@ -7,6 +7,8 @@ named if Fisher's exact test, adjusted for all groups, finds too many lost quest
 from __future__ import annotations
 
 import math
+import sys
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -15,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.differences import Slicing, thirds_of
+from ragbench.comparison.differences import thirds_of
 from ragbench.errors import OptionError
 from ragbench.records.causes import NOT_LOST, CauseRow
 from ragbench.records.fixes import LostGroup, LostGroups
 from ragbench.records.manifest import QuestionRow
 from ragbench.score.retrieval.passage_matching import before_last
-from ragbench.stats import overrepresentation
+from ragbench.stats.marked_groups import overrepresentation_of
 from ragbench.text.languages import built_in, is_latin, load
 from ragbench.text.tokenize import words
+from ragbench.types import IntArray
 
 # Questions of a group; what fewer questions share is a list of questions, and costs the others.
 FEWEST = 5
@@ -70,33 +73,35 @@ def find_lost_groups(
     rows = [row for row in rows if row.query_id in causes]
     rows = [row for row in rows if causes[row.query_id].cause != "unknown"]
     is_lost = np.array([causes[row.query_id].cause not in NOT_LOST for row in rows], np.bool_)
-    members: dict[bytes, tuple[str, str, Any]] = {}
-    for slicing in _slicings(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ():
-        for value, column in zip(slicing.names, slicing.members().T, strict=True):
-            # All questions are no group: its p-value is always 1, and it adds a test.
-            if FEWEST <= column.sum() < len(rows):
-                # Groups of the same questions have one p-value. Two names for it would read as two
-                # findings.
-                members.setdefault(column.tobytes(), (slicing.field, value, column))
-    groups = list(members.values())
-    table = np.array([column for *_, column in groups]).reshape(len(groups), len(rows)).T
+    by_members: dict[bytes, tuple[str, str, IntArray]] = {}
+    for field, value, members in (
+        _groups(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ()
+    ):
+        # All questions are no group: its p-value is always 1, and it adds a test.
+        if FEWEST <= len(members) < len(rows):
+            # Groups of the same questions have one p-value. Two names for it would read as two
+            # findings.
+            by_members.setdefault(members.tobytes(), (field, value, members))
+    groups = list(by_members.values())
     resamples = max(_FEWEST_RESAMPLES, math.ceil(min(1 / alpha, _MOST_RESAMPLES)))
-    test = overrepresentation(is_lost, table, resamples=resamples, seed=seed)
+    test = overrepresentation_of(
+        is_lost, [members for *_, members in groups], resamples=resamples, seed=seed
+    )
     significant = []
     # By the raw p-values: adjusted ones have steps of 1 / 1,000 and tie often.
     for place in np.argsort(test.p_values, kind="stable").tolist():
         if test.adjusted[place] > alpha:
             continue
-        field, value, column = groups[place]
+        field, value, members = groups[place]
         significant.append(
             LostGroup(
                 field=field,
                 value=value,
                 lost=int(test.marked[place]),
-                questions=int(column.sum()),
+                questions=len(members),
                 expected=float(test.expected[place]),
                 p_adjusted=float(test.adjusted[place]),
-                queries=tuple(rows[row].query_id for row in np.flatnonzero(column & is_lost)),
+                queries=tuple(rows[row].query_id for row in members[is_lost[members]]),
             )
         )
     n_lost = int(is_lost.sum())
@@ -105,28 +110,36 @@ def find_lost_groups(
     )
 
 
-def _slicings(
+def _groups(
     rows: Sequence[QuestionRow], metadata: Mapping[str, Mapping[str, Any]], relevant: int
-) -> Iterator[Slicing]:
-    """Yield the groups of the questions by each field: metadata, `_FIELDS`, then counts."""
-    labels = defaultdict[str, list[tuple[str, ...]]](lambda: [()] * len(rows))
-    vocabularies, n_gold = [], []
+) -> Iterator[tuple[str, str, IntArray]]:
+    """Yield (field, value, rows) of the groups: by metadata, by `_FIELDS`, then by counts."""
+    # rows of each value in arrays: a label of each row for each word would fill the memory
+    members: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
+    vocabularies, n_gold = list[tuple[str, ...]](), list[int]()
     for place, row in enumerate(rows):
         vocabulary = frozenset(words(row.question))
         gold = [document for document, grade in row.judged.items() if grade >= relevant]
-        vocabularies.append(vocabulary)
+        # equal words of all questions are one object
+        vocabularies.append(tuple(map(sys.intern, vocabulary)))
         n_gold.append(len(gold))
         values = [*_metadata_values(metadata.get(row.query_id, {}), "metadata")]
         for field, value in chain(values, _field_values(row.question, vocabulary, gold)):
-            labels[field][place] += (value,)
+            members[field].setdefault(sys.intern(value), array("q")).append(place)
     # Metadata that the first questions lack must still precede the other fields.
-    for field in sorted(labels, key=lambda name: _FIELDS.index(name) if name in _FIELDS else -1):
-        yield _frequent(field, labels[field])
+    for field in sorted(members, key=lambda name: _FIELDS.index(name) if name in _FIELDS else -1):
+        for value, places in members[field].items():
+            yield field, value, np.unique(np.array(places, np.int64))
     uses = Counter(chain.from_iterable(vocabularies))
     n_rare = [sum(uses[word] == 1 for word in vocabulary) for vocabulary in vocabularies]
-    yield thirds_of("rare words", n_rare, "words that no other question has")
-    yield thirds_of("length", [len(row.question.split()) for row in rows], "words")
-    yield thirds_of("gold", n_gold, "gold documents")
+    lengths = [len(row.question.split()) for row in rows]
+    for slicing in (
+        thirds_of("rare words", n_rare, "words that no other question has"),
+        thirds_of("length", lengths, "words"),
+        thirds_of("gold", n_gold, "gold documents"),
+    ):
+        for value, column in zip(slicing.names, slicing.members().T, strict=True):
+            yield slicing.field, value, np.flatnonzero(column)
 
 
 def _field_values(
@@ -144,16 +157,6 @@ def _field_values(
         yield "word", word
     if any(character.isdigit() for character in question):
         yield "number", "a number"
-
-
-def _frequent(field: str, labels: Sequence[tuple[str, ...]]) -> Slicing:
-    """Return the groups of a field with the values of at least five questions."""
-    counts = Counter(chain.from_iterable(labels))
-    names = tuple(value for value, count in counts.items() if count >= FEWEST)
-    of_rows = []
-    for values in labels:
-        of_rows.append(tuple(value for value in values if counts[value] >= FEWEST))
-    return Slicing(field, names, of_rows)
 
 
 def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments
 from ragbench.types import FloatArray, IntArray
 
+_OWNER = "overrepresentation"
 # Permutations: the smallest adjusted p-value is 1 / 1,000.
 _RESAMPLES = 999
 # Equal p-values of two groups may differ by rounding.
@@ -69,37 +71,56 @@ def overrepresentation(
         Fisher (1935), The logic of inductive inference. Westfall and Young (1993),
         Resampling-based multiple testing, 2.3, for min-P.
     """
-    owner = "overrepresentation"
     is_marked = np.asarray(marked, dtype=np.bool_)
-    table = arguments.matrix(owner, "members", members) != 0
+    table = arguments.matrix(_OWNER, "members", members) != 0
     if is_marked.shape != table.shape[:1]:
         rows = Phrase(f"{len(table)} rows")
-        raise OptionError(owner, "members", rows, f"{is_marked.size}, one per item of marked")
-    arguments.resampling(owner, resamples, seed)
-    (n, m), n_marked = table.shape, int(is_marked.sum())
-    # The tail depends only on the size of a group, and few sizes occur: one row serves many groups.
-    sizes, row_of = np.unique(table.sum(axis=0), return_inverse=True)
-    tails = np.array([_upper_tails(int(size), n, n_marked) for size in sizes]).reshape(
-        len(sizes), n_marked + 1
-    )
-    counts = table[is_marked].sum(axis=0)
-    p_values = tails[row_of, counts]
+        raise OptionError(_OWNER, "members", rows, f"{is_marked.size}, one per item of marked")
+    groups = [np.flatnonzero(column) for column in table.T]
+    return overrepresentation_of(is_marked, groups, resamples=resamples, seed=seed)
+
+
+def overrepresentation_of(
+    is_marked: NDArray[np.bool_],
+    groups: Sequence[IntArray],
+    *,
+    resamples: int = _RESAMPLES,
+    seed: int = 0,
+) -> Overrepresentation:
+    """Test groups as `overrepresentation` does; each is the ascending rows of its items.
+
+    Memory grows with the members of all groups, not with the number of items times groups.
+    """
+    arguments.resampling(_OWNER, resamples, seed)
+    n, m, n_marked = len(is_marked), len(groups), int(is_marked.sum())
+    # The tail depends only on the size of a group, and few sizes occur: one serves many groups.
+    # No count exceeds the size, so the tails of all sizes stand one after the other.
+    group_sizes = np.array([len(rows) for rows in groups], np.int64)
+    sizes, size_of = np.unique(group_sizes, return_inverse=True)
+    tails_of_sizes = [_upper_tails(int(size), n, n_marked)[: size + 1] for size in sizes]
+    tails = np.concatenate([np.zeros(0), *tails_of_sizes])
+    lengths = np.array([len(tail) for tail in tails_of_sizes], np.int64)
+    starts = (np.cumsum(lengths) - lengths)[size_of]
+    counts = np.array([np.count_nonzero(is_marked[rows]) for rows in groups], np.int64)
+    p_values = tails[starts + counts]
     # a row per item with its groups, filled up with the number m, so that one count serves all
-    items, groups = np.nonzero(table)
+    items = np.concatenate([np.zeros(0, np.int64), *groups])
+    order = np.argsort(items, kind="stable")
+    items, group_of = items[order], np.repeat(np.arange(m), group_sizes)[order]
     position = np.arange(len(items)) - np.searchsorted(items, np.arange(n))[items]
     groups_of = np.full((n, int(position.max(initial=-1)) + 1), m)
-    groups_of[items, position] = groups
+    groups_of[items, position] = group_of
     # The whole row of marks is permuted, not group by group: so the resamples keep the overlap of
     # the groups, which makes min-P less strict than Bonferroni.
     rng, lowest = np.random.default_rng(seed), np.ones(resamples)
     for resample in range(resamples if m else 0):
         drawn = groups_of[rng.permutation(n)[:n_marked]]
         drawn_counts = np.bincount(drawn.ravel(), minlength=m + 1)[:m]
-        lowest[resample] = tails[row_of, drawn_counts].min()
+        lowest[resample] = tails[starts + drawn_counts].min()
     # `right`: a resample with an equal p-value counts against the group. The observed marks are one
     # more permutation, or an adjusted p-value could be 0.
     n_lower = np.searchsorted(np.sort(lowest), p_values * (1 + _ROUNDING), side="right")
-    expected = table.sum(axis=0) * (n_marked / max(n, 1))
+    expected = group_sizes.astype(np.float64) * (n_marked / max(n, 1))
     return Overrepresentation(counts, expected, p_values, (n_lower + 1) / (resamples + 1))
 
 

@@ -100,7 +100,7 @@ def test_the_place_of_a_line_takes_little(tmp_path):
     assert list(lines) == ids
     assert not alone
     assert (n_bytes - once) / len(ids) < 350, "776 bytes where each line was a tuple in a list"
-    numbers = [number for _, number in lines.values("q7")]
+    numbers = [number for _, number in lines.texts("q7")]
     assert numbers == [8 + 2_000 * time for time in range(several)]
 
 
