@@ -55,8 +55,8 @@ def load_json(
         hooks: Keyword arguments of `json.loads`, such as `object_pairs_hook`.
 
     Raises:
-        ValueError: The text is not JSON (a `JSONDecodeError`; a blank one too), bytes are not text
-            in their encoding, or the text is too deep or too large. Errors of hooks pass through.
+        ValueError: The text is no JSON (a `JSONDecodeError`), not in its encoding, too deep or too
+            large.
 
     Example:
         >>> load_json('{"a": [1]}')
@@ -99,8 +99,8 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
     counts.
 
     Raises:
-        YamlError: The text is not a single YAML document, is nested more than 100 deep, has more
-            than a million values with all copies of its aliases, or a value does not fit its type.
+        YamlError: The text is not one YAML document, is nested over 100 deep, has more than a
+            million values with its aliases, or one of a wrong type.
 
     Example:
         >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)

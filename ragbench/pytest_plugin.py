@@ -211,7 +211,7 @@ def assert_not_worse(
 
     Raises:
         AssertionError: A measure dropped; the message has both means, the interval of their
-            difference, and the queries that lost most, with the ranks of a gold document.
+            difference, and the queries that lost most.
         DataError: A comparison is refused, no measure can be compared, or a source cannot be read.
         OptionError: There is no baseline.
         ConfigError: A measure or the system is unknown, or a margin is not allowed.

@@ -308,11 +308,12 @@ def _with_right(
 
 def _records_of(collection: Collection) -> list[Answered]:
     """Return the record of each question, in their order; an empty one where there is none."""
-    if len(collection.given) > 1:
-        problem = f"rows of {len(collection.given)} systems: {', '.join(collection.given)}"
+    systems = [*collection.recorded_answers]
+    if len(systems) > 1:
+        problem = f"rows of {len(systems)} systems: {', '.join(systems)}"
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
-    records = chain.from_iterable(collection.given.values())
+    records = chain.from_iterable(collection.recorded_answers.values())
     by_id = {record.query_id: record for record in records}
     for name, group_heads in collection.alternatives.items():
         if name in by_id:

@@ -44,7 +44,7 @@ def _missing(collection: Collection) -> str:
         return "gold documents, and neither retrieved ids nor passages to compare them with"
     if not collection.answers:
         return "no gold documents, gold passages or gold answers, and no judge"
-    for record in chain.from_iterable(collection.given.values()):
+    for record in chain.from_iterable(collection.recorded_answers.values()):
         if record.answer is not None or any(hit.full_text for hit in record.contexts or ()):
             return "gold answers that no score of the config reads"
     return "gold answers, and neither answers nor texts of passages to compare them with"

@@ -102,9 +102,7 @@ class CachedEmbedder:
             The array is float32 of shape (n, d).
 
         Raises:
-            DataError: The model returns a vector that is not finite, or the cache file cannot be
-                read or written; damaged rows of it are encoded again, and further cache files that
-                cannot be read are left out, with a warning.
+            DataError: A vector is not finite, or the cache file cannot be read or written.
         """
         import numpy as np
 

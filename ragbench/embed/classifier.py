@@ -208,13 +208,12 @@ class TextClassifier:
                 "stride": room // _OVERLAP,
                 "return_overflowing_tokens": True,
             }
-        tokens = self._tokenizer(passage, text, verbose=False, **cut)
-        names = [name for name in self._tokenizer.model_input_names if name in tokens]
+        inputs = self._inputs(self._tokenizer(passage, text, verbose=False, **cut))
         if room is None:
-            yield {name: tokens[name] for name in names}
+            yield inputs
             return
-        for window in range(len(tokens["input_ids"])):
-            yield {name: tokens[name][window] for name in names}
+        for columns in zip(*inputs.values(), strict=True):
+            yield dict(zip(inputs, columns, strict=True))
 
     def _cut_template(self, passage: str, text: str) -> Iterator[Mapping[str, list[int]]]:
         """Yield the inputs of the model, such as `input_ids`, for each window of a passage."""
@@ -234,7 +233,12 @@ class TextClassifier:
         end = self._tokenizer.eos_token or self._tokenizer.sep_token or ""
         gaps = {"passage": passage, "text": text, "eos": end}
         tokens = self._tokenizer(fill_template(self._form.template, gaps), verbose=False)
-        return {name: tokens[name] for name in self._tokenizer.model_input_names if name in tokens}
+        return self._inputs(tokens)
+
+    def _inputs(self, tokens: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parts of tokenised texts that the model reads."""
+        names = self._tokenizer.model_input_names
+        return {name: tokens[name] for name in names if name in tokens}
 
     def _places(self, text: str) -> list[tuple[int, int]]:
         """Return the start and end of each token of a text alone; empty for an empty text."""

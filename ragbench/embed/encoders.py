@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,15 @@ _CALL_BATCHES = 16
 
 def count_layers(config: Any) -> int:
     """Return the number of encoder layers of a model's configuration; 0 if it names none."""
-    return int(next((getattr(config, n) for n in _LAYER_COUNTS if hasattr(config, n)), 0))
+    return int(_first_field(config, _LAYER_COUNTS))
+
+
+def _first_field(config: Any, names: Iterable[str]) -> Any:
+    """Return the first of some fields that a configuration has; 0 without any."""
+    for name in names:
+        if hasattr(config, name):
+            return getattr(config, name)
+    return 0
 
 
 def keep_layers(encoder: Any, count: int) -> None:
@@ -51,9 +59,7 @@ def token_limit(tokenizer: Any, encoder: Any) -> int | None:
 
     It is the smaller limit of tokeniser and position embeddings; 10^9 and more count as unlimited.
     """
-    positions = next(
-        (getattr(encoder.config, n) for n in _POSITIONS if hasattr(encoder.config, n)), 0
-    )
+    positions = _first_field(encoder.config, _POSITIONS)
     limits = [tokenizer.model_max_length]
     if positions and positions > 0:
         limits.append(positions - _first_position(encoder))
@@ -179,8 +185,8 @@ class TokenEncoder:
     @property
     def outer_tokens(self) -> frozenset[int]:
         """Return the ids of the special tokens for the start and the end of a text."""
-        ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
-        return frozenset(number for number in ids if number is not None)
+        ids = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
+        return frozenset(ids - {None})
 
     def tokenize(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of each text, cut to the limit of the model.
@@ -220,7 +226,7 @@ class TokenEncoder:
 
         Arrays have shape (tokens, d), float32; no texts give an empty list.
         """
-        lengths = [len(text) for text in texts]
+        lengths = [*map(len, texts)]
 
         def compute(batch: list[int], length: int) -> list[embed.Vectors]:
             output = self._forward([texts[position].ids for position in batch], length)

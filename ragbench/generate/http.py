@@ -31,9 +31,8 @@ class HttpService:
         places: Places that a body may have.
 
     Raises:
-        OptionError: The URL, a header, the proxy of the environment, a path or a place of the body
-            is invalid, a path to passages lacks `[*]`, the path of the answer has it, or there are
-            `ids` or `titles` without `texts`.
+        OptionError: The URL, a header, the proxy, a path or a place of the body is invalid, or the
+            paths do not fit together.
     """
 
     is_opaque = True

@@ -253,7 +253,7 @@ class Chain:
 
         Raises:
             AdapterError: The output holds no answer, the chain accepts none of several inputs, or a
-                document of a tool or in the output has neither an id nor a text.
+                document has neither an id nor a text.
             CallFailure: The answer is a message with a part that is no text.
         """
         problems = []
@@ -417,8 +417,8 @@ class LangchainGenerator(ChatGenerator):
         Other errors of a chain are passed on.
 
         Raises:
-            CallFailure: The call of a chat model failed, the model refused or ran out of tokens, or
-                the message of a chain has a part that is no text.
+            CallFailure: The call failed, the model refused or ran out of tokens, or a part of the
+                message is no text.
             AdapterError: The output of a chain holds no answer, or a document without id and text.
         """
         if self._chain is None:

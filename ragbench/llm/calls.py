@@ -63,8 +63,8 @@ class Sender:
             refusal: Returns the failure of a request that may no longer be sent, just before a try.
 
         Raises:
-            CallFailure: The last try failed or was not allowed, the time limit has passed, or a
-                fatal failure of this or another request has stopped the sender.
+            CallFailure: The last try failed, no further one is allowed, or a fatal failure of
+                another request has stopped the sender.
         """
         attempts: list[Attempt] = []
         usages: list[Usage] = []  # of failed tries that the server counted all the same

@@ -68,10 +68,9 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     or unknown.
 
     Raises:
-        CallFailure: The body is no JSON object, holds an error, or holds no choice, or its content
-            is no text. It is retryable for another body, since a proxy answered or the body was
-            cut, for no choice, for other content, and for a choice without text that calls tools;
-            for an error, its status decides.
+        CallFailure: The body holds an error, or no choice with a text. Whether an error is
+            retryable is for its status to say; any other body is, since a proxy may have sent or
+            cut it.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if completion.get("error") or (completion.get("errors") and not completion.get("choices")):

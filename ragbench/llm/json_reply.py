@@ -80,9 +80,8 @@ def read_json(text: str, schema: Mapping[str, Any], *, prompt: str = "") -> Any:
     and quotation marks, is a quote and does not count.
 
     Raises:
-        Unreadable: No value fits, two values that fit differ, or an object breaks off in the middle
-            or holds NaN or a word for a number, even if a later object would fit. Nor does an
-            earlier value count if the reply ends inside an object that does not fit.
+        Unreadable: No value fits, two that fit differ, or an object is broken, even if another one
+            fits.
         KeyError: The schema has an unknown type.
 
     Example:
@@ -214,8 +213,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int, bool]:
 
     Raises:
         Broken: The value is malformed, or an outermost list is cut off, and begins with a key.
-        Unreadable: The same without such a key, as with `{see above}` in prose. A list in prose,
-            such as the citation `[1]`, is no error and is returned.
+        Unreadable: The same without such a key, as with `{see above}` in prose; a citation such as
+            `[1]` is a list and no error.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)

@@ -38,8 +38,8 @@ def read_questions(path: Path) -> list[Entry]:
             it.
 
     Raises:
-        DataError: The file cannot be read, is no CSV, has no rows, or lacks the column `id` or
-            `question`; or `keep` or `reviewed` has an unknown word.
+        DataError: The file is no table with `id` and `question`, has no rows, or an unknown word in
+            `keep` or `reviewed`.
     """
     entries = []
     for entry in read_csv(path):

@@ -200,8 +200,8 @@ def plain_signature(
         inputs_text: These inputs in words: `(prediction, references)`.
 
     Raises:
-        OptionError: It is no function, does not tell its parameters, as some in C, has another
-            number of inputs, a keyword-only parameter without a default, or `*args` or `**kwargs`.
+        OptionError: It is no function with readable parameters, or cannot be called with just these
+            inputs.
     """
     allowed = f"a function of {inputs_text}, and of options with a default"
     if not inspect.isroutine(function):

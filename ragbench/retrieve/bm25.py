@@ -93,8 +93,8 @@ class BM25(Retriever):
         Replaces an earlier index. A large corpus is stored in `cache_folder`, if that is set.
 
         Raises:
-            DataError: No document has a word, the corpus is empty, the index cannot be written to
-                the cache, for example to a full disk, or a path of the cache is a link.
+            DataError: No document has a word, or the index cannot be written to the cache, as on a
+                full disk.
         """
         arrays = self._stored_index(corpus)
         if arrays is None:

@@ -138,10 +138,8 @@ class Dense(Retriever):
         Replaces an earlier index.
 
         Raises:
-            DataError: The corpus is empty, the model is not in the cache of the hub and the hub
-                cannot be reached, the model returns a vector that is not finite, the vectors cannot
-                be written to the cache, for example to a full disk, or a path of the cache is a
-                link.
+            DataError: The corpus is empty, the model cannot be loaded or returns a vector that is
+                not finite, or the vectors cannot be stored.
             MissingExtra: A package is not installed.
             OptionError: The model or the device does not exist.
             AdapterError: On workers, an error of the model.

@@ -66,9 +66,8 @@ class HttpRetriever(Retriever):
 
         Raises:
             CallFailure: The request failed or timed out, or the reply is no JSON.
-            AdapterError: The reply lacks the path of the ids or queries, or has ids and nothing at
-                the path of scores, texts or titles, or a text or title is no text. Ids and scores
-                are not checked: a run does that with `read_hits`.
+            AdapterError: The reply lacks one of the paths, or a text or title is no text. A run
+                checks ids and scores later, with `read_hits`.
         """
         return [self._ask(query, top_k) for query in queries]
 

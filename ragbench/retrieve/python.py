@@ -170,8 +170,8 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     stays. With chunks, `top_k` counts documents, so that there may be more hits.
 
     Raises:
-        AdapterError: The reply is None, a text, a set or no iterable, a frame has no column of ids,
-            or a hit has no usable id or score.
+        AdapterError: The reply is no ranked list of hits or frame with ids, or a hit has no usable
+            id or score.
     """
     queries: list[str] = []
     if isinstance(answer, Retrieved):

@@ -81,8 +81,8 @@ class Run:
         infinite score is valid.
 
         Raises:
-            DataError: `run` or a value is no mapping, a value is no id, or a score is NaN, no
-                number, or too large for a double; names query and document.
+            DataError: The run has another form, or a score is no finite number; the message names
+                query and document.
 
         Example:
             >>> Run.from_dict({"q1": {"d1": 0.5, "d2": 0.7}}).ranking("q1")
@@ -119,9 +119,8 @@ class Run:
         `duplicates` and `substituted` count both.
 
         Raises:
-            DataError: `rankings` is no mapping, a ranking is a text, a set or a mapping, a value is
-                no id, or a score is NaN, no number, or too large for a double; names query and
-                document.
+            DataError: The rankings have another form, or a score is no finite number; the message
+                names query and document.
 
         Example:
             >>> run = Run.from_rankings({"q1": ["d3", "d1", "d3"], "q2": [("d1", 0.9)]})
@@ -330,9 +329,8 @@ class Qrels:
         The order stays, and an empty mapping gives qrels without queries.
 
         Raises:
-            DataError: `qrels` or a value is no mapping, a value is no id, a subtopic is neither
-                text nor an integer, a grade is no integer or beyond 2**31 - 1 (or below its
-                negative), or only some documents have subtopics; names query and document.
+            DataError: The judgements have another form, or a grade is no integer of 32 bits; the
+                message names query and document.
         """
         qrels = with_text_ids(qrels, "qrels")
         if _has_subtopics(qrels):

@@ -338,7 +338,7 @@ class Collection:
         gold_places: File and line of a judged id that the corpus lacks; unknown places are absent.
         answers: Gold answers by query id; a query without one is absent.
         expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
-        given: Recorded answers of each system, by name.
+        recorded_answers: Answers of each system that the data set holds, by its name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
             `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`.
         notes: Sentences on how the data were read, such as counts and duplicates.
@@ -361,7 +361,7 @@ class Collection:
     gold_places: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     expected_tool_calls: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    given: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
+    recorded_answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -377,7 +377,7 @@ class Collection:
             "documents": self.documents,
             "judged queries": self.qrels and self.qrels.query_ids,
             "queries with gold answers": self.answers,
-            "systems": self.given,
+            "systems": self.recorded_answers,
         }
         return f"<Collection: {', '.join(f'{len(p)} {name}' for name, p in parts.items() if p)}>"
 

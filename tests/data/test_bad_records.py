@@ -81,7 +81,7 @@ def test_systems_that_contradict_each_other(write, problem, row, expected):
 
 def test_a_printed_list_in_a_csv_cell(write, problem):
     path = write("a.csv", "question,contexts\n\"Who\nis it?\",\"['p' \n 'q, r']\"\n")
-    [answered] = Records(path=path).load().given["given"]
+    [answered] = Records(path=path).load().recorded_answers["given"]
     assert [context.text for context in answered.contexts] == ["p", "q, r"]
 
     write("a.csv", "question,contexts\n\"Who\nis it?\",['p'\n")
@@ -104,7 +104,7 @@ def test_numbers_in_a_csv_cell(write, problem):
 def test_formulated_queries_alone_are_a_system(write):
     path = write("a.jsonl", [{"question": "Who?", "queries": ["who"]}])
 
-    [answered] = Records(path=path).load().given["given"]
+    [answered] = Records(path=path).load().recorded_answers["given"]
 
     assert (answered.queries, answered.answer, answered.contexts) == (["who"], None, None)
 
@@ -115,5 +115,5 @@ def test_gold_or_generated(write, problem):
     text = problem(lambda: Records(path=path).load())
     assert "gold or generated" in text
     assert "reference: answer" in text
-    assert Records(path=path, columns={"reference": "answer"}).load().given == {}
+    assert Records(path=path, columns={"reference": "answer"}).load().recorded_answers == {}
     assert Records(path=path, columns={"answer": "answer"}).load().answers == {}

@@ -255,7 +255,7 @@ def test_lists_of_texts_are_lists_at_each_door(tmp_path_factory, contexts, answe
     for data in doors_of([row, {**row, "question": "When?"}], folder):
         collection = collection_of(data)
         assert [*collection.answers.values()] == [answers, answers]
-        for answered in collection.given["given"]:
+        for answered in collection.recorded_answers["given"]:
             assert [passage.text for passage in answered.contexts] == contexts
 
 
@@ -300,7 +300,7 @@ def test_a_nameless_column_is_no_part(tmp_path_factory, numbers):
         ]  # fmt: skip
     for file in ("table.csv", "table.json"):
         collection = collection_of(folder / file)
-        assert not collection.given
+        assert not collection.recorded_answers
         assert [query.metadata for query in collection.queries] == [{}, {}]
 
 
@@ -312,7 +312,7 @@ def test_two_nameless_columns_of_a_multiindex(tmp_path):
     collection = collection_of(tmp_path / "a.csv")
 
     assert [query.text for query in collection.queries] == ["a?", "b?"]
-    assert not collection.given
+    assert not collection.recorded_answers
 
 
 def test_a_long_cell_is_read_in_linear_time():

@@ -93,7 +93,7 @@ def test_a_record_with_its_turns_and_calls(write):
         Turn("assistant", "18.", ("Paris is big.",), (ToolCall(**PARIS),)),
     )
     assert second.turns == ()
-    one, two = collection.given["given"]
+    one, two = collection.recorded_answers["given"]
     assert one.queries == ["How warm is Rome?"]
     assert one.tool_calls == (ToolCall(**ROME),)
     # the file has tool calls: a row without made none
@@ -111,7 +111,7 @@ def test_a_conversation_of_ragas_is_cut_before_its_last_question(write):
         path=write([{"user_input": MESSAGES, "reference_tool_calls": gold}])
     ).load()
 
-    (query,), (given,) = collection.queries, collection.given["given"]
+    (query,), (given,) = collection.queries, collection.recorded_answers["given"]
     assert query.text == "And Rome?"
     assert [turn.text for turn in query.turns] == ["How warm is Paris?", "18."]
     assert given.answer == "24."
@@ -130,7 +130,7 @@ def test_a_conversation_of_deepeval_has_turns_and_no_input(write):
     ]
     collection = Records(path=write([{"scenario": "greeting", "turns": turns}])).load()
 
-    (query,), (given,) = collection.queries, collection.given["given"]
+    (query,), (given,) = collection.queries, collection.recorded_answers["given"]
     assert (query.text, len(query.turns), given.answer) == ("Who?", 2, "I.")
     assert [document.text for document in given.contexts] == ["A passage."]
     assert query.metadata == {"scenario": "greeting"}
@@ -144,7 +144,7 @@ def test_the_test_case_of_deepeval(write):
         "expected_tools": [{"name": "weather", "input_parameters": {"city": "Rome"}}],
     }
     collection = Records(path=write([row])).load()
-    (given,) = collection.given["given"]
+    (given,) = collection.recorded_answers["given"]
     assert given.tool_calls == (ToolCall("weather", {"city": "Rome"}),)
     assert [*collection.expected_tool_calls.values()] == [given.tool_calls]
 
@@ -154,7 +154,7 @@ def test_columns_name_what_is_called_otherwise(tmp_path):
     columns = {"question": "q", "turns": "log.history", "tool_calls": "made", "answer": "a"}
     collection = Records(path=as_jsonl(tmp_path, [row]), columns=columns).load()
     assert len(collection.queries[0].turns) == 2
-    assert collection.given["given"][0].tool_calls == (ToolCall("clock"),)
+    assert collection.recorded_answers["given"][0].tool_calls == (ToolCall("clock"),)
 
 
 def test_the_same_words_in_another_conversation_are_another_question(tmp_path):

@@ -12,7 +12,7 @@ WHOLE = Collection(
     documents=[Document("d1", "text", "title", {"a": 1, "b": 2}), Document("d2")],
     qrels=Qrels.from_dict({"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2}}),
     answers={"q1": ["x", "y"], "q2": ["z"]},
-    given={"s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2", "z")]},
+    recorded_answers={"s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2", "z")]},
 )
 
 
@@ -22,7 +22,9 @@ def test_order_does_not_count():
         documents=[Document("d2"), Document("d1", "text", "title", {"b": 2, "a": 1})],
         qrels=Qrels.from_dict({"q2": {"d1": 2}, "q1": {"d2": 0, "d1": 1}}),
         answers={"q2": ["z"], "q1": ["y", "x"]},
-        given={"s": [Answered("q2", "z"), Answered("q1", "x", [Document("d1", "text")])]},
+        recorded_answers={
+            "s": [Answered("q2", "z"), Answered("q1", "x", [Document("d1", "text")])]
+        },
         notes=["read otherwise"],
     )
 
@@ -51,14 +53,22 @@ def test_absent_parts_have_none():
         ("answers", {"answers": {"q1": ["x"], "q2": ["y", "z"]}}),
         (
             "given",
-            {"given": {"s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2", "")]}},
+            {
+                "recorded_answers": {
+                    "s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2", "")]
+                }
+            },
         ),
         (
             "given",
-            {"given": {"s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2")]}},
+            {
+                "recorded_answers": {
+                    "s": [Answered("q1", "x", [Document("d1", "text")]), Answered("q2")]
+                }
+            },
         ),
-        ("given", {"given": {"s": [Answered("q1", "x", []), Answered("q2", "z")]}}),
-        ("given", {"given": {"t": WHOLE.given["s"]}}),
+        ("given", {"recorded_answers": {"s": [Answered("q1", "x", []), Answered("q2", "z")]}}),
+        ("given", {"recorded_answers": {"t": WHOLE.recorded_answers["s"]}}),
     ],
 )
 def test_a_change_moves_its_part_alone(part, change):
@@ -69,6 +79,9 @@ def test_a_change_moves_its_part_alone(part, change):
 
 def test_missing_and_empty_are_told_apart():
     answers = [Answered("q"), Answered("q", ""), Answered("q", None, []), Answered("q", "none")]
-    prints = {fingerprint_collection(Collection([], given={"s": [a]}))["given"] for a in answers}
+    prints = {
+        fingerprint_collection(Collection([], recorded_answers={"s": [a]}))["given"]
+        for a in answers
+    }
 
     assert len(prints) == 4

@@ -307,7 +307,7 @@ def test_a_row_for_each_gold_document(load, suffix):
 
     assert grades(collection) == [{IO: 1, FAR: 1}, {IO: 1}]
     assert list(collection.answers.values()) == [["Io"], ["Ann"]]
-    assert not collection.given
+    assert not collection.recorded_answers
     assert "3 of the rows repeat a question; their gold is put together" in collection.notes
 
 

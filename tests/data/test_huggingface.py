@@ -57,7 +57,7 @@ def test_the_columns_of_ragbench_are_known(folder):
     collection = HuggingFace(path=str(folder)).load()
 
     assert [query.id for query in collection.queries] == [f"test-{n}" for n in range(4)]
-    answered = collection.given["given"][0]
+    answered = collection.recorded_answers["given"][0]
     assert answered.answer == "Io."
     assert [passage.text for passage in answered.contexts] == RAGBENCH["documents"]
     assert collection.queries[0].metadata["adherence_score"] is True
@@ -74,7 +74,7 @@ def test_columns_can_be_named(folder):
     columns = {"system": "generation_model_name", "answer": None, "reference": "response"}
     collection = HuggingFace(path=str(folder), split="train", columns=columns).load()
 
-    assert list(collection.given) == ["gpt-3.5-turbo"]
+    assert list(collection.recorded_answers) == ["gpt-3.5-turbo"]
     assert collection.answers["train-0"] == ["Io."]
 
 

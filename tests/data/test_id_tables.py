@@ -55,7 +55,7 @@ def ids_of(collection):
             None if row.contexts is None else [passage.id for passage in row.contexts],
             sorted(gold.get(row.query_id, ())),
         )
-        for row in collection.given["given"]
+        for row in collection.recorded_answers["given"]
     }
 
 
@@ -266,7 +266,7 @@ def test_texts_come_from_a_corpus_alone(tmp_path, monkeypatch):
 
     def passages(corpus):
         loaded = Records(path=tmp_path / "ids.json", corpus=corpus).load()
-        answers = recorded_answers("given", loaded.queries, loaded.given["given"])
+        answers = recorded_answers("given", loaded.queries, loaded.recorded_answers["given"])
         return passage_texts(answers.outcomes[0])
 
     assert passages(None) is None

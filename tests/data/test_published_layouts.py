@@ -783,7 +783,7 @@ def test_columns_that_the_user_names_stay_as_they_are(tmp_path):
 
     collection = Records(path=path, columns={"contexts": "context", "reference": "answers"}).load()
 
-    assert [d.text for d in collection.given["given"][0].contexts] == [T1]
+    assert [d.text for d in collection.recorded_answers["given"][0].contexts] == [T1]
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

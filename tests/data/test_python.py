@@ -120,9 +120,11 @@ def test_a_collection_is_checked_too(problem):
 
     assert (
         problem(
-            lambda: as_collection(Collection(queries, given={"s": [Answered("q2", "x")]}), "mine")
+            lambda: as_collection(
+                Collection(queries, recorded_answers={"s": [Answered("q2", "x")]}), "mine"
+            )
         )
-        == "mine: given['s']: query 'q2' is not in the queries"
+        == "mine: recorded_answers['s']: query 'q2' is not in the queries"
     )
     qrels = Qrels.from_dict({"x": {"d1": 1}})
     assert (

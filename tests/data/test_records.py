@@ -49,7 +49,7 @@ def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
     assert one.fingerprints == other.fingerprints
     assert [query.text for query in one.queries] == [row["question"] for row in table]
     assert list(one.answers.values()) == [row["reference"] for row in table]
-    given_ = one.given["given"]
+    given_ = one.recorded_answers["given"]
     assert [answered.answer for answered in given_] == [row["answer"] for row in table]
     assert [[d.text for d in a.contexts] for a in given_] == [row["contexts"] for row in table]
     assert [query.id for query in one.queries] == [answered.query_id for answered in given_]
@@ -101,7 +101,7 @@ def test_parquet_reads_alike(tmp_path):
     one = Records(path=tmp_path / "a.parquet").load()
 
     assert one.fingerprints == Records(path=tmp_path / "a.jsonl").load().fingerprints
-    assert one.given["given"] == [
+    assert one.recorded_answers["given"] == [
         Answered("1", "x", [Document("p", "t")]),
         Answered("2", None, []),
     ]
@@ -134,7 +134,7 @@ def test_everything_that_a_record_can_say(write):
     assert collection.documents is None
     assert collection.qrels is None
     assert collection.answers == {"q1": ["You"], "2": ["a", "b"]}
-    [answered] = collection.given["given"]
+    [answered] = collection.recorded_answers["given"]
     assert (answered.query_id, answered.answer) == ("q1", "Me")
     assert answered.queries == ["who is it", "who"]
     assert answered.contexts is not None
@@ -149,7 +149,7 @@ def test_everything_that_a_record_can_say(write):
 
 def test_equal_passages_have_equal_ids(write):
     table = [{"question": f"{n}?", "contexts": ["same", f"other {n}"]} for n in range(2)]
-    first, second = Records(path=write("a.jsonl", table)).load().given["given"]
+    first, second = Records(path=write("a.jsonl", table)).load().recorded_answers["given"]
 
     assert first.contexts[0].id == second.contexts[0].id
     assert first.contexts[1].id != second.contexts[1].id
@@ -173,7 +173,7 @@ def test_passages_find_their_document(write):
     collection = Records(path=path, corpus=corpus).load()
 
     assert [document.id for document in collection.documents or ()] == ["d1", "d2"]
-    [answered] = collection.given["given"]
+    [answered] = collection.recorded_answers["given"]
     ids = [document.id for document in answered.contexts or ()]
     assert ids[:5] == ["d1", "d1", "d2", "d2", "x"]
     assert len(ids[5]) == 12
@@ -183,7 +183,7 @@ def test_retrieved_ids_have_the_texts_of_the_corpus(write):
     corpus = write("corpus.jsonl", [{"_id": "d1", "text": "alpha"}, {"_id": "d2", "text": "beta"}])
     path = write("a.jsonl", [{"question": "?!", "retrieved": ["d2", "gone"], "relevant": ["d2"]}])
 
-    [answered] = Records(path=path, corpus=corpus).load().given["given"]
+    [answered] = Records(path=path, corpus=corpus).load().recorded_answers["given"]
 
     assert answered.contexts == [Document("d2", "beta"), Document("gone", "")]
 
@@ -208,7 +208,7 @@ def test_a_system_per_value(write):
 
     collection = Records(path=path).load()
 
-    assert {name: len(answers) for name, answers in collection.given.items()} == {
+    assert {name: len(answers) for name, answers in collection.recorded_answers.items()} == {
         "org-one": 1,
         "two": 2,
     }
@@ -225,7 +225,7 @@ def test_a_log_may_hold_a_question_again(write):
     first, second, third, other = (query.id for query in read.queries)
     assert [second, third] == [f"{first}-2", f"{first}-3"]
     assert other not in (first, second, third)
-    assert [each.answer for each in read.given["given"]] == ["Me", "You", "Me", "Now"]
+    assert [each.answer for each in read.recorded_answers["given"]] == ["Me", "You", "Me", "Now"]
     assert [query.text for query in read.queries] == ["Who?", "Who?", "Who?", "When?"]
     assert any("2 rows with an earlier question" in note for note in read.notes)
     again = write("b.jsonl", [{**row, "system": "s"} for row in rows])
@@ -236,7 +236,7 @@ def test_a_log_may_hold_a_question_again(write):
 def test_questions_alone_are_no_system(write):
     collection = Records(path=write("a.csv", "question,reference\nWho?,Me\n")).load()
 
-    assert collection.given == {}
+    assert collection.recorded_answers == {}
     assert list(collection.answers.values()) == [["Me"]]
 
 
@@ -245,7 +245,7 @@ def test_an_empty_csv_answer_is_an_answer(write):
 
     collection = Records(path=path).load()
 
-    assert collection.given["given"] == [Answered(collection.queries[0].id, "", None)]
+    assert collection.recorded_answers["given"] == [Answered(collection.queries[0].id, "", None)]
     assert collection.answers == {}
 
 
@@ -283,7 +283,9 @@ def test_xquad(lent_data):
 
     expected = lines_of(path)
     assert len(collection.queries) == 1190
-    assert len({answered.contexts[0].id for answered in collection.given["given"]}) == 240
+    assert (
+        len({answered.contexts[0].id for answered in collection.recorded_answers["given"]}) == 240
+    )
     assert collection.answers == {
         row["id"]: [a["text"] for a in row["answers"]] for row in expected
     }
@@ -294,7 +296,9 @@ def test_aragog(lent_data):
         collection = Records(path=path).load()
         assert [len(collection.queries), len(collection.answers)] == [107, 107]
         expected = [row["contexts"] for row in lines_of(path)]
-        assert [[d.text for d in a.contexts] for a in collection.given["given"]] == expected
+        assert [
+            [d.text for d in a.contexts] for a in collection.recorded_answers["given"]
+        ] == expected
 
 
 def test_ragtruth(lent_data):
@@ -309,8 +313,8 @@ def test_ragtruth(lent_data):
     ).load()
 
     assert len(collection.queries) == 148
-    assert len(collection.given) == 6
-    assert sum(map(len, collection.given.values())) == 829
+    assert len(collection.recorded_answers) == 6
+    assert sum(map(len, collection.recorded_answers.values())) == 829
 
 
 def test_hotpotqa(lent_data):

@@ -65,7 +65,7 @@ def test_everything_but_the_corpus_is_cut():
         documents=[Document("d")],
         qrels=Qrels.from_dict({"a": {"d": 1}, "b": {"d": 2}}),
         answers={"a": ["x"], "b": ["y"]},
-        given={"s": [Answered("a", "x"), Answered("b", "y")], "t": [Answered("b", "z")]},
+        recorded_answers={"s": [Answered("a", "x"), Answered("b", "y")], "t": [Answered("b", "z")]},
         notes=["before"],
     )
 
@@ -76,7 +76,7 @@ def test_everything_but_the_corpus_is_cut():
     assert cut.qrels is not None
     assert cut.qrels.to_dict() == {"a": {"d": 1}}
     assert cut.answers == {"a": ["x"]}
-    assert cut.given == {"s": [Answered("a", "x")]}
+    assert cut.recorded_answers == {"s": [Answered("a", "x")]}
     assert cut.notes == ["before", "after"]
     assert len(whole.queries) == 2
 

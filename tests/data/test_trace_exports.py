@@ -51,7 +51,7 @@ def said(collection):
             )
             for row in rows
         )
-        for system, rows in collection.given.items()
+        for system, rows in collection.recorded_answers.items()
     }
 
 
@@ -63,7 +63,7 @@ def test_all_forms_say_the_same(name):
     assert said(found) == said(expected)
     assert found.warnings == []
     assert len(found.queries) == 20
-    assert {system: len(rows) for system, rows in found.given.items()} == {
+    assert {system: len(rows) for system, rows in found.recorded_answers.items()} == {
         "given": 20,
         "given-union": 19,
         "given-hop-1": 19,
@@ -105,7 +105,7 @@ def test_each_retrieval_is_scored(tmp_path):
 
 def test_what_the_application_did(tmp_path):
     collection = loaded("phoenix.jsonl.gz").load()
-    given = {row.query_id: row for row in collection.given["given"]}
+    given = {row.query_id: row for row in collection.recorded_answers["given"]}
     by_text = {}
     for query in collection.queries:
         by_text.setdefault(query.text, []).append(query)
@@ -230,7 +230,7 @@ def test_a_step_that_returns_passages_is_named_and_not_guessed():
 
 
 def test_hops_may_be_joined():
-    assert list(loaded("phoenix.jsonl.gz", hops="joined").load().given) == ["given"]
+    assert list(loaded("phoenix.jsonl.gz", hops="joined").load().recorded_answers) == ["given"]
 
 
 def span(number, kind, parent=None, trace="t", name=None, error=None, **attributes):
@@ -316,7 +316,7 @@ def test_the_paths_of_question_and_answer_may_be_said(write):
     collection = Traces(path=write("s.jsonl", spans), question="topic", answer="a.b").load()
 
     assert collection.queries[0].text == "moons"
-    assert collection.given["given"][0].answer == "x"
+    assert collection.recorded_answers["given"][0].answer == "x"
 
 
 def test_a_retriever_inside_a_retriever_is_a_part_of_it(write):
@@ -329,9 +329,9 @@ def test_a_retriever_inside_a_retriever_is_a_part_of_it(write):
 
     collection = Traces(path=write("spans.jsonl", spans)).load()
 
-    [row] = collection.given["given"]
+    [row] = collection.recorded_answers["given"]
     assert [passage.text for passage in row.contexts] == ["Io is hot."]
-    assert list(collection.given) == ["given"]
+    assert list(collection.recorded_answers) == ["given"]
 
 
 def test_chunks_with_the_id_of_their_document_are_all_kept(write):
@@ -344,7 +344,7 @@ def test_chunks_with_the_id_of_their_document_are_all_kept(write):
         path=write("s.jsonl", [root(), span(2, "RETRIEVER", "1", **passages)])
     ).load()
 
-    [row] = collection.given["given"]
+    [row] = collection.recorded_answers["given"]
     assert [passage.text for passage in row.contexts] == ["Io is hot.", "Io is a moon."]
     assert [p.metadata.get("document_id") for p in row.contexts] == [None, "io"]
     assert any("1 passage with the id of another passage" in note for note in collection.notes)
@@ -373,7 +373,7 @@ def test_calls_of_tools_are_told(write):
     spans = [root(), span(2, "TOOL", "1", name="weather", input__value='{"city": "Porto"}',
                           output__value='{"degrees": 19}')]  # fmt: skip
 
-    [row] = Traces(path=write("spans.jsonl", spans)).load().given["given"]
+    [row] = Traces(path=write("spans.jsonl", spans)).load().recorded_answers["given"]
 
     [call] = row.tool_calls
     assert (call.name, call.arguments, call.output) == (

@@ -32,7 +32,7 @@ def test_the_examples_of_the_page_load(blocks, tmp_path, number, name):
     collection = dataset.cls(**dataset.options).load()
 
     [query] = collection.queries
-    [answered] = collection.given["given"]
+    [answered] = collection.recorded_answers["given"]
     assert query.text == "Which moon is hot?"
     assert answered.answer == "Io."
     [passage] = answered.contexts

@@ -138,7 +138,7 @@ def collection_of(answers):
             for n, question in enumerate(QUESTIONS)
         ],
         answers={f"q{n}": [gold] for n, gold in enumerate(GOLD)},
-        given={"mine": [Answered(f"q{n}", answer) for n, answer in enumerate(answers)]},
+        recorded_answers={"mine": [Answered(f"q{n}", answer) for n, answer in enumerate(answers)]},
     )
 
 
@@ -162,7 +162,11 @@ def by_traces(answers, folder):
     collection = Traces(path=folder / "t.jsonl").load()
     # two earlier questions and their answers
     assert len(collection.queries[2].turns) == 4
-    return collection.queries, collection.fingerprints, collection.given["given"][0].answer
+    return (
+        collection.queries,
+        collection.fingerprints,
+        collection.recorded_answers["given"][0].answer,
+    )
 
 
 def by_texts(answers, folder):
@@ -503,7 +507,9 @@ def test_loaders_keep_reasoning(tmp_path, option, answer):
         Records(path=tmp_path / name, reasoning=option).load() for name in ("r.jsonl", "c.jsonl")
     ]
 
-    assert [rows["given"][0].answer for rows in (c.given for c in collections)] == [answer] * 2
+    assert [rows["given"][0].answer for rows in (c.recorded_answers for c in collections)] == [
+        answer
+    ] * 2
     assert collections[1].queries[0].turns[1].text == answer
 
 

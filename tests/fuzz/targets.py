@@ -170,7 +170,7 @@ def ids_of(table: Any) -> tuple[list[str], list[str]] | None:
         collection = collection_of(table)
     except DataError:
         return None
-    answered = [answer for answers in collection.given.values() for answer in answers]
+    answered = [answer for answers in collection.recorded_answers.values() for answer in answers]
     ranking = [hit.id for answer in answered for hit in answer.contexts or ()]
     gold = {} if collection.qrels is None else collection.qrels.to_dict()
     return ranking, [name for grades in gold.values() for name in grades]

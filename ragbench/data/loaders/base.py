@@ -157,7 +157,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         return {query: value for query, value in values.items() if query in ids}
 
     answers = {}
-    for name, rows in collection.given.items():
+    for name, rows in collection.recorded_answers.items():
         answers[name] = [answered for answered in rows if answered.query_id in ids]
     return replace(
         collection,
@@ -168,7 +168,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         ambiguous_gold=select(collection.ambiguous_gold),
         excluded=select(collection.excluded),
         expected_tool_calls=select(collection.expected_tool_calls),
-        given={name: rows for name, rows in answers.items() if rows},
+        recorded_answers={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
     )
 
@@ -215,8 +215,8 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         calls = collection.expected_tool_calls.items()
         digests = ([query, *_digests(gold)] for query, gold in calls)
         prints["expected_tool_calls"] = fingerprint_unordered(digests)
-    if collection.given:
-        systems = collection.given.items()
+    if collection.recorded_answers:
+        systems = collection.recorded_answers.items()
         digests = ([name, *sorted(map(_answered, rows))] for name, rows in systems)
         prints["given"] = fingerprint_unordered(digests)
     return prints

@@ -139,8 +139,10 @@ def collection_of(
     Example:
         >>> rows = [{"user_input": "Why?", "response": "Because.", "reference": "So."}]
         >>> collection = collection_of(rows)
-        >>> collection.queries[0].text, list(collection.answers.values()), list(collection.given)
-        ('Why?', [['So.']], ['given'])
+        >>> collection.queries[0].text, list(collection.answers.values())
+        ('Why?', [['So.']])
+        >>> list(collection.recorded_answers)
+        ['given']
     """
     corpus = None if documents is None else corpus_of(documents)
     if isinstance(value, (str, Path)) and os.path.isdir(value) and is_beir(Path(value)):
@@ -205,14 +207,17 @@ def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Colle
 
 def _without_reasoning(collection: Collection) -> Collection:
     """Return a data set whose recorded answers and earlier turns have no reasoning of a model."""
-    systems = {name: list(map(without_reasoning, rows)) for name, rows in collection.given.items()}
+    systems = {
+        name: list(map(without_reasoning, rows))
+        for name, rows in collection.recorded_answers.items()
+    }
     # queries of large files are read one by one, and stay in their file
     if not any(query.turns for query in collection.queries):
-        return replace(collection, given=systems)
+        return replace(collection, recorded_answers=systems)
     queries = []
     for query in collection.queries:
         queries.append(replace(query, turns=tuple(map(turn_without_reasoning, query.turns))))
-    return replace(collection, queries=queries, given=systems)
+    return replace(collection, queries=queries, recorded_answers=systems)
 
 
 def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
@@ -326,8 +331,8 @@ def _check(collection: Collection, owner: str) -> None:
     places: list[tuple[str, str]] = []
     for part, ids in parts.items():
         places += [(query, f"{part}[{query!r}]") for query in ids]
-    for name, answers in collection.given.items():
-        places += [(answered.query_id, f"given[{name!r}]") for answered in answers]
+    for name, answers in collection.recorded_answers.items():
+        places += [(answered.query_id, f"recorded_answers[{name!r}]") for answered in answers]
     for query, place in places:
         if query not in queries:
             close = nearest(query, queries) if isinstance(query, str) else None

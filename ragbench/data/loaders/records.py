@@ -406,7 +406,7 @@ class RecordTable:
             gold_places=gold.places,
             answers=table.answers,
             expected_tool_calls=table.expected,
-            given=table.systems,
+            recorded_answers=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
             alternatives=table.alternatives,

@@ -346,7 +346,7 @@ class Traces(Previewed):
         whole = replace(
             gold,
             documents=None if traces.corpus is None else traces.corpus.documents,
-            given=traces.systems(options.hops),
+            recorded_answers=traces.systems(options.hops),
             notes=[*traces.notes(), *gold.notes],
             warnings=[*traces.warnings(), *gold.warnings],
         )

@@ -97,7 +97,7 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
 def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dict[str, list[str]]]:
     """Return the hits that are stored: of run files and of recorded systems, by name and query."""
     rankings: dict[str, dict[str, list[str]]] = {}
-    for name, answered in collection.given.items():
+    for name, answered in collection.recorded_answers.items():
         rankings[name] = {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
     for name, component in config.retrievers.items():
         if component.cls is RunFile:

@@ -136,7 +136,7 @@ def labelled_passages(
     corpus = documents_by_id(audited.corpus or ())
     # records may have no corpus: then the texts of their own passages are judged
     recorded = dict[str, Document]()
-    for answered in chain.from_iterable(collection.given.values()):
+    for answered in chain.from_iterable(collection.recorded_answers.values()):
         recorded |= {hit.id: hit for hit in answered.ranking or ()}
     rankings = audited.rankings.values() if audited.matches_ids else ()
     for query in audited.queries:

@@ -205,7 +205,7 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
         documents=[Document("unknown", "unknown")],
         qrels=Qrels.from_dict({"unknown": {"unknown": 1}}),
         expected_tool_calls={"unknown": ()},
-        given=dict.fromkeys(recorded, ()),
+        recorded_answers=dict.fromkeys(recorded, ()),
     )
     inputs = PlanInputs(config, unknown, choices, calls=False)
     systems = choose_systems(inputs)

@@ -303,7 +303,7 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
         AdapterError: The judge of a user fails, or is none.
     """
     config, collection = inputs.config, inputs.collection
-    recorded = {name: collection.given[name] for name in names_of(systems, "recorded")}
+    recorded = {name: collection.recorded_answers[name] for name in names_of(systems, "recorded")}
     has_answers = bool(names_of(systems, "pair", "app"))
     has_answers = has_answers or any(map(_has_answer, chain.from_iterable(recorded.values())))
     metrics, judges, skipped = choose_answer_scores(inputs, has_answers=has_answers)

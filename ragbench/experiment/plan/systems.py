@@ -177,7 +177,9 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
                 systems.append(System(pair, name, generator, type="pair", ranking_of=name))
     apps = [*config.apps, *live.apps]
     systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
-    systems += [System(name, None, None, type="recorded") for name in inputs.collection.given]
+    systems += [
+        System(name, None, None, type="recorded") for name in inputs.collection.recorded_answers
+    ]
     systems = narrow(systems, inputs.choices.only)
     generators = [str(system.generator) for system in systems if system.type == "pair"]
     controls = []
@@ -248,7 +250,7 @@ def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
     """
     # recorded systems are the baseline only of a run that has nothing else
     candidates = names_of(systems, "retriever", "app") or names_of(systems, "recorded")
-    config, recorded = inputs.config, inputs.collection.given
+    config, recorded = inputs.config, inputs.collection.recorded_answers
     name = config.statistics.baseline
     if name is not None:
         allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *recorded))

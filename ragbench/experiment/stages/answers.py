@@ -578,7 +578,7 @@ class RecordedAnswers(AnswerQueries):
 
     def __init__(self, plan: Plan, system: System) -> None:
         super().__init__(plan, system, "recorded")
-        self._rows = plan.collection.given[system.name]
+        self._rows = plan.collection.recorded_answers[system.name]
         # records with tool calls alone are answers of an agent, without a text
         retrieves = any(row.contexts is not None for row in self._rows)
         answers = any(row.answer is not None for row in self._rows)
