@@ -109,7 +109,7 @@ def _metrics() -> Schema:
         "retrieval": retrieval,
         "generation": {
             "type": "array",
-            "items": _suggested([*GROUPS, *METRICS.names()]),
+            "items": _suggested([*GROUPS, *METRICS.names(), "pass^3", "pass@3"]),
             "description": "Names of metrics.",
         },
         "judge": {

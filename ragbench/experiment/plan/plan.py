@@ -154,6 +154,7 @@ def make_plan(
         gate_baselines=gate_baselines,
     )
     _check_repeats(plan)
+    _check_pass_metrics(plan)
     if choices.judge and not choices.only:
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
@@ -174,6 +175,22 @@ def _check_repeats(plan: Plan) -> None:
                 path = f"retrievers.{name}.repeat"
                 problem = component.place.problem(f"found {repeat}", path, allowed)
                 raise ConfigError([problem], component.place.file or "the config")
+
+
+def _check_pass_metrics(plan: Plan) -> None:
+    """Raise a ConfigError for `pass^k` or `pass@k` with more repetitions than any system has."""
+    most = max((plan.n_answers(system) for system in plan.answering_systems), default=1)
+    problems, place = [], None
+    for entry in plan.pass_metrics():
+        k, rule = int(entry.metric.options["k"]), entry.metric.base[: len("pass^")]
+        if k > most:
+            allowed = f"{rule}1 to {rule}{most}: an answer is repeated {most} times at most"
+            if most == 1:
+                allowed = f"{rule}1; or repeat: {k} of an app or a generator"
+            path, place = f"metrics.generation.{entry.row}", entry.place
+            problems.append(place.problem(f"found {entry.metric.name}", path, allowed))
+    if problems and place is not None:
+        raise ConfigError(problems, place.file or "the config")
 
 
 def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
@@ -296,7 +313,9 @@ def _score_names(plan: Plan) -> list[str]:
     for judge, group in rubrics.items():
         judge_scores += [plan.judge_score(rubric.name, judge) for rubric in group]
     # `right` is a score of every system that answers
-    return [*plan.measures, "right", *(metric.name for metric in plan.metrics), *judge_scores]
+    names = [metric.name for metric in plan.metrics]
+    names += [entry.metric.name for entry in plan.pass_metrics()]
+    return [*plan.measures, "right", *names, *judge_scores]
 
 
 def _coverage_warnings(

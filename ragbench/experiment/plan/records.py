@@ -299,6 +299,21 @@ class Plan:
         sources = self.retrievers[retriever].sources
         return max([self.repeat("retriever", retriever), *map(self.n_rankings, sources)])
 
+    def n_answers(self, system: System) -> int:
+        """Return the number of answers of a system to each query."""
+        if system.type == "app":
+            return self.repeat("app", system.name)
+        if system.generator is None:
+            return 1
+        n = self.repeat("generator", system.generator)
+        is_fixed = system.control is not None or self.generators[system.generator].is_stored
+        return n if is_fixed or system.retriever is None else n * self.n_rankings(system.retriever)
+
+    def pass_metrics(self) -> list[schema.NamedMetric]:
+        """Return the metrics `pass^k` and `pass@k` of the config, in their order."""
+        metrics = self.config.metrics.generation or ()
+        return [entry for entry in metrics if entry.metric.declaration.reads == "repetitions"]
+
     def reasoning(self, noun: Literal["generator", "app"], name: str) -> Reasoning:
         """Return the option `reasoning` of a component; `cut` for a live object."""
         component = self.component(noun, name)

@@ -190,6 +190,8 @@ def choose_answer_scores(
         metrics = tuple(map(parse_metric, names))
     # causes decide `right`, by a judge where there is one
     metrics = tuple(metric for metric in metrics if metric.canonical != "right")
+    # counted from the repetitions of `right`
+    metrics = tuple(metric for metric in metrics if metric.declaration.reads != "repetitions")
     if not choices.judge or config.metrics.judges is None:
         return metrics, {}, {}
     judges, skipped = {}, {}

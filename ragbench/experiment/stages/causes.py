@@ -26,6 +26,7 @@ from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
+from ragbench.experiment.stages.pass_rates import pass_column
 from ragbench.types import Cause, Document, Prediction, ScoreColumn
 
 
@@ -55,6 +56,9 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
                 results.add_first(system.name, mean_over_samples(columns), "generation")
                 if len(columns) > 1:
                     results.samples[system.name][columns[0].name] = columns
+                for entry in plan.pass_metrics():
+                    if (passes := pass_column(entry.metric, columns)) is not None:
+                        results.add_scores(answers.source, {passes.name: passes}, "generation")
         causes[system.name] = SystemCauses(losses)
     results.causes = causes
     for name, ranking in results.rankings.items():

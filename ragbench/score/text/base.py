@@ -344,7 +344,8 @@ class Declaration:
             the options and `weigh`: no server is called, no file is written.
         reads: `texts`: answers and references; `tool_calls`: actual and gold calls; `answerable`:
             whether the answer refuses, and whether the question has an answer; `questions`: the
-            answer, and the question with its gold answers.
+            answer, and the question with its gold answers; `repetitions`: `right` of all answers to
+            a question, which a run alone knows.
         open: Function that creates a scorer of many rows; None: the function is called per row.
         facts: Further parts of the signature, or a function of the options that returns them.
         unsigned: Options without effect on values, or that `facts` has in another form.
@@ -365,7 +366,7 @@ class Declaration:
     version: int = 1
     needs_reference: bool = True
     computes: bool = False
-    reads: Literal["texts", "tool_calls", "answerable", "questions"] = "texts"
+    reads: Literal["texts", "tool_calls", "answerable", "questions", "repetitions"] = "texts"
     open: Callable[[Options], Scorer] | None = None
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()

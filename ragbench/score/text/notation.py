@@ -12,6 +12,7 @@ from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, split_options
 from ragbench.score.text import GROUPS, METRICS
 from ragbench.score.text.base import Metric, declaration_of, plain_metric
+from ragbench.score.text.pass_rate import parse_pass
 
 # Other spellings of a name.
 ALIASES = {
@@ -53,6 +54,8 @@ def parse_metric(name: str | Metric) -> Metric:
 
 
 def _parse(name: str) -> Metric:
+    if (metric := parse_pass(name)) is not None:
+        return metric
     match = _FORM.fullmatch(name.strip())
     if match is None:
         raise OptionError("metric", "name", name, "a name such as rouge1(stemmer=true).recall")
