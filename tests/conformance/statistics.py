@@ -47,6 +47,15 @@ WITHOUT_REFERENCE: dict[str, str] = {
         "and by simulated coverage in tests/stats/test_difference.py"
     ),
     "mean_agreement": "a mean over raters, worked by hand in tests/stats/test_agreement.py",
+    "next_purchases": (
+        "arithmetic with the parts of noise_parts, worked by hand in tests/stats/test_noise.py"
+    ),
+    "noise_parts": (
+        "mean squares of nested data by the textbook, and 60 simulated worlds with known parts in "
+        "tests/stats/test_noise.py"
+    ),
+    "pass_all": "all draws, counted one by one in tests/stats/test_noise.py",
+    "pass_any": "all draws, counted one by one in tests/stats/test_noise.py",
     "queries_to_exclude": (
         "no package plans by these intervals; the power of its plans by counting and by samples in "
         "tests/stats/test_planning.py"
