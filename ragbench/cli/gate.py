@@ -1,14 +1,14 @@
-"""Command `ragbench gate CONFIG --base REF`."""
+"""Commands `ragbench gate CONFIG --base REF` and `ragbench gate OLD NEW`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
@@ -18,17 +18,28 @@ from ragbench.cli import output
 from ragbench.errors import RagbenchError
 
 if TYPE_CHECKING:
+    from ragbench.records.summary import Summary
+    from ragbench.report.gate import GateReview
+    from ragbench.report.progress import Progress
     from ragbench.report.table import TableReport
 
 
 @output.command(name="gate")
 @output.config_argument
+@click.argument("new", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--base",
-    required=True,
     metavar="REF",
     help="A run folder, a baseline file, or a Git reference such as origin/main, "
     "whose merge base is run.",
+)
+@output.path_option("--qrels", help="Judgements of two run files OLD and NEW.")
+@output.several("-m", "--measure", "measures", help="A score that decides; for OLD and NEW.")
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(min=0),
+    metavar="X",
+    help="Fail if a score surely dropped by more than X; for OLD and NEW.",
 )
 @output.no_judge_option
 @output.overrides_option
@@ -50,14 +61,19 @@ def command(
     ctx: click.Context,
     /,
     config: Path,
-    base: str,
+    new: Path | None,
+    base: str | None,
     overrides: tuple[str, ...],
     as_base: Path | None,
     form: str,
     junit: Path | None,
-    **flags: bool,
+    **flags: Any,
 ) -> None:
     """Run CONFIG and its base, and fail if a system is surely worse than in the base.
+
+    `ragbench gate OLD NEW` decides on two tables without a config: JSON lines, JSON, CSV or Parquet
+    with a row per question, and ids of hits and gold documents, or answers and references. A run
+    folder, a baseline file, or a run file with --qrels may stand for either.
 
     If the base has no such config, the command prints the first lines of the run, with which later
     pull requests are compared, and exits with 0. The questions that both have in the same form are
@@ -73,50 +89,100 @@ def command(
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
     """
+    from ragbench.report.formats import render
+    from ragbench.report.gate import brief_review
+
+    tables = {name: flags.pop(name) for name in ("qrels", "measures", "max_drop")}
+    of_runs = {"--base": base, "--set": overrides, "--no-judge": flags["no_judge"]}
+    output.refuse(
+        (flags["require_judge"] and flags["no_judge"], "pass --require-judge or --no-judge"),
+        (new is None and base is None, "pass --base REF, or two files: OLD NEW"),
+        (
+            new is None and tables != {"qrels": None, "measures": (), "max_drop": None},
+            "--qrels, -m and --max-drop are for OLD and NEW",
+        ),
+        *((new and value, f"{name} is for a CONFIG") for name, value in of_runs.items()),
+    )
+    subject, strict = new or config, flags["strict"]
+    with output.running(flags["quiet"]) as progress, _commented_errors(subject, flags["comment"]):
+        if new is not None:
+            summary, report = _compare_tables(config, new, **tables)
+        elif as_base is not None:
+            _run_base(config, overrides, as_base, progress, judge=not flags["no_judge"])
+            return
+        else:
+            summary, report = _run_head(config, base or "", overrides, flags, progress)
+    output.write_report(brief_review(report) if flags["quiet"] else report, form)
+    if flags["comment"]:  # first, since it raises no error
+        _comment(subject, report)
+    page = partial(render, report, "markdown")
+    output.report_gates(page, summary, None if new else config, junit, strict=strict)
+    ctx.exit(summary.exit_code(strict=strict))
+
+
+def _compare_tables(
+    old: Path, new: Path, qrels: Path | None, measures: Sequence[str], max_drop: float | None
+) -> tuple[Summary, TableReport]:
+    """Compare two tables; return the summary with the decisions, and the report."""
+    from ragbench.experiment.gate_tables import gate_tables
+    from ragbench.report.gate import review_report
+
+    review, notes = gate_tables(old, new, qrels=qrels, measures=measures, max_drop=max_drop)
+    output.write_notes(notes)
+    return _decided(review), review_report(review)
+
+
+def _run_base(
+    config: Path, overrides: Sequence[str], folder: Path, progress: Progress, *, judge: bool
+) -> None:
+    """Run the config of the base into a folder, in the process that the head has started."""
     from ragbench.experiment.base_run import (
         load_for_gate,
-        open_base,
         stored_errors,
         without_keyless_generators,
     )
-    from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
-    from ragbench.report.formats import render
-    from ragbench.report.gate import brief_review, review_report
 
-    if flags["require_judge"] and flags["no_judge"]:
-        raise click.UsageError("pass --require-judge or --no-judge, not both")
-    choices, quiet = Choices(judge=not flags["no_judge"]), flags["quiet"]
-    with output.running(quiet) as progress, _commented_errors(config, flags["comment"]):
-        if as_base is not None:
-            with stored_errors(as_base):
-                settings = load_for_gate(config, overrides, as_base)
-                settings, _ = without_keyless_generators(settings)
-                run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
-            return
-        settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
-        skipped: Mapping[str, str] = {}
-        if not flags["require_judge"]:
-            settings, skipped = without_keyless_generators(settings)
-        options = [f"--set={text}" for text in overrides] + ["--quiet"] * quiet
-        options += ["--no-judge"] * flags["no_judge"]
-        output.echo(f"base: {base}", err=True)
-        with open_base(base, config, settings, options) as opened:
-            output.echo("head: this checkout", err=True)
-            if opened is None:
-                summary, report = run_first(settings, base, choices, progress)
-            else:
-                review = run_gate(settings, opened, choices, progress, skipped)
-                report = review_report(review)
-                decisions = review.blind if review.is_same else review.decisions
-                summary = structs.replace(review.summary, gates=tuple(decisions))
-    output.write_report(brief_review(report) if quiet else report, form)
-    if flags["comment"]:  # first, since it raises no error
-        _comment(config, report)
-    page, strict = partial(render, report, "markdown"), flags["strict"]
-    output.report_gates(page, summary, config, junit, strict=strict)
-    ctx.exit(summary.exit_code(strict=strict))
+    with stored_errors(folder):
+        settings, _ = without_keyless_generators(load_for_gate(config, overrides, folder))
+        choices = Choices(judge=judge)
+        run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
+
+
+def _run_head(
+    config: Path,
+    base: str,
+    overrides: Sequence[str],
+    flags: Mapping[str, bool],
+    progress: Progress,
+) -> tuple[Summary, TableReport]:
+    """Run base and head; return the summary with the decisions, and the report."""
+    from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
+    from ragbench.experiment.gate_run import run_first, run_gate
+    from ragbench.records.manifest import Choices
+    from ragbench.report.gate import review_report
+
+    settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
+    skipped: Mapping[str, str] = {}
+    if not flags["require_judge"]:
+        settings, skipped = without_keyless_generators(settings)
+    choices = Choices(judge=not flags["no_judge"])
+    options = [f"--set={text}" for text in overrides] + ["--quiet"] * flags["quiet"]
+    options += ["--no-judge"] * flags["no_judge"]
+    output.echo(f"base: {base}", err=True)
+    with open_base(base, config, settings, options) as opened:
+        output.echo("head: this checkout", err=True)
+        if opened is None:
+            return run_first(settings, base, choices, progress)
+        review = run_gate(settings, opened, choices, progress, skipped)
+        return _decided(review), review_report(review)
+
+
+def _decided(review: GateReview) -> Summary:
+    """Return the summary of the head with the decisions that count for the exit code."""
+    decisions = review.blind if review.is_same else review.decisions
+    return structs.replace(review.summary, gates=tuple(decisions))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from itertools import chain
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.compare_runs import ComparedRow, add_changes, compare_sources, paired_rows
 from ragbench.comparison.matching import Matching, match_sources
@@ -102,21 +103,53 @@ def run_gate(
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
     base = _with_choices_of(gate_base.scored, head)
-    comparable = list(_comparable(base, head))
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
     skipped = {f"judge {name}": why for name, why in skipped_judges.items()}
     skipped |= {f"generator {name}": why for name, why in skipped_generators.items()}
-    gates = [_against_base(gate) for gate in config.gates]
+    review = review_scored(head, base, config.gates, skipped, experiment.record)
+    corpus = list(corpus_lines(base, head, config, gate_base.places))
+    changes = list(judge_and_gate_lines(base, head))
+    return replace(review, corpus=corpus, config_changes=changes)
+
+
+def review_scored(
+    head: ScoredSystems,
+    base: ScoredSystems,
+    gates: Sequence[Gate],
+    skipped: Mapping[str, str],
+    summary: Summary,
+    questions: Mapping[str, str] = MappingProxyType({}),
+) -> GateReview:
+    """Compare scored systems with those of a base, decide the gates, and return the review.
+
+    The review has no lines on the corpus and on the config.
+
+    Args:
+        head: Scores of the head.
+        base: Scores of the base.
+        gates: Configured gates; none takes the default decision.
+        skipped: `judge NAME` or `generator NAME` that was skipped -> reason.
+        summary: Summary of the head.
+        questions: Query -> its text, where the head is no run folder.
+
+    Raises:
+        DataError: Base and head have no system, score or question in common, or a file of a run
+            cannot be read.
+        ConfigError: A file of a gate cannot be read.
+    """
+    comparable = list(comparable_scores(base, head))
+    is_configured = bool(gates)
+    gates = [_against_base(gate) for gate in gates]
     blind = [gate for gate in gates if skipped and _lacks_scores(gate, head)]
     undecided = _undecided(blind, skipped)
     gates = [gate for gate in gates if gate not in blind]
-    measures = _gated_scores(gates, comparable) or _first_scores(head, comparable)
+    measures = _gated_scores(gates, comparable) or first_scores(head, comparable)
     by_default = not gates
     if by_default:
         gates = [NotWorse(measure=measure) for measure in measures]
-        if skipped_generators and not config.gates:
+        if not is_configured and any(name.startswith("generator ") for name in skipped):
             undecided.append(_without_answers(skipped))
     if RIGHT in comparable and RIGHT not in measures:
         measures = [*measures, RIGHT]
@@ -133,21 +166,28 @@ def run_gate(
             )
             rows.append((score, system, baseline, pairs))
     if not rows:
-        problem = "no system and score in common with this checkout"
+        problem = f"no system and score in common with {head.source}"
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
     # the worst first: losses that fail, then sure changes, right answers, and others by their mean
     rows.sort(key=lambda row: row[0].order)
     _, system, baseline, pairs = rows[0]
-    views = [(QueryViews(experiment.path), system.scores.name)]
-    if base.folder is not None:
-        views.insert(0, (QueryViews(base.folder), baseline.scores.name))
+    views = []
+    for source, row in ((base, baseline), (head, system)):
+        if source.folder is not None:
+            views.append((QueryViews(source.folder), row.scores.name))
+
+    def show(query: WorseQuery) -> str:
+        """Return the line of a question, with its text where no run folder has it."""
+        text = questions.get(query.query_id, query.question)
+        return question_line(views, structs.replace(query, question=text))
+
     gated = gated_run(head, gates, base, may_be_new=True)
     decided = [(gate, decision) for gate in gates for decision in decide_gates([gate], gated)]
     return GateReview(
         scores=[score for score, *_ in rows],
-        worst=[question_line(views, query) for query in worst_queries(pairs)],
-        best=[question_line(views, query) for query in _best_queries(pairs)],
+        worst=[show(query) for query in worst_queries(pairs)],
+        best=[show(query) for query in _best_queries(pairs)],
         changes=matching.changes[1],
         compared=compared,
         decisions=[*undecided, *(decision for _, decision in decided)],
@@ -156,12 +196,10 @@ def run_gate(
         facts=[
             *(answers_line(s.scores.name, pairs) for s, pairs in _of_right(rows)),
             *failure_lines(head),
-            *corpus_lines(base, head, config, gate_base.places),
-            *new_question_lines(head, matching.changes[1].new, matching.measures),
         ],
-        config_changes=list(judge_and_gate_lines(base, head)),
-        skipped={} if blind or skipped_generators else skipped,
-        summary=experiment.record,
+        new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
+        skipped={} if undecided else skipped,
+        summary=summary,
         is_same=_is_same(matching, comparable),
     )
 
@@ -247,7 +285,7 @@ def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
     return replace(base, systems=systems)
 
 
-def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
+def comparable_scores(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
     """Yield the scores that a system of both has by one definition, in the order of the head."""
     columns = dict[str, ScoreColumn]()
     for system in head.systems.values():
@@ -265,7 +303,7 @@ def _comparable(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
         yield name
 
 
-def _first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
+def first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
     """Return the deciding score of rankings and that of answers; [] without any."""
     kinds = dict[str, Kind]()
     for system in head.systems.values():

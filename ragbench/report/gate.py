@@ -267,11 +267,13 @@ class GateReview:
         decisions: Decisions on the gates, those of `blind` included.
         failed: Configured gates that failed.
         blind: Decisions on gates whose judge or generator was skipped.
-        facts: Lines on answers, failures, corpus and new questions; empty ones are left out.
-        config_changes: Lines on judges and gates that were added, removed or changed.
+        facts: Lines on answers and failures; empty ones are left out.
+        new_questions: Lines on the scores of new questions.
         skipped: Skipped judge without a gate -> reason.
         summary: Summary of the head.
         is_same: True if all passages, answers and scores, except by judges, are those of the base.
+        corpus: Lines on documents that were renamed or removed.
+        config_changes: Lines on judges and gates that were added, removed or changed.
     """
 
     scores: Sequence[ChangedScore]
@@ -283,10 +285,12 @@ class GateReview:
     failed: Sequence[FailedGate]
     blind: Sequence[Decision]
     facts: Sequence[str]
-    config_changes: Sequence[str]
+    new_questions: Sequence[str]
     skipped: Mapping[str, str]
     summary: Summary
     is_same: bool
+    corpus: Sequence[str] = ()
+    config_changes: Sequence[str] = ()
 
 
 _MOST_NEWS = 8  # lines before the details
@@ -380,7 +384,7 @@ def _news(review: GateReview) -> Iterator[str]:
     failures that are not sure, answers, failed questions, corpus and new questions, and last the
     scores without a sure change.
     """
-    facts = [*filter(None, review.facts)]
+    facts = [*filter(None, review.facts), *review.corpus, *review.new_questions]
     blind = list(_blind_lines(review.blind))
     if reason := why_incomplete(review.summary):
         blind.append(printable(f"incomplete: {reason}"))

@@ -105,6 +105,7 @@ REVIEW = GateReview(
     failed=[],
     blind=[BLIND],
     facts=["ours: 3 became right (q1, q2, q3), 1 no longer right (q9)", ""],
+    new_questions=[],
     config_changes=["judge added: small {model: m}"],
     skipped={"judge large": "KEY is not set"},
     summary=Summary(name="", systems=()),

@@ -1,0 +1,124 @@
+"""`ragbench gate OLD NEW`: two files without a config, as teams whose app is not in Python have."""
+
+import csv
+import json
+
+import pytest
+
+from tests.commands import run_command
+
+N = 60
+
+
+def rows(n_lost):
+    """Rows whose gold document is the first hit, or the third in the first `n_lost` rows."""
+    for n in range(N):
+        hits = [f"d{n}", f"x{n}", f"y{n}"]
+        hits = hits[::-1] if n < n_lost else hits
+        answer = "no idea" if n < n_lost else f"It is {n}."
+        ids = {"id": f"q{n}", "question": f"what is {n}", "retrieved": hits}
+        yield {**ids, "relevant": [f"d{n}"], "answer": answer, "reference": str(n)}
+
+
+def write_jsonl(path, n_lost, *left_out):
+    lines = []
+    for row in rows(n_lost):
+        kept = {key: value for key, value in row.items() if key not in left_out}
+        lines.append(json.dumps(kept) + "\n")
+    path.write_text("".join(lines))
+
+
+def write_csv(path, n_lost):
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["id", "question", "retrieved", "relevant"])
+        for row in rows(n_lost):
+            hits, gold = json.dumps(row["retrieved"]), json.dumps(row["relevant"])
+            writer.writerow([row["id"], row["question"], hits, gold])
+
+
+@pytest.fixture
+def gate(tmp_path):
+    def run(*arguments):
+        done = run_command("gate", *arguments, cwd=tmp_path)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return run
+
+
+def test_ids_that_are_surely_worse_fail(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 2, "answer", "reference")
+    write_csv(tmp_path / "new.csv", 20)
+
+    code, lines, err = gate("old.jsonl", "new.csv", "--junit", "gate.xml")
+
+    assert code == 1, err
+    # ndcg of the third rank: 1 / log2(4) = 0.5; means 1 - 2 * 0.5 / 60 and 1 - 20 * 0.5 / 60
+    assert lines[0].startswith("new.csv got WORSE: ndcg@10 0.983 -> 0.833 (-0.150, between -0.2")
+    assert lines[0].endswith("; 18 worse, 0 better of 60")
+    assert lines[1] == "q10 what is 10  1.00 -> 0.500"
+    assert (tmp_path / "gate.xml").read_text().count("<failure") == 1
+
+
+def test_answers_that_are_wrong_are_counted(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 20, "retrieved", "relevant")
+    write_jsonl(tmp_path / "new.jsonl", 2, "retrieved", "relevant")
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 0, err
+    assert lines[0].startswith("new.jsonl got BETTER: right 0.667 -> 0.967 (+0.300, between +0.1")
+    assert lines[1].startswith("new.jsonl: 18 became right (q10, q11, q12, q13, q14 and 13 more)")
+
+
+@pytest.mark.parametrize(("margin", "exit_code"), [("0.05", 1), ("0.4", 0)])
+def test_the_margin_of_a_named_score_decides(tmp_path, gate, margin, exit_code):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    write_jsonl(tmp_path / "new.jsonl", 20)
+
+    code, lines, err = gate("old.jsonl", "new.jsonl", "-m", "mrr", "--max-drop", margin)
+
+    assert code == exit_code, err
+    assert lines[0].startswith("new.jsonl got WORSE: mrr 1.00 -> 0.778 (-0.222, between -0.3")
+
+
+def test_run_files_and_a_baseline_file_may_stand_for_either(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    for name, gold in (("old.run", "d"), ("new.run", "x")):
+        lines = [f"q{n} Q0 {gold if n < 30 else 'd'}{n} 1 1.0 t\n" for n in range(N)]
+        (tmp_path / name).write_text("".join(lines))
+    (tmp_path / "gold.qrels").write_text("".join(f"q{n} 0 d{n} 1\n" for n in range(N)))
+
+    code, lines, err = gate("old.run", "new.run", "--qrels", "gold.qrels", "--quiet")
+
+    assert code == 1, err
+    assert lines[0].startswith("t got WORSE: ndcg@10 1.00 -> 0.500 (-0.500, between -0.6")
+    config = "name: r\ndataset: {type: records, path: old.jsonl}\n"
+    (tmp_path / "r.yaml").write_text(config)
+    assert run_command("run", "r.yaml", cwd=tmp_path).returncode == 0
+    assert run_command("baseline", "runs/r", "-o", "base.json", cwd=tmp_path).returncode == 0
+    for base in ("base.json", "runs/r"):
+        write_jsonl(tmp_path / "new.jsonl", 20)
+
+        code, lines, err = gate(base, "new.jsonl", "-m", "mrr@10")
+
+        assert code == 1, err
+        assert lines[0].startswith("new.jsonl got WORSE: mrr@10 1.00 -> 0.778")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("old.jsonl",),
+        ("old.jsonl", "new.jsonl", "--base", "main"),
+        ("old.jsonl", "absent.jsonl"),
+        ("old.yaml", "--base", "main", "-m", "mrr"),
+    ],
+)
+def test_what_does_not_belong_together_is_an_error(tmp_path, gate, arguments):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    write_jsonl(tmp_path / "new.jsonl", 0)
+
+    code, lines, _ = gate(*arguments)
+
+    assert (code, lines) == (2, [])
