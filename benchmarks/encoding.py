@@ -64,9 +64,9 @@ def main() -> None:
             turns = ratios(ours, theirs)
             reached = turns[TURNS // 2]
             holds &= reached >= BAR
-            shown = ", ".join(f"{ratio:.2f}" for ratio in turns)
+            text = ", ".join(f"{ratio:.2f}" for ratio in turns)
             print(
-                f"{name} of {n} texts: {reached:.2f} times sentence-transformers ({shown}), "
+                f"{name} of {n} texts: {reached:.2f} times sentence-transformers ({text}), "
                 f"bar {BAR}: {'holds' if reached >= BAR else 'MISSED'}",
                 flush=True,
             )

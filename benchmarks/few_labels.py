@@ -1,4 +1,4 @@
-"""What labels are worth where the judge is unsure: widths, coverage and wrong orders on RAGTruth.
+"""Compare draws of labels on RAGTruth: width, coverage and wrong orders of intervals.
 
     python benchmarks/few_labels.py --repetitions 1000
 
@@ -87,19 +87,19 @@ def designed_difference(labels, scores, n, seed):
     design = draw(*judged_run(scores), n, seed=seed, where="unsure")
     sides = [[(system, f"q{row:05}") for row in range(len(labels))] for system in "ab"]
     drawn = [np.array([key in design.probabilities for key in side]) for side in sides]
-    known = [np.where(drawn[side], labels[:, side], np.nan) for side in (0, 1)]
+    labelled = [np.where(drawn[side], labels[:, side], np.nan) for side in (0, 1)]
     strata = [[design.strata[key] for key in side] for side in sides]
-    return stratified_ppi_difference(tuple(known), tuple(scores.T), tuple(strata), range=(0, 1))
+    return stratified_ppi_difference(tuple(labelled), tuple(scores.T), tuple(strata), range=(0, 1))
 
 
 def random_difference(labels, scores, n, rng):
     """Return the corrected difference from n labels of n / 2 random questions."""
     order = rng.permutation(len(labels))
-    drawn, rest = order[: n // 2], order[n // 2 :]
+    drawn, unlabelled = order[: n // 2], order[n // 2 :]
     return ppi_difference(
         tuple(labels[drawn].T),
         tuple(scores[drawn].T),
-        tuple(scores[rest].T),
+        tuple(scores[unlabelled].T),
         random=True,
         range=(0, 1),
     )

@@ -1,4 +1,4 @@
-"""Whether `ragbench fix` counts what a real run counts, keeps its promises, and is quick.
+"""Check that `ragbench fix` counts as a real run does, keeps its promises, and is quick.
 
     python benchmarks/fix.py [--data ../shared/data] [--splits 500] [--part counts coverage speed]
         [--collection scifact cranfield cacm]
@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# set before NumPy loads: CPU seconds of several threads would not compare
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -51,6 +52,7 @@ RETRIEVERS = {
     "exact": {"type": "bm25", "stemmer": "none"},
     "rm3": {"type": "rm3", "retriever": "bm25"},
 }
+# passages a generator could read; `fix` prices each of them
 DEPTHS = (1, 2, 3, 10, 20, 50, 100)
 COVERAGE, SECONDS = 0.93, 2.0
 
@@ -80,6 +82,7 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
     for name in collections:
         fixes = list_fixes(RunReader(run_folder(data, name, work)))
         fusions = {f"f{n}": c for n, c in enumerate(c for c in fixes.changes if c.fusion)}
+        # every fusion that `fix` priced becomes a retriever of a real run
         entries = {
             key: {
                 "type": "fusion",
@@ -94,21 +97,25 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
             read_causes(folder / "causes.csv"),
             read_per_query(folder / "per_query.csv"),
         )
-        found = {
+        queries_by_system = {
             system: {query for query, row in rows.items() if row.cause == "found"}
             for system, rows in causes.items()
         }
-        pairs = [(change, found[key]) for key, change in fusions.items()]
-        pairs += [(c, found[c.retriever]) for c in fixes.changes if c.kind == "retriever"]
+        pairs = [(change, queries_by_system[key]) for key, change in fusions.items()]
+        # a change of retriever is checked against that retriever's own queries
+        pairs += [
+            (c, queries_by_system[c.retriever]) for c in fixes.changes if c.kind == "retriever"
+        ]
         for change in fixes.changes:
             if change.kind == "passages" and change.passages in DEPTHS:
                 column = f"hit_rate@{change.passages}"
                 pairs.append((change, {q for q, row in scores["bm25"].items() if row[column] == 1}))
-        n = sum(differences(change, found["bm25"], after) for change, after in pairs)
+        n = sum(differences(change, queries_by_system["bm25"], after) for change, after in pairs)
         moved = sum(len(change.rescued) + len(change.lost) for change, _ in pairs)
         print(
             f"{name}: {len(pairs)} settings, {moved} questions moved, {n} differences", flush=True
         )
+        # fewer settings would mean that a kind of change was never priced
         passes &= n == 0 and len(pairs) == 30
     return passes
 
@@ -120,8 +127,9 @@ def check_coverage(data: Path, work: Path, splits: int, collections: Sequence[st
         run = RunReader(run_folder(data, name, work)).priced_run()
         hits = np.concatenate([rows for _, rows in config_changes(run)])
         n = len(run.is_found)
-        covered, promised, kept = [0, 0], 0.0, 0.0
+        covered, promised, promises_met = [0, 0], 0.0, 0.0
         for seed in range(splits):
+            # the choice sees `inside` alone; `outside` stays untouched
             order = np.random.default_rng(seed).permutation(n)
             for number, size in enumerate((n // 2, max(n // 10, 20))):
                 inside, outside = order[:size], order[size:]
@@ -130,15 +138,19 @@ def check_coverage(data: Path, work: Path, splits: int, collections: Sequence[st
                 )
                 gain = gain_of(confirmed, 0.95)
                 after = hits[best, outside].astype(float) - run.is_found[outside]
+                # a tenth chooses: nine tenths then stand for the true mean
                 low, high = gain.interval if number else gain.untouched
                 covered[number] += low <= after.mean() * size <= high
                 if not number:
-                    promised, kept = promised + gain.mean, kept + after.mean() * size
+                    promised, promises_met = (
+                        promised + gain.mean,
+                        promises_met + after.mean() * size,
+                    )
         share = covered[0] / splits
         passes &= share >= COVERAGE
         print(
             f"{name}: {splits} splits of {n} questions, promised {promised / splits:+.2f}, "
-            f"kept {kept / splits:+.2f}; covered {share:.1%} (bar {COVERAGE:.0%}); "
+            f"kept {promises_met / splits:+.2f}; covered {share:.1%} (bar {COVERAGE:.0%}); "
             f"mean gain after a choice by a tenth: {covered[1] / splits:.1%}",
             flush=True,
         )
@@ -151,6 +163,7 @@ def check_speed(work: Path) -> bool:
     n, depth, pool = 5_000, 100, 100_000
     documents = rng.integers(0, pool, (n, 250))
     relevance = rng.normal(size=(n, 250))
+    # document 0 is the gold one: three standard deviations above the rest
     relevance[:, 0] += 3
     names = np.array([f"doc{number}" for number in range(pool)])
     for system in range(8):

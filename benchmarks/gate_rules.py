@@ -24,7 +24,7 @@ ALPHA = 0.025
 
 
 class Verdicts(NamedTuple):
-    """Which rows pass, which fail; the others are undecided."""
+    """Hold the rows that pass and the rows that fail; all others are undecided."""
 
     passed: BoolArray
     failed: BoolArray
@@ -39,14 +39,14 @@ def ours(sample: Sample, margin: float) -> Verdicts:
         return Verdicts((limits[:, 0] > -margin) | ~changed, limits[:, 1] < -margin)
     # rounding errors of the values of clusters
     loss, gain = np.maximum(loss, -d.min(axis=1)), np.maximum(gain, d.max(axis=1))
-    seen = np.minimum(np.maximum(np.abs(d).max(axis=1), 1e-12), gain)
+    largest = np.minimum(np.maximum(np.abs(d).max(axis=1), 1e-12), gain)
     worse = changed & _rejects(-d, 0.0, gain)
-    failed = worse & (_rejects(-d, margin, seen) | _rejects(-d, margin, gain))
+    failed = worse & (_rejects(-d, margin, largest) | _rejects(-d, margin, gain))
     return Verdicts(_rejects(d, -margin, loss) | ~changed, failed)
 
 
-def shown(sample: Sample) -> tuple[BoolArray, BoolArray]:
-    """Return which rows are better, and which worse, by the interval alone."""
+def show_differences(sample: Sample) -> tuple[BoolArray, BoolArray]:
+    """Return the rows that are better, and the rows that are worse, by the interval alone."""
     d, loss, gain = sample
     return ours(Sample(-d, gain, loss), 0.0).failed, ours(sample, 0.0).failed
 
@@ -62,20 +62,20 @@ def _hit_limits(counts: tuple[int, int, int]) -> tuple[float, float]:
 
 
 def _rejects(d: FloatArray, point: float, end: FloatArray) -> BoolArray:
-    """Which rows have a mean too far above the point, if no value is below -end."""
+    """Return True for rows whose mean is too far above the point, if no value is below -end."""
     n, mean = d.shape[1], d.mean(axis=1)
     error = np.maximum(d.std(axis=1, ddof=1), 1e-12) / math.sqrt(n)
     # the tail is never that far out where Student's t is not
     rows = np.flatnonzero((mean - point > 1.0 * error) & (-end < point))
-    found = (mean > point) & (-end >= point)
+    is_rejected = (mean > point) & (-end >= point)
     if len(rows):
-        found[rows] = _tail(d[rows], point, end[rows]) < ALPHA
+        is_rejected[rows] = _tail(d[rows], point, end[rows]) < ALPHA
     # see `unseen_factor`: what samples without a loss of everything may hide
     precise = np.maximum(0.0, 1 - 2 * d.std(axis=1) * math.sqrt(n) / end)
     tie = TIE_WITHIN + (TIE_BEYOND - TIE_WITHIN) * precise
     hidden = 1 - np.minimum(ALPHA / tie, 1.0) ** (1 / n)
     has_end = d.min(axis=1) <= -end + 1e-9
-    return found & (has_end | (mean - hidden * (mean + end) > point))
+    return is_rejected & (has_end | (mean - hidden * (mean + end) > point))
 
 
 def _tail(d: FloatArray, point: float, end: FloatArray) -> FloatArray:
@@ -86,11 +86,11 @@ def _tail(d: FloatArray, point: float, end: FloatArray) -> FloatArray:
         lambda t: (x / (1 + t[:, np.newaxis] * x)).sum(axis=1), np.zeros(len(d)), 1 / (end + point)
     )
     p = 1 / (n * (1 + weight[:, np.newaxis] * x))
-    rest = np.maximum(1 - p.sum(axis=1), 0.0)
+    remaining = np.maximum(1 - p.sum(axis=1), 0.0)
     x, low = d - mean[:, np.newaxis], -end - mean
 
     def moments(slope: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        tilt, tilt_end = p * np.exp(slope[:, np.newaxis] * x), rest * np.exp(slope * low)
+        tilt, tilt_end = p * np.exp(slope[:, np.newaxis] * x), remaining * np.exp(slope * low)
         return (
             tilt.sum(axis=1) + tilt_end,
             (tilt * x).sum(axis=1) + tilt_end * low,

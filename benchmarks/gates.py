@@ -1,4 +1,4 @@
-"""Whether gates fire when they should, and only then: `max_drop` over simulated evaluations.
+"""Check that gates fire when they should, and only then: `max_drop` over simulated evaluations.
 
     python benchmarks/gates.py [--full] [--sizes 10,20,50] [--write docs/statistics.md]
 
@@ -45,10 +45,10 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MARGINS = (0.02, 0.05)
 AGREE = 2
 LIKE, FEW, MOST_PLANNED = 400_000, 250, 1_600
+# So many worlds are planned for: those of single queries that can be drawn anew
 PLANNED = 8
-"""So many worlds are planned for: those of single queries that can be drawn anew."""
+# By what the number of evaluations is divided, where each takes long
 FEWER = {500: 2, 1000: 4}
-"""By what the number of evaluations is divided, where each takes long."""
 END = "<!-- end -->"
 
 
@@ -70,14 +70,14 @@ class Row(NamedTuple):
         """The bars that it misses; other rules have none."""
         if self.rule != "ragbench" or not self.world.bar:
             return []
-        found = {
+        cases = {
             "wrong pass": self.wrong_pass > _at_most(0.035, self.replicates),
             "wrong fail": self.wrong_fail > _at_most(0.035, self.replicates),
             "coverage": self.wrong_pass + self.wrong_fail > _at_most(0.07, self.replicates),
         }
         case = (self.world.name, self.n, self.margin)
-        found["power"] = case == ("hits, churn 0", 100, 0.02) and self.fail_05 < 0.30
-        return [name for name, is_missed in found.items() if is_missed]
+        cases["power"] = case == ("hits, churn 0", 100, 0.02) and self.fail_05 < 0.30
+        return [name for name, is_missed in cases.items() if is_missed]
 
 
 def _at_most(share: float, replicates: int) -> float:
@@ -97,17 +97,17 @@ def rows(replicates: int, sizes: Sequence[int]) -> Iterator[Row]:
             }
             for margin in MARGINS:
                 for name, rule in RULES.items():
-                    found = {drop: rule(sample, margin) for drop, sample in drawn.items()}
+                    verdicts = {drop: rule(sample, margin) for drop, sample in drawn.items()}
                     if name == "ragbench":
-                        _agree(drawn[margin], found[margin], margin)
+                        _agree(drawn[margin], verdicts[margin], margin)
                     changed = drawn[margin].d.any(axis=1)
                     yield Row(
                         world, n, margin, name, count,
-                        float((found[margin].passed & changed).mean()),
-                        float(found[margin].failed.mean()),
-                        float(found[0.0].passed.mean()),
-                        float(found[0.05].failed.mean()) if margin < 0.05 else math.nan,
-                        float(found[0.10].failed.mean()) if 0.10 in found else math.nan,
+                        float((verdicts[margin].passed & changed).mean()),
+                        float(verdicts[margin].failed.mean()),
+                        float(verdicts[0.0].passed.mean()),
+                        float(verdicts[0.05].failed.mean()) if margin < 0.05 else math.nan,
+                        float(verdicts[0.10].failed.mean()) if 0.10 in verdicts else math.nan,
                     )  # fmt: skip
 
 
@@ -131,13 +131,13 @@ def _agree(sample: Sample, verdicts: Verdicts, margin: float) -> None:
         assert (verdicts.passed[row], verdicts.failed[row]) == expected, (margin, row, lower, upper)
 
 
-def table(found: Sequence[Row], margin: float) -> str:
+def table(rows: Sequence[Row], margin: float) -> str:
     """Print a world and size a row, our rule and wrong verdicts of the others."""
     head = ["world", "n", "wrong pass / fail", "equal: pass", "-.05: fail", "-.10: fail"]
     head += [f"{name}: wrong" for name in RULES if name != "ragbench"]
     lines = [head, ["---"] * len(head)]
     by_case: dict[tuple[str, int], dict[str, Row]] = {}
-    for row in found:
+    for row in rows:
         if row.margin == margin:
             by_case.setdefault((row.world.name, row.n), {})[row.rule] = row
     for (world, n), by_rule in by_case.items():
@@ -145,8 +145,8 @@ def table(found: Sequence[Row], margin: float) -> str:
         cells = [world if one.world.bar else f"{world} *", str(n)]
         cells += [f"{_percent(one.wrong_pass)} / {_percent(one.wrong_fail)}"]
         cells += [_percent(share) for share in (one.right_pass, one.fail_05, one.fail_10)]
-        others = [row for name, row in by_rule.items() if name != "ragbench"]
-        cells += [f"{_percent(row.wrong_pass)} / {_percent(row.wrong_fail)}" for row in others]
+        rivals = [row for name, row in by_rule.items() if name != "ragbench"]
+        cells += [f"{_percent(row.wrong_pass)} / {_percent(row.wrong_fail)}" for row in rivals]
         lines.append(cells)
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
@@ -155,26 +155,26 @@ def _percent(share: float) -> str:
     return "" if math.isnan(share) else f"{100 * share:.1f}"
 
 
-def page(found: Sequence[Row]) -> str:
-    """What is written between the marks of a page."""
+def page(rows: Sequence[Row]) -> str:
+    """Return the text between the marks of a page."""
     parts = []
     for margin in MARGINS:
-        count = max(row.replicates for row in found)
+        count = max(row.replicates for row in rows)
         parts.append(f"`max_drop: {margin:g}`, up to {count} evaluations a cell, in %:\n\n")
-        parts.append(table(found, margin) + "\n")
+        parts.append(table(rows, margin) + "\n")
     return "".join(parts)
 
 
 def write(path: Path, text: str, script: str) -> None:
     """Replace what stands between the marks of a script of this folder in a page."""
     mark = f"<!-- made by benchmarks/{script} -->"
-    before, rest = path.read_text(encoding="utf-8").split(mark)
-    after = rest.split(END, 1)[1]
-    path.write_text(f"{before}{mark}\n\n{text}{END}{after}", encoding="utf-8")
+    head, tail = path.read_text(encoding="utf-8").split(mark)
+    after = tail.split(END, 1)[1]
+    path.write_text(f"{head}{mark}\n\n{text}{END}{after}", encoding="utf-8")
 
 
 class Planned(NamedTuple):
-    """What a plan for power .8 comes to."""
+    """Hold the result of a plan for power .8."""
 
     world: str
     margin: float
@@ -183,7 +183,7 @@ class Planned(NamedTuple):
     power: float
 
     def missed(self, replicates: int) -> bool:
-        """Whether it decides too seldom or too often."""
+        """Return True if the gate decides too seldom or too often."""
         slack = 2 * math.sqrt(0.16 / replicates)
         return abs(self.power - 0.8) > (0.08 if self.n < FEW else 0.03) + slack
 
@@ -199,16 +199,16 @@ def plans(replicates: int) -> Iterator[Planned]:
                 n = queries_to_exclude(like, -margin) if like.any() else None
                 if n is None or n > MOST_PLANNED:
                     continue
-                found = ours(_draw(world, n, drop, replicates), margin)
-                decided = found.failed if drop > margin else found.passed
+                verdicts = ours(_draw(world, n, drop, replicates), margin)
+                decided = verdicts.failed if drop > margin else verdicts.passed
                 yield Planned(world.name, margin, truth, n, float(decided.mean()))
 
 
-def planned_table(found: Sequence[Planned]) -> str:
+def planned_table(plans: Sequence[Planned]) -> str:
     """Print a plan a row."""
     lines = ["| world | max_drop | truth | queries planned | decided, % |\n"]
     lines.append("| --- | --- | --- | --- | --- |\n")
-    for plan in found:
+    for plan in plans:
         cells = [plan.world, f"{plan.margin:g}", plan.truth, str(plan.n), _percent(plan.power)]
         lines.append("| " + " | ".join(cells) + " |\n")
     return "".join(lines)
@@ -216,17 +216,17 @@ def planned_table(found: Sequence[Planned]) -> str:
 
 def gates(replicates: int, sizes: Sequence[int], to: Path | None = None) -> int:
     """Print the tables; return how many bars were missed."""
-    found, planned = list(rows(replicates, sizes)), list(plans(replicates))
-    text = page(found) + "Plans for power 0.8:\n\n" + planned_table(planned) + "\n"
+    results, planned = list(rows(replicates, sizes)), list(plans(replicates))
+    text = page(results) + "Plans for power 0.8:\n\n" + planned_table(planned) + "\n"
     print(text)
     missed = [
         f"{name}: {row.world.name}, n {row.n}, margin {row.margin:g}"
-        for row in found
+        for row in results
         for name in row.missed()
     ]
     missed += [f"plan: {plan}" for plan in planned if plan.missed(replicates)]
-    for said in missed:
-        print(f"MISSED: {said}")
+    for bar in missed:
+        print(f"MISSED: {bar}")
     if to is not None:
         write(to, text, "gates.py")
     return len(missed)

@@ -1,4 +1,4 @@
-"""Whether a generated set ranks retrievers as the example's own questions do.
+"""Compare the order of retrievers by a generated set with the order by the example's questions.
 
     python benchmarks/generated_order.py [--set FILE] [--write docs/questions.md]
 
@@ -62,6 +62,7 @@ def score_retrievers(dataset: Mapping[str, object], folder: Path) -> np.ndarray:
     }
     per_query = rb.run_experiment(config).per_query
     scores = np.array([list(per_query[name][MEASURE].values()) for name in RETRIEVERS])
+    # a question without gold has no nDCG, for any retriever
     return scores[:, ~np.isnan(scores).any(axis=0)]
 
 
@@ -76,37 +77,40 @@ def interval(taus: np.ndarray) -> str:
     return f"[{lower:.2f}, {upper:.2f}]"
 
 
-def drawn_taus(own: np.ndarray, made: np.ndarray) -> np.ndarray:
+def drawn_taus(example: np.ndarray, generated: np.ndarray) -> np.ndarray:
     """Return tau of the two orders for each draw of as many questions of both sets."""
     random = np.random.default_rng(SEED)
 
     def means(scores: np.ndarray) -> np.ndarray:
         n = scores.shape[1]
+        # the same questions for all retrievers: the comparison stays paired
         return scores[:, random.integers(0, n, n)].mean(axis=1)
 
-    return np.array([tau(means(own), means(made)) for _ in range(DRAWS)])
+    return np.array([tau(means(example), means(generated)) for _ in range(DRAWS)])
 
 
-def half_taus(own: np.ndarray) -> np.ndarray:
+def half_taus(example: np.ndarray) -> np.ndarray:
     """Return tau of the orders by two random halves of the own questions, for each draw."""
-    random, n = np.random.default_rng(SEED), own.shape[1]
+    random, n = np.random.default_rng(SEED), example.shape[1]
     orders = (random.permutation(n) for _ in range(DRAWS))
-    halves = ((own[:, rows[: n // 2]], own[:, rows[n // 2 :]]) for rows in orders)
+    halves = ((example[:, rows[: n // 2]], example[:, rows[n // 2 :]]) for rows in orders)
     return np.array([tau(a.mean(axis=1), b.mean(axis=1)) for a, b in halves])
 
 
-def report(own: np.ndarray, made: np.ndarray) -> Iterator[str]:
+def report(example: np.ndarray, generated: np.ndarray) -> Iterator[str]:
     """Yield the lines of the table and of the comparison."""
-    yield f"| retriever | own questions ({own.shape[1]}) | rank | made ({made.shape[1]}) | rank |"
+    n_example, n_generated = example.shape[1], generated.shape[1]
+    yield f"| retriever | own questions ({n_example}) | rank | made ({n_generated}) | rank |"
     yield "|---|---:|---:|---:|---:|"
-    means = [own.mean(axis=1), made.mean(axis=1)]
+    means = [example.mean(axis=1), generated.mean(axis=1)]
     for row, name in enumerate(RETRIEVERS):
         cells = (f"{m[row]:.3f} | {1 + int(np.sum(m > m[row]))}" for m in means)
         yield f"| `{name}` | {' | '.join(cells)} |"
     value = tau(*means)
+    # oracle: scipy's tau-b of the same means
     if abs(value - kendall_tau_b(np.column_stack(means)).value) > 1e-12:
         raise SystemExit("kendall_tau_b of ragbench differs from scipy.stats.kendalltau")
-    taus, halves = drawn_taus(own, made), half_taus(own)
+    taus, halves = drawn_taus(example, generated), half_taus(example)
     yield ""
     yield f"Kendall's tau-b of the two orders: {value:.2f} {interval(taus)}."
     if n_tied := int(np.isnan(taus).sum()):
@@ -123,16 +127,16 @@ def main() -> None:
     corpus = EXAMPLE / "corpus.jsonl"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        own = score_retrievers({"type": "beir", "path": str(EXAMPLE), "split": "test"}, folder)
+        example = score_retrievers({"type": "beir", "path": str(EXAMPLE), "split": "test"}, folder)
         table = arguments.set or folder / "qa.csv"
         if arguments.set is None:
             command = [sys.executable, "-m", "ragbench", "questions", str(corpus), "--model"]
-            command += ["none", "-n", str(own.shape[1]), "-o", str(table)]
+            command += ["none", "-n", str(example.shape[1]), "-o", str(table)]
             subprocess.run(command, check=True, stdout=sys.stderr)
         kinds = {row["kind"] for row in csv.DictReader(table.open(encoding="utf-8"))}
         dataset = {"type": "records", "path": str(table), "corpus": str(corpus)}
-        made = score_retrievers(dataset, folder)
-    text = "".join(f"{line}\n" for line in report(own, made))
+        generated = score_retrievers(dataset, folder)
+    text = "".join(f"{line}\n" for line in report(example, generated))
     print(f"kinds of the made questions: {', '.join(sorted(kinds))}\n{text}")
     if arguments.write is not None:
         write(arguments.write, text, "generated_order.py")

@@ -41,6 +41,7 @@ def simulate_groups(runs: int) -> tuple[float, float]:
     for run in range(runs):
         rng = np.random.default_rng(run)
         for is_planted in (False, True):
+            # planted: 60 % of a group of 20 lost; by chance: 20 % of all questions
             p = np.where(is_group, 0.6, 0.15) if is_planted else np.full(len(rows), 0.2)
             is_lost = rng.random(len(rows)) < p
             causes = {

@@ -37,16 +37,19 @@ def ask_judge(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]]
     )
     with Replies(store) as replies:
         judge.keep_replies(replies)
-        seen = bytearray(n)
+        answered = bytearray(n)
         for position, verdicts in judge.judge_each(items(n), [RUBRIC]):
-            seen[position] += 1
+            answered[position] += 1
             verdict = verdicts[RUBRIC.name]
+            # a failed judgement never has a score
             assert (verdict.score is None) is (verdict.status != "scored")
             ended[verdict.cause] += 1
+            # memory that grows with n would show between these two points
             if sum(ended.values()) in (n // 5, n):
                 memory_mb.append(resident_mb())
-        assert set(seen) == {1}, "every item once"
+        assert set(answered) == {1}, "every item once"
         totals = judge.totals()
+        # a call for each item at least: faults are asked again
         assert totals.calls >= n, f"{totals.calls} calls in {LATENCY_S} s each"
         judge.close()
     return ended, memory_mb

@@ -61,22 +61,22 @@ def filled(schema: Mapping[str, Any], top: Mapping[str, Any], name: str = "") ->
     if kind == "array":
         many = 1 if schema["items"].get("type") in ("integer", "number") else 3
         return [filled(schema["items"], top, name) for _ in range(many)]
-    said = "yes" if name == "verdict" else "The harbour bridge was opened in 1932."
-    return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), said)
+    text = "yes" if name == "verdict" else "The harbour bridge was opened in 1932."
+    return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), text)
 
 
 def asked_schema(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema that a request asks for: its response format, or the one in its words."""
-    given = (body.get("response_format") or {}).get("json_schema")
-    if given:
-        schema: Mapping[str, Any] = given["schema"]
+    response_schema = (body.get("response_format") or {}).get("json_schema")
+    if response_schema:
+        schema: Mapping[str, Any] = response_schema["schema"]
         return schema
     text = "\n".join(str(message["content"]) for message in body["messages"])
     start = text.rfind("JSON Schema:")
     if start < 0:
         return {}
-    found: Mapping[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{", start))[0]
-    return found
+    parsed: Mapping[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{", start))[0]
+    return parsed
 
 
 def script(body: Mapping[str, Any], times_asked: int) -> str:
@@ -95,7 +95,7 @@ def sent(server: Any, already: int) -> tuple[int, int]:
     return len(chats), sum(usage(body, Answer())["prompt_tokens"] for body in chats)
 
 
-def own(k: int, rubrics: tuple[str, ...], **options: Any) -> tuple[int, int]:
+def count_ours(k: int, rubrics: tuple[str, ...], **options: Any) -> tuple[int, int]:
     from ragbench.score.judge.judge import Judge
     from tests.chat_server import ChatServer
 
@@ -117,7 +117,7 @@ def of_peer(python: str, peer: str, k: int) -> dict[str, tuple[int, int]] | str:
     with ChatServer(script) as server:
         environment = {**os.environ, "OPENAI_API_KEY": "none", "PYTHONPATH": ""}
         command = [python, __file__, "--inside", peer, server.url, str(k)]
-        found: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         with subprocess.Popen(
             command,
             env={**environment, "DEEPEVAL_TELEMETRY_OPT_OUT": "1", "RAGAS_DO_NOT_TRACK": "true"},
@@ -132,7 +132,7 @@ def of_peer(python: str, peer: str, k: int) -> dict[str, tuple[int, int]] | str:
             for line in process.stdout:  # a metric has ended, and waits until it is counted
                 if not line.startswith("done "):
                     continue
-                found[line.split(maxsplit=1)[1].strip()] = sent(server, already)
+                counts[line.split(maxsplit=1)[1].strip()] = sent(server, already)
                 already = len(server.received)
                 process.stdin.write("go on\n")
                 process.stdin.flush()
@@ -140,7 +140,7 @@ def of_peer(python: str, peer: str, k: int) -> dict[str, tuple[int, int]] | str:
             errors = process.stderr.read()
     if process.returncode:
         return errors.strip().rpartition("\n")[2]
-    return found
+    return counts
 
 
 def inside(peer: str, url: str, k: int) -> None:
@@ -169,7 +169,7 @@ def _ragas(url: str, k: int) -> dict[str, Any]:
     sample = SingleTurnSample(
         user_input=QUESTION, response=ANSWER, retrieved_contexts=passages(k), reference=REFERENCE
     )
-    made = {
+    metrics = {
         "faithfulness": m.Faithfulness(llm=llm),
         "answer_relevancy": m.ResponseRelevancy(llm=llm, embeddings=vectors),
         "context_precision": m.LLMContextPrecisionWithReference(llm=llm),
@@ -180,7 +180,7 @@ def _ragas(url: str, k: int) -> dict[str, Any]:
     loop = asyncio.new_event_loop()  # one for all: with another its client would send twice
     return {
         name: lambda metric=metric: loop.run_until_complete(metric.single_turn_ascore(sample))
-        for name, metric in made.items()
+        for name, metric in metrics.items()
     }
 
 
@@ -206,7 +206,7 @@ def _deepeval(url: str, k: int) -> dict[str, Any]:
     parts = [SingleTurnParams.ACTUAL_OUTPUT, SingleTurnParams.EXPECTED_OUTPUT]
     correct = "Does the actual output say what the expected output says?"
     usual = {"model": model, "async_mode": False}
-    made = {
+    metrics = {
         "faithfulness": m.FaithfulnessMetric(**usual),
         "answer_relevancy": m.AnswerRelevancyMetric(**usual),
         "context_precision": m.ContextualPrecisionMetric(**usual),
@@ -216,7 +216,7 @@ def _deepeval(url: str, k: int) -> dict[str, Any]:
     }
     return {
         name: lambda metric=metric: metric.measure(case, _show_indicator=False)
-        for name, metric in made.items()
+        for name, metric in metrics.items()
     }
 
 
@@ -229,43 +229,47 @@ def report(name: str, rubrics: str, counts: Mapping[int, tuple[int, int]]) -> No
 def peers(python: str) -> None:
     for peer in PEERS:
         by_k = {k: of_peer(python, peer, k) for k in KS}
-        failed = [found for found in by_k.values() if isinstance(found, str)]
+        failed = [outcome for outcome in by_k.values() if isinstance(outcome, str)]
         if failed:
             print(f"{peer} does not run there: {failed[0]}")
             continue
-        known = {k: found for k, found in by_k.items() if not isinstance(found, str)}
+        counts = {k: outcome for k, outcome in by_k.items() if not isinstance(outcome, str)}
         for name, rubrics in SETS.items():
-            lacking = [rubric for rubric in rubrics if rubric not in known[KS[0]]]
+            absent = [rubric for rubric in rubrics if rubric not in counts[KS[0]]]
             sums = {
                 k: (
-                    sum(found[rubric][0] for rubric in rubrics if rubric in found),
-                    sum(found[rubric][1] for rubric in rubrics if rubric in found),
+                    sum(outcome[rubric][0] for rubric in rubrics if rubric in outcome),
+                    sum(outcome[rubric][1] for rubric in rubrics if rubric in outcome),
                 )
-                for k, found in known.items()
+                for k, outcome in counts.items()
             }
-            report(f"{peer}{' without' if lacking else ''} {', '.join(lacking)}", name, sums)
+            report(f"{peer}{' without' if absent else ''} {', '.join(absent)}", name, sums)
 
 
 def main() -> bool:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers", help="the Python of an environment with ragas and deepeval")
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.inside:
-        inside(given.inside[0], given.inside[1], int(given.inside[2]))
+    options = parser.parse_args()
+    if options.inside:
+        inside(options.inside[0], options.inside[1], int(options.inside[2]))
         return True
     print(f"{'one item':45} calls at k = {KS}    input tokens at those k")
-    kept = True
+    within_bars = True
     for name, rubrics in SETS.items():
-        counts = {k: own(k, rubrics) for k in KS}
+        counts = {k: count_ours(k, rubrics) for k in KS}
         report("ragbench", name, counts)
-        kept &= counts[10][0] <= BARS[name] and counts[20][0] == counts[10][0]
+        within_bars &= counts[10][0] <= BARS[name] and counts[20][0] == counts[10][0]
     for name, rubrics in SETS.items():
-        report("ragbench, passages: each", name, {k: own(k, rubrics, passages="each") for k in KS})
-    if given.peers:
-        peers(given.peers)
-    print("bars kept" if kept else "BARS BROKEN")
-    return kept
+        report(
+            "ragbench, passages: each",
+            name,
+            {k: count_ours(k, rubrics, passages="each") for k in KS},
+        )
+    if options.peers:
+        peers(options.peers)
+    print("bars kept" if within_bars else "BARS BROKEN")
+    return within_bars
 
 
 if __name__ == "__main__":

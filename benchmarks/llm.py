@@ -41,12 +41,13 @@ SCHEMA = {
     "required": ["score"],
     "additionalProperties": False,
 }
+# a reply of a fast server; 128 at once are then 1,280 a second
 LATENCY_S = 0.1
 LIMITS = Limits(concurrency=128, timeout=5.0)
 
 
+# Asks a server n times, with a store; how they ended, and the memory on the way and at the end
 Ask = Callable[[str, int, Path], tuple[Counter[str], list[float]]]
-"""Asks a server n times, with a store; how they ended, and the memory on the way and at the end."""
 
 
 @contextmanager
@@ -95,13 +96,13 @@ def ask_engine(
                 return failure.cause.word
             return "scored"
 
-        seen = bytearray(n)
+        answered = bytearray(n)
         for position, word in engine.map(one, requests(n)):
-            seen[position] += 1
+            answered[position] += 1
             ended[word] += 1
             if sum(ended.values()) in (n // 5, n):
                 memory_mb.append(resident_mb())
-        assert set(seen) == {1}, "every item once"
+        assert set(answered) == {1}, "every item once"
     return ended, memory_mb
 
 
@@ -115,12 +116,12 @@ def measure(ask: Ask, text: str, n: int, rate: float, faults: float, store: Path
     with serving(text, rate, faults) as url:
         ended, memory_mb = ask(url, n, store)
         with urllib.request.urlopen(f"{url}/counters") as answer:
-            seen = json.load(answer)
-    let_through = seen["requests"] - seen["limited"]
-    share = let_through / seen["seconds"] / rate
+            counts = json.load(answer)
+    let_through = counts["requests"] - counts["limited"]
+    share = let_through / counts["seconds"] / rate
     print(
-        f"{n} items, {faults:.0%} faults, {rate:g} requests/s allowed: {seen['seconds']:.1f} s, "
-        f"{let_through} let through = {share:.1%} of the limit, {seen['limited']} turned away; "
+        f"{n} items, {faults:.0%} faults, {rate:g} requests/s allowed: {counts['seconds']:.1f} s, "
+        f"{let_through} let through = {share:.1%} of the limit, {counts['limited']} turned away; "
         f"{memory_mb[0]:.1f} MB after a fifth, {memory_mb[1]:.1f} MB at the end; {dict(ended)}"
     )
     return share
@@ -201,8 +202,8 @@ def serve(status: int, share: float, hanging: float) -> None:
     """Be that server, until terminated."""
 
     def script(request: Mapping[str, Any], times_asked: int) -> Answer:
-        asked = f"{times_asked} {request['messages'][0]['content']}".encode()
-        draw = int.from_bytes(hashlib.blake2b(asked, digest_size=8).digest(), "big") / 2**64
+        text = f"{times_asked} {request['messages'][0]['content']}".encode()
+        draw = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") / 2**64
         if draw < share:
             return Answer(
                 "by chance", status=status, headers={"retry-after": "1"} if status == 429 else {}
@@ -217,5 +218,5 @@ def serve(status: int, share: float, hanging: float) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
-    met = [compare(ask_engine, '{"score": 4}'), strays(), hangs(), repeats()]
-    sys.exit(not all(met))
+    bars_met = [compare(ask_engine, '{"score": 4}'), strays(), hangs(), repeats()]
+    sys.exit(not all(bars_met))

@@ -1,4 +1,4 @@
-"""How well a judge tells answers with a made-up span from others: its AUC on RAGTruth.
+"""Measure the AUC of judges on RAGTruth: answers with a made-up span against all others.
 
     python benchmarks/local_judges.py --judge '{type: classifier, preset: hhem}'
 
@@ -37,6 +37,7 @@ def main() -> int:
         name = f"{judge!r}"
     print(f"{name}: {sum(v.score is None for v in verdicts)} of {len(rows)} without a score")
     values = np.array([np.nan if v.score is None else v.score for v in verdicts])
+    # the table expects a value per answer; answers beyond --limit have none
     missing = np.full(len(rated.items) - len(rows), np.nan)
     scores = Scores(rubric.name, np.concatenate([values, missing]))
     print("\n".join(auc_table(rated, [scores])))

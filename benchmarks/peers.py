@@ -30,20 +30,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "against.md"
-STORE = HERE / "peers.json"
-BUILD = HERE.parent / "build" / "peers"
+FOLDER = Path(__file__).resolve().parent
+PAGE = FOLDER.parent / "docs" / "against.md"
+STORE = FOLDER / "peers.json"
+BUILD = FOLDER.parent / "build" / "peers"
 MARKS = "<!-- begin: make peers -->\n", "<!-- end: make peers -->\n"
 TASKS = ("install", "rank", "text", "judge", "gate")
 LIMIT_S = 400
+# trec_eval has single precision in places; a wrong definition is far off
 TOLERANCE = 1e-4
-"""trec_eval has single precision in places; a wrong definition is far off."""
 GARBAGE = "GARBAGE"
 FAILURES = {"garbage": "a reply that is not JSON", "500": "status 500"}
 MARGIN = 0.05
+# True drop of the share of hits, by world
 WORLDS = {"equal": 0.0, "margin": MARGIN, "drop": 0.2}
-"""True drop of the share of hits, by world."""
 PAIRS, QUERIES = 400, 100
 VERDICTS = ("fail", "undecided", "pass")
 # A right sentence with two of garbage, a short answer, an equal one, another order, no common
@@ -79,7 +79,7 @@ class Peer(NamedTuple):
 def peers() -> dict[str, Peer]:
     """Return the peers by name, ragbench first."""
     table = {"ragbench": Peer("ragbench", ["."], ["openai"])}
-    for line in (HERE / "peers.txt").read_text("utf-8").splitlines():
+    for line in (FOLDER / "peers.txt").read_text("utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             names, _, packages = line.partition(":")
             name, module = (part.strip() for part in names.split(","))
@@ -150,7 +150,7 @@ def child(python: Path, task: str, peer: Peer, data: Result, url: str = "") -> R
     with tempfile.TemporaryDirectory() as scratch:
         source, target = Path(scratch, "inputs.json"), Path(scratch, "result.json")
         source.write_text(json.dumps(data), "utf-8")
-        command = [python, HERE / "peer_tasks.py", task, peer.module, source, target, url]
+        command = [python, FOLDER / "peer_tasks.py", task, peer.module, source, target, url]
         # a home without settings: telemetry is as it is after an install
         settings = {"HOME": scratch, "PATH": "/usr/bin:/bin", "OPENAI_API_KEY": "none"}
         blas = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS")}
@@ -175,7 +175,7 @@ def child(python: Path, task: str, peer: Peer, data: Result, url: str = "") -> R
 def pip(python: Path, *arguments: str) -> str:
     """Run pip in an environment; return its output, or raise CalledProcessError with the reason."""
     command = [python, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=FOLDER.parent)
     return done.stdout
 
 
@@ -265,7 +265,7 @@ def judge_task(python: Path, peer: Peer, failure: str) -> Result:
 
 def tasks_of(peer: Peer) -> list[str]:
     """Return the tasks that a peer has a function for, with its install."""
-    source = (HERE / "peer_tasks.py").read_text("utf-8")
+    source = (FOLDER / "peer_tasks.py").read_text("utf-8")
     return [task for task in TASKS if task == "install" or f"def {task}_{peer.short}(" in source]
 
 
@@ -276,21 +276,21 @@ def measure(name: str, peer: Peer, options: argparse.Namespace) -> Result:
     stored = json.loads(STORE.read_text("utf-8")).get(name, {}) if STORE.exists() else {}
     results: Result = {"key": key}
     if target.exists():
-        kept = json.loads(target.read_text("utf-8"))
-        results = kept if kept["key"] == key else results
+        results_of_peer = json.loads(target.read_text("utf-8"))
+        results = results_of_peer if results_of_peer["key"] == key else results
     elif options.task and stored.get("key") == key:
         results = stored
-    asked = [task for task in tasks_of(peer) if task in (options.task or TASKS)]
+    requested = [task for task in tasks_of(peer) if task in (options.task or TASKS)]
     if not options.again:
-        asked = [task for task in asked if task not in results]
+        requested = [task for task in requested if task not in results]
     python = folder / "bin" / "python"
-    known = results.get("install", stored.get("install", {})).get("versions", {})
+    versions = results.get("install", stored.get("install", {})).get("versions", {})
     if stored.get("key") != key or options.newest:
-        known = {}
-    for task in asked:
+        versions = {}
+    for task in requested:
         print(f"{name}: {task}", file=sys.stderr)
         if task == "install" or not python.exists():
-            results["install"] = install(python, peer, known)
+            results["install"] = install(python, peer, versions)
         if "error" not in results["install"] and task != "install":
             results[task] = run_task(python, task, peer)
         results["date"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
@@ -368,8 +368,8 @@ def wrong_cell(counted: Result | str) -> str:
     if not counted["wrong"]:
         return f"0 of {counted['of']}"
     place, value, right = counted["first"]
-    shown = "no value" if value is None else f"{value:.4f}"
-    return f"**{counted['wrong']} of {counted['of']}**: {place} is {shown}, right {right:.4f}"
+    text = "no value" if value is None else f"{value:.4f}"
+    return f"**{counted['wrong']} of {counted['of']}**: {place} is {text}, right {right:.4f}"
 
 
 def cost_cells(result: Result) -> list[str]:
@@ -397,8 +397,8 @@ def rank_row(results: Result) -> list[str]:
         return [result["error"], "-", "-", *cost_cells(result)]
     counts = result["compared"]
     missing = result["values"]["unanswered"]
-    shown = f"{missing:g}" if isinstance(missing, float | int) else missing
-    cells = [wrong_cell(counts["distinct"]), wrong_cell(counts["tied"]), shown]
+    text = f"{missing:g}" if isinstance(missing, float | int) else missing
+    cells = [wrong_cell(counts["distinct"]), wrong_cell(counts["tied"]), text]
     return [*cells, *cost_cells(result)]
 
 
@@ -411,7 +411,7 @@ def text_row(results: Result) -> list[str]:
 
 
 def judge_cell(result: Result) -> str:
-    """Say what became of the failed judgement and of the nine good ones, by option."""
+    """Return the fate of the failed judgement and of the nine good ones, by option."""
     if "error" in result:
         return f"no scores: {result['error']}"
     parts = []
@@ -421,7 +421,7 @@ def judge_cell(result: Result) -> str:
 
 
 def fate(values: Result) -> str:
-    """Say what became of the failed judgement in one evaluation, and what mean is printed."""
+    """Return the fate of the failed judgement in one evaluation, and the printed mean."""
     if "error" in values:
         return f"no scores: {values['error']}"
     scores = values["scores"]
@@ -434,7 +434,7 @@ def fate(values: Result) -> str:
 
 
 def judge_row(results: Result) -> list[str]:
-    """Return what becomes of a garbage reply and of status 500, requests and cost."""
+    """Return the cells for a garbage reply and for status 500, with requests and cost."""
     tasks = results["judge"]
     requests = " / ".join(str(tasks[name]["requests"]) for name in FAILURES)
     return [
@@ -551,8 +551,8 @@ def render(rows: dict[str, Result]) -> str:
 
 def page_with(page: str, text: str) -> str:
     """Return the page with another text between its marks."""
-    head, _, rest = page.partition(MARKS[0])
-    _, _, tail = rest.partition(MARKS[1])
+    head, _, end = page.partition(MARKS[0])
+    _, _, tail = end.partition(MARKS[1])
     return f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{tail}"
 
 
@@ -593,5 +593,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE.parent))
+    sys.path.insert(0, str(FOLDER.parent))
     main()

@@ -88,14 +88,16 @@ def write_files(folder: Path, rows: int) -> tuple[str, str]:
 def commands(run: str, qrels: str) -> dict[str, list[str]]:
     """Return the command of every tool that is installed; ours is the first."""
     ours = [sys.executable, "-m", "ragbench", "score", "--qrels", qrels, "--run", run]
-    found = {"ragbench": [*ours, "--format", "json", *(f"-m{name}" for name in MEASURES)]}
+    commands_by_name = {
+        "ragbench": [*ours, "--format", "json", *(f"-m{name}" for name in MEASURES)]
+    }
     peers = {"pytrec_eval": PYTREC_EVAL, "ir_measures": IR_MEASURES, "ranx": RANX}
     for name, code in peers.items():
         if importlib.util.find_spec(name):
-            found[name] = [sys.executable, "-c", code, run, qrels]
+            commands_by_name[name] = [sys.executable, "-c", code, run, qrels]
     if binary := shutil.which("trec_eval"):
-        found["trec_eval"] = [binary, *(f"-m{name}" for name in TREC_EVAL), qrels, run]
-    return found
+        commands_by_name["trec_eval"] = [binary, *(f"-m{name}" for name in TREC_EVAL), qrels, run]
+    return commands_by_name
 
 
 def measure(command: list[str]) -> tuple[Cost, str]:
@@ -189,7 +191,7 @@ def compare_calls(title: str, run: dict[str, Any], qrels: dict[str, Any]) -> flo
 
     import ragbench as rb
 
-    kept: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
     times: dict[str, list[float]] = {"ragbench": [], "ragbench Run": [], "pytrec_eval": []}
     columns = rb.Run.from_dict(run), rb.Qrels.from_dict(qrels)
     calls = {
@@ -200,15 +202,15 @@ def compare_calls(title: str, run: dict[str, Any], qrels: dict[str, Any]) -> flo
     for _ in range(5):
         for name, call in calls.items():
             start = time.process_time()
-            kept[name] = call()
+            outputs[name] = call()
             times[name].append(time.process_time() - start)
-    peer, least = kept["pytrec_eval"], {name: min(turns) for name, turns in times.items()}
+    peer, least = outputs["pytrec_eval"], {name: min(turns) for name, turns in times.items()}
     for ours, theirs in zip(MEASURES, TREC_EVAL, strict=True):
-        for query, value in kept["ragbench"].per_query[ours].items():
+        for query, value in outputs["ragbench"].per_query[ours].items():
             assert abs(value - peer[query][theirs.replace(".", "_")]) < 1e-9, (ours, query)
     ratio = least["pytrec_eval"] / least["ragbench"]
-    shown = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in least.items())
-    print(f"{title}: {shown}: {ratio:.2f} x")
+    times_text = ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in least.items())
+    print(f"{title}: {times_text}: {ratio:.2f} x")
     return ratio
 
 

@@ -1,4 +1,4 @@
-"""What work takes as it grows: queries, systems, documents, rows, judgements, workers.
+"""Measure time and memory as work grows: queries, systems, documents, rows, judgements, workers.
 
     python benchmarks/scale.py [queries] [systems] [hits]
     python benchmarks/scale.py documents [--documents N ...] [--retrievers bm25 exact faiss]
@@ -31,7 +31,7 @@ BAR = 2.0
 
 
 class Took(NamedTuple):
-    """What a process took."""
+    """Hold CPU time and peak memory of a process."""
 
     cpu_s: float
     peak_mb: float
@@ -95,7 +95,7 @@ def main() -> None:
 
         scale_parts.main(sys.argv[1:])
         return
-    queries, systems, hits = [int(each) for each in sys.argv[1:]] or [2_000, 4, 50]
+    queries, systems, hits = [int(number) for number in sys.argv[1:]] or [2_000, 4, 50]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, queries, systems, hits)
@@ -109,10 +109,10 @@ def main() -> None:
             f"{size_mb(folder / 'cache'):.0f} MB, a run folder {size_mb(folder / 'runs') / 2:.0f}"
         )
         print(f"compare     {compared.cpu_s:6.1f} CPU s {compared.peak_mb:6.0f} MB")
-        for what, run in (("run", first), ("run again", again)):
+        for label, run in (("run", first), ("run again", again)):
             ratios = run.cpu_s / compared.cpu_s, run.peak_mb / compared.peak_mb
             print(
-                f"{what:<11} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
+                f"{label:<11} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
                 f"{ratios[1]:.2f} times (bar {BAR:g})"
             )
     worst = max(max(a / b for a, b in zip(run, compared, strict=True)) for run in (first, again))

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = Path(__file__).with_name("scale.jsonl")
-VOCABULARY, WORDS, ASKED, TOP_K = 100_000, 60, 8, 100
+RESULTS = Path(__file__).with_name("scale.jsonl")
+VOCABULARY, WORDS, QUERY_WORDS, TOP_K = 100_000, 60, 8, 100
+# Numbers of a vector: 384, as all-MiniLM-L6-v2 has them, or what `--width` says
 WIDTH = int(os.environ.get("SCALE_WIDTH", "384"))
-"""Numbers of a vector: 384, as all-MiniLM-L6-v2 has them, or what `--width` says."""
 HITS = 100
 Line = dict[str, float | str]
 
@@ -35,6 +35,7 @@ def texts(count: int, words: int, seed: int) -> Iterator[str]:
 
     rng = np.random.default_rng(seed)
     names = np.array([f"w{rank}" for rank in range(VOCABULARY)], dtype=object)
+    # Zipf: word of rank r with weight 1 / r
     up_to = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
     for start in range(0, count, 10_000):
         drawn = rng.random((min(10_000, count - start), words)) * up_to[-1]
@@ -48,7 +49,7 @@ def write_corpus(folder: Path, documents: int, queries: int) -> None:
         for row, text in enumerate(texts(documents, WORDS, 19)):
             stream.write(f'{{"_id": "d{row}", "text": "{text}"}}\n')
     with (folder / "queries.jsonl").open("w") as stream:
-        for row, text in enumerate(texts(queries, ASKED, 23)):
+        for row, text in enumerate(texts(queries, QUERY_WORDS, 23)):
             stream.write(f'{{"_id": "q{row}", "text": "{text}"}}\n')
     with (folder / "qrels" / "test.tsv").open("w") as stream:
         stream.write("query-id\tcorpus-id\tscore\n")
@@ -68,9 +69,11 @@ def write_rows(folder: Path, rows: int) -> None:
     tails = [f" {rank} {(HITS - rank) / 8 + 0.1} s\n" for rank in range(1, HITS + 1)]
     with (folder / "run.trec").open("w") as run, (folder / "qrels.txt").open("w") as qrels:
         for query in range(rows // HITS):
-            at = query * 37 % (len(names) - HITS)
-            hits = names[at : at + HITS]
+            # another window of names for each query, without drawing 100 names for each
+            offset = query * 37 % (len(names) - HITS)
+            hits = names[offset : offset + HITS]
             run.write("".join(f"q{query} Q0 {d}{end}" for d, end in zip(hits, tails, strict=True)))
+            # gold at the top, behind the first page, and deep: no measure is constant
             for place in (2, 11, 53):
                 qrels.write(f"q{query} 0 {hits[place]} 1\n")
 
@@ -93,17 +96,17 @@ def took(command: Sequence[str], folder: Path) -> Line:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    said: Line = json.loads(printed) if printed.startswith("{") else {}
+    line: Line = json.loads(printed) if printed.startswith("{") else {}
     return {
-        **said,
+        **line,
         "cpu_s": round(used.ru_utime + used.ru_stime, 2),
         "wall_s": round(time.perf_counter() - start, 1),
         "peak_mb": round(used.ru_maxrss / 1024),
     }
 
 
-def child(what: str, folder: Path, *arguments: object) -> Line:
-    return took([__file__, f"_{what}", *map(str, arguments)], folder)
+def child(step: str, folder: Path, *arguments: object) -> Line:
+    return took([__file__, f"_{step}", *map(str, arguments)], folder)
 
 
 def size_mb(folder: Path) -> float:
@@ -120,11 +123,11 @@ class Steps:
 
     def __call__(self, step: str) -> None:
         """Note what a step took."""
-        now = time.process_time()
-        self.line[f"{step}_s"] = round(now - self._since, 3)
+        time_s = time.process_time()
+        self.line[f"{step}_s"] = round(time_s - self._since, 3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.line[f"{step}_peak_mb"] = round(peak / 1024)
-        self._since = now
+        self._since = time_s
 
 
 def search(kind: str) -> None:
@@ -135,17 +138,17 @@ def search(kind: str) -> None:
     steps = Steps()
     collection = Beir(path=Path()).load()
     steps("read")
-    retriever = made(kind)
+    retriever = create_retriever(kind)
     retriever.cache_folder = cache_folder()
     retriever.index(collection.documents)
     steps("index")
-    found = retriever.retrieve(collection.queries, TOP_K)
+    hits = retriever.retrieve(collection.queries, TOP_K)
     steps("search")
     # faiss looks at some vectors alone, and a query of rare words has few documents
-    print(json.dumps({**steps.line, "hits": sum(map(len, found)) / len(found)}))
+    print(json.dumps({**steps.line, "hits": sum(map(len, hits)) / len(hits)}))
 
 
-def made(kind: str):  # type: ignore[no-untyped-def]
+def create_retriever(kind: str):  # type: ignore[no-untyped-def]
     """A retriever; a dense one over vectors that are sums of those of their words."""
     import numpy as np
 
@@ -217,14 +220,14 @@ def of_documents(counts: Sequence[int], retrievers: Sequence[str], queries: int)
             write_corpus(folder, count, queries)
             for kind in retrievers:
                 about: Line = {"part": "documents", "documents": count, "queries": queries}
-                before = size_mb(folder / "cache")
+                size_before = size_mb(folder / "cache")
                 first = child("search", folder, kind)
-                kept = {"cache_mb": round(size_mb(folder / "cache") - before, 1)}
+                cache_size = {"cache_mb": round(size_mb(folder / "cache") - size_before, 1)}
                 again = {
                     f"again_{key}": value for key, value in child("search", folder, kind).items()
                 }
                 width = int(os.environ.get("SCALE_WIDTH", WIDTH))
-                yield {**about, "retriever": kind, "width": width, **kept, **first, **again}
+                yield {**about, "retriever": kind, "width": width, **cache_size, **first, **again}
             if "bm25" in retrievers:
                 for run in ("first", "stored"):
                     line = took(["-m", "ragbench", "run", "run.yaml", "--quiet"], folder)
@@ -244,14 +247,15 @@ def of_rows(counts: Sequence[int], workers: Sequence[int]) -> Iterator[Line]:
             write_rows(folder, count)
             size = (folder / "run.trec").stat().st_size / 1e6
             command = ["-m", "ragbench", "score", "qrels.txt"]
+            # the smallest run there is, to compile the package
             (folder / "one.trec").write_text("q0 Q0 d1 1 1.0 s\n")
             took([*command, "one.trec"], folder)  # compiled once, as an installed package is
-            for each in workers:
-                line = took([*command, "run.trec", "--workers", str(each)], folder)
+            for n_workers in workers:
+                line = took([*command, "run.trec", "--workers", str(n_workers)], folder)
                 yield {
                     "part": "rows",
                     "rows": count,
-                    "workers": each,
+                    "workers": n_workers,
                     "file_mb": round(size),
                     **line,
                 }
@@ -292,10 +296,10 @@ def of_systems(counts: Sequence[int], folders: int) -> Iterator[Line]:
         write_files(folder, 200, 10 * folders, 10)
         for run in range(folders):
             files = range(10 * run, 10 * run + 10)
-            named = "".join(f"  s{n}: {{type: run_file, path: {n}.trec}}\n" for n in files)
+            retrievers = "".join(f"  s{n}: {{type: run_file, path: {n}.trec}}\n" for n in files)
             (folder / "run.yaml").write_text(
                 f"name: r{run}\ndataset: {{type: trec, qrels: qrels.txt, topics: topics.tsv}}\n"
-                f"{head}retrievers:\n{named}"
+                f"{head}retrievers:\n{retrievers}"
             )
             took(["-m", "ragbench", "run", "run.yaml", "--quiet"], folder)
         runs = [f"runs/r{run}" for run in range(folders)]
@@ -318,7 +322,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--judgements", type=int, nargs="+", default=[500])
     parser.add_argument("--systems", type=int, nargs="+", default=[50])
     parser.add_argument("--folders", type=int, default=5, help="run folders of 10 systems")
-    parser.add_argument("--keep", action="store_true", help=f"append the lines to {KEPT.name}")
+    parser.add_argument("--keep", action="store_true", help=f"append the lines to {RESULTS.name}")
     chosen = parser.parse_args(arguments)
     os.environ["SCALE_WIDTH"] = str(chosen.width)
     parts = {
@@ -334,7 +338,7 @@ def main(arguments: Sequence[str]) -> None:
             print(text, flush=True)
             missed += float(line.get("bar_mb", math.inf)) < float(line["peak_mb"])
             if chosen.keep:
-                with KEPT.open("a", encoding="utf-8") as stream:
+                with RESULTS.open("a", encoding="utf-8") as stream:
                     stream.write(f"{text}\n")
     if missed:
         sys.exit(f"{missed} lines are beyond their bar_mb")

@@ -23,7 +23,7 @@ START = "import ragbench.cli, ragbench.config.options, ragbench.experiment.runne
 
 def cpu_s(arguments: list[str], folder: Path) -> float:
     """The CPU time of a process, that of the system included."""
-    before = os.times()
+    start = os.times()
     # compiled once, as an installed package is
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -32,8 +32,8 @@ def cpu_s(arguments: list[str], folder: Path) -> float:
     command = [sys.executable, *arguments]
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
     after = os.times()
-    user = after.children_user - before.children_user
-    return user + after.children_system - before.children_system
+    user = after.children_user - start.children_user
+    return user + after.children_system - start.children_system
 
 
 def main() -> None:
@@ -44,17 +44,18 @@ def main() -> None:
         first = cpu_s(run, folder)
         again, start = [], []
         for _ in range(runs):
+            # starting Python and importing is no work of the run
             start.append(cpu_s(["-c", START], folder))
             again.append(cpu_s(run, folder))
         manifest = folder / "runs" / "quickstart" / "latest" / "manifest.json"
         work = json.loads(manifest.read_text(encoding="utf-8"))["work"]
-    made = sum(stage["items"] - stage["stored"] for stage in work.values())
+    n_made = sum(stage["items"] - stage["stored"] for stage in work.values())
     beyond = min(again) - min(start)
     print(
         f"second run: {min(again):.2f} s of CPU time, {min(start):.2f} s of it starting up: "
-        f"{beyond:.2f} s of work (bar {BAR_S:.1f} s), {made} items made; the first {first:.2f} s"
+        f"{beyond:.2f} s of work (bar {BAR_S:.1f} s), {n_made} items made; the first {first:.2f} s"
     )
-    sys.exit(beyond >= BAR_S or made > 0)
+    sys.exit(beyond >= BAR_S or n_made > 0)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ import sys
 
 def _yield_the_name() -> None:
     """Give the standard library's module of this name to the scripts that stand beside this one."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.dirname(os.path.abspath(__file__))
     path = sys.path[:]
-    sys.path[:] = [entry for entry in path if os.path.abspath(entry or ".") != here]
+    sys.path[:] = [entry for entry in path if os.path.abspath(entry or ".") != folder]
     sys.modules.pop("statistics", None)
     importlib.import_module("statistics")
     sys.path[:] = path

@@ -46,11 +46,12 @@ def rouge_score(types: Sequence[str], *, stemmer: bool = False) -> Peer:
     """ROUGE by rouge-score."""
     from rouge_score.rouge_scorer import RougeScorer
 
+    # one scorer for all pairs: to create it is no part of the contest
     scorer = RougeScorer(types, use_stemmer=stemmer)
 
     def score(pairs: Pairs) -> list[list[float]]:
-        found = [scorer.score_multi(gold, text) for text, gold in pairs]
-        return [[float(each[name].fmeasure) for each in found] for name in types]
+        scores = [scorer.score_multi(gold, text) for text, gold in pairs]
+        return [[float(row[name].fmeasure) for row in scores] for name in types]
 
     return score
 
@@ -65,6 +66,7 @@ def sacrebleu_corpus(make: Callable[[], Any]) -> Peer:
     """A metric of sacrebleu, of all predictions."""
 
     def score(pairs: Pairs) -> list[list[float]]:
+        # sacrebleu takes a stream per reference, with None where a text has fewer
         most = max(len(gold) for _, gold in pairs)
         streams = [[gold[i] if i < len(gold) else None for _, gold in pairs] for i in range(most)]
         return [[make().corpus_score([text for text, _ in pairs], streams).score / 100]]
@@ -73,11 +75,11 @@ def sacrebleu_corpus(make: Callable[[], Any]) -> Peer:
 
 
 def contests() -> list[Contest]:
-    """Return what is compared."""
+    """Return the contests of metrics with their peers."""
     from sacrebleu import BLEU
 
     rouge = ["rouge1", "rouge2", "rougeL"]
-    found = [
+    contests_of_text = [
         Contest("ROUGE-1/2/L", rouge, rouge_score(rouge)),
         Contest(
             "with stems",
@@ -88,7 +90,7 @@ def contests() -> list[Contest]:
         Contest("BLEU", ["bleu"], sacrebleu(lambda: BLEU(effective_order=True))),
         Contest("BLEU of a corpus", ["bleu.corpus"], sacrebleu_corpus(lambda: BLEU(force=True))),
     ]
-    return found
+    return contests_of_text
 
 
 def ours(contest: Contest, pairs: Pairs) -> list[list[float]]:
@@ -100,7 +102,7 @@ def ours(contest: Contest, pairs: Pairs) -> list[list[float]]:
     ]
 
 
-def made(number: int, length: int, seed: int = 7) -> Pairs:
+def make_pairs(number: int, length: int, seed: int = 7) -> Pairs:
     """Predictions that share half of their words with the reference, in its order."""
     rng = random.Random(seed)
     vocabulary = [f"{stem}{end}" for stem in _STEMS for end in ("", "s", "ing", ",", ".")]
@@ -120,7 +122,7 @@ def compare(contest: Contest, number: int, length: int) -> tuple[float, float]:
     """Milliseconds of CPU per pair for ragbench and the peer; stops where a value differs."""
     mine, theirs = [], []
     for turn in range(TURNS):
-        pairs = made(number, length, seed=1000 * length + turn)
+        pairs = make_pairs(number, length, seed=1000 * length + turn)
         start = time.process_time()
         values = ours(contest, pairs)
         mine.append(time.process_time() - start)
@@ -161,7 +163,7 @@ def show_growth(every: list[Contest]) -> None:
     print(f"\n{'ms per pair':<18}" + "".join(f"{contest.title:>14}" for contest in chosen))
     sizes = [(MEASURED_TOKENS // length, length) for length in (10, 100, 1000, 10_000)]
     for number, length in [*sizes, (100, 100), (10_000, 100)]:
-        pairs = made(number, length)
+        pairs = make_pairs(number, length)
         line = f"{f'{number:,} x {length:,}':<18}"
         for contest in chosen:
             start = time.process_time()

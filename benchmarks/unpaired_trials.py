@@ -70,9 +70,9 @@ def unpaired(replicates: int) -> int:
                     welch += not low <= truth <= high
                 else:
                     welch += x.mean() - y.mean() != truth
-            held = wrong / replicates <= BAR + 2 * math.sqrt(BAR * (1 - BAR) / replicates)
-            missed += not held
+            within_bar = wrong / replicates <= BAR + 2 * math.sqrt(BAR * (1 - BAR) / replicates)
+            missed += not within_bar
             shares = f"{100 * wrong / replicates:.1f} ({100 * welch / replicates:.1f})"
-            cells.append(f"{n}, {m}: {shares}{'' if held else ' MISSED'}")
+            cells.append(f"{n}, {m}: {shares}{'' if within_bar else ' MISSED'}")
         print(f"  {name:15s} {'; '.join(cells)}  (in brackets: Welch)")
     return missed

@@ -1,4 +1,4 @@
-"""Whether `better` and `worse` are true, are said where they can be, and keep their promises.
+"""Check that `better` and `worse` are true, are printed where possible, and keep their promises.
 
     python benchmarks/verdicts.py [--full] [--data ../shared/data] [--write docs/statistics.md]
 
@@ -29,11 +29,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+# set before NumPy loads
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from gate_rules import shown
+from gate_rules import show_differences
 from gates import write
 from worlds import BASELINES, EXPECTED_LOSSES, SEED, WORLDS, World, small_gains_beside_losses
 
@@ -48,11 +49,12 @@ from ragbench.stats.power import smallest
 from ragbench.types import FloatArray
 
 SIZES = (20, 50, 100, 300)
-WRONG, DECIDED, KEPT = 0.035, 0.80, (0.75, 0.85)
+WRONG, DECIDED, PROMISED = 0.035, 0.80, (0.75, 0.85)
 LEVEL = 0.05
+# Standard errors from 0 at which Student's t has power 0.9, for some 100 questions
 POWER_09 = 3.26
-"""Standard errors from 0 at which Student's t has power 0.9, for some 100 questions."""
 UNEXPLAINED = 1e-3
+# questions of a draw: pairs that need fewer or more are left out
 MOST, FEWEST = 700, 40
 FLIPS = 1_000
 MEASURES = ("nDCG@10", "P@20", "R@100")
@@ -69,8 +71,9 @@ class Wrong(NamedTuple):
     samples: int
 
     def missed(self) -> bool:
-        """Whether a share is above the bar."""
+        """Return True if a share is above the bar."""
         error = math.sqrt(WRONG * (1 - WRONG) / self.samples)
+        # three standard errors, as there are many cells
         return max(self.better, self.worse) > WRONG + 3 * error
 
 
@@ -92,15 +95,17 @@ def wrong_verdicts(samples: int) -> Iterator[Wrong]:
 def _wrong(worlds: Sequence[World], name: str, n: int, samples: int) -> Wrong:
     shares = [(0.0, 0.0)]
     for world in worlds:
+        # a seed per cell: one cell can be run again by itself
         rng = np.random.default_rng([SEED, n, *world.name.encode()])
-        better, worse = shown(world.draw(rng, (samples, n), 0.0))
+        better, worse = show_differences(world.draw(rng, (samples, n), 0.0))
         shares.append((float(better.mean()), float(worse.mean())))
+    # the worst case of a family of worlds stands for it
     better, worse = np.max(shares, axis=0).tolist()
     return Wrong(name, n, better, worse, samples)
 
 
-class Scores(NamedTuple):
-    """Scores of the same questions by two systems, of which the second is better."""
+class PairScores(NamedTuple):
+    """Hold the scores of two systems on the same questions; the second system is better."""
 
     measure: str
     pair: str
@@ -114,7 +119,7 @@ class Scores(NamedTuple):
         return float(d.mean() / d.std() * math.sqrt(len(d))) if d.any() else 0.0
 
 
-def real_scores(data: Path) -> Iterator[Scores]:
+def real_scores(data: Path) -> Iterator[PairScores]:
     """Yield pairs of runs of three collections, and of answers, with a difference worth a plan."""
     folders = {
         "cranfield": [("porter", "english"), ("nostem", "minilm")],
@@ -139,6 +144,7 @@ def real_scores(data: Path) -> Iterator[Scores]:
         texts = [row["answer"] for row in rows], [row["reference"] for row in rows]
         systems[file.name.split(".")[0]] = rb.evaluate_texts(*texts, list(METRICS)).per_query
     names = [*systems]
+    # each system against the one three places on: every system twice, no pair twice
     for one, other in zip(names, [*names[3:], *names[:3]], strict=True):
         for metric in METRICS:
             columns = [systems[one][metric], systems[other][metric]]
@@ -155,16 +161,18 @@ def _run(file: Path) -> dict[str, dict[str, float]]:
     return run
 
 
-def _ordered(measure: str, pair: str, columns: Sequence[Mapping[str, float]]) -> Iterator[Scores]:
+def _ordered(
+    measure: str, pair: str, columns: Sequence[Mapping[str, float]]
+) -> Iterator[PairScores]:
     """Yield the scores with the better system last, if its t is 1.8 or more."""
     first, second = (np.array([column[query] for query in columns[0]]) for column in columns)
-    scores = Scores(measure, pair, *sorted((first, second), key=np.mean))
+    scores = PairScores(measure, pair, *sorted((first, second), key=np.mean))
     if scores.t >= 1.8:
         yield scores
 
 
 class Shown(NamedTuple):
-    """How often draws of real questions show a difference.
+    """Hold the share of draws of real questions that show a difference.
 
     Attributes:
         scores: Scores that the draws are of.
@@ -175,7 +183,7 @@ class Shown(NamedTuple):
         t_promise: Detectable difference of n questions by Student's t.
     """
 
-    scores: Scores
+    scores: PairScores
     n: int
     draws: int
     share: float
@@ -183,43 +191,46 @@ class Shown(NamedTuple):
     t_promise: float
 
 
-def _draw(scores: Scores, n: int, draws: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _draw(scores: PairScores, n: int, draws: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return for each draw: shown (1 or 0), small p (1 or 0), chance of unseen losses."""
     rng = np.random.default_rng([SEED, n, *f"{scores.measure} {scores.pair}".encode()])
-    found = np.zeros((3, draws))
+    differences = np.zeros((3, draws))
     for row in range(draws):
         questions = rng.integers(0, len(scores.system), n)
         baseline = scores.baseline[questions]
         d = scores.system[questions] - baseline
         interval = difference_interval(d, baseline=baseline)
         p = float(randomization_p_values(d[:, np.newaxis], resamples=FLIPS, seed=row)[0])
+        # (1 - share)^n: chance that n questions hide losses which would cancel the mean
         share = max(interval.mean, 0.0) / (max(interval.mean, 0.0) + interval.largest[0])
-        found[:, row] = interval.lower > 0 and p <= LEVEL, p <= LEVEL, (1 - share) ** n
-    return found[0], found[1], found[2]
+        differences[:, row] = interval.lower > 0 and p <= LEVEL, p <= LEVEL, (1 - share) ** n
+    return differences[0], differences[1], differences[2]
 
 
-def decisions(pairs: Sequence[Scores], draws: int) -> Iterator[Shown]:
-    """Yield how often the difference of each pair is shown where Student's t has power 0.9."""
+def decisions(pairs: Sequence[PairScores], draws: int) -> Iterator[Shown]:
+    """Yield the share of draws that show a pair's difference where Student's t has power 0.9."""
     for scores in pairs:
         n = round((POWER_09 / scores.t) ** 2 * len(scores.system))
         if not FEWEST <= n <= MOST:
             continue
         is_shown, is_small, chance = _draw(scores, n, draws)
         clear = chance < UNEXPLAINED
+        # a share of fewer draws would be noise
         if clear.sum() >= draws / 10:
             share = float(is_shown[clear].mean())
             yield Shown(scores, n, int(clear.sum()), share, float(is_small.mean()), math.nan)
 
 
-def promises(pairs: Sequence[Scores], draws: int) -> Iterator[Shown]:
-    """Yield how often the difference of each pair is shown where so many questions promise it."""
+def promises(pairs: Sequence[PairScores], draws: int) -> Iterator[Shown]:
+    """Yield the share of draws that show a pair's difference with the promised questions."""
     for scores in pairs:
         d = scores.system - scores.baseline
 
         def keeps(n: int, d: FloatArray = d, baseline: FloatArray = scores.baseline) -> bool:
-            found = detectable_difference(d, baseline=baseline, n=n, level=LEVEL)
-            return found <= float(d.mean())
+            promised = detectable_difference(d, baseline=baseline, n=n, level=LEVEL)
+            return promised <= float(d.mean())
 
+        # 2.8 standard errors: power .8 by the normal approximation, where the search begins
         n = smallest(keeps, guess=max(5, round((2.8 / scores.t) ** 2 * len(d))))
         if not FEWEST <= n <= MOST:
             continue
@@ -252,11 +263,11 @@ def wrong_table(rows: Sequence[Wrong]) -> str:
     return "".join(lines)
 
 
-def real_table(decided: Sequence[Shown], kept: Sequence[Shown]) -> str:
+def real_table(decided: Sequence[Shown], promises: Sequence[Shown]) -> str:
     """Return a measure a row: decisions, promises, and those of Student's t."""
     head = ("score", "pairs", "shown, of clear draws", "promise kept", "small p", "t promises")
     lines = ["| " + " | ".join(head) + " |\n", "| --- |" + " --- |" * (len(head) - 1) + "\n"]
-    of_decided, of_kept = by_measure(decided), by_measure(kept)
+    of_decided, of_kept = by_measure(decided), by_measure(promises)
     for measure in dict.fromkeys([*of_decided, *of_kept]):
         rows = of_kept.get(measure, [])
         cells = [measure, str(len(rows))]
@@ -278,7 +289,7 @@ def _percent(share: float) -> str:
 
 
 def missed_bars(
-    wrong: Sequence[Wrong], decided: Sequence[Shown], kept: Sequence[Shown]
+    wrong: Sequence[Wrong], decided: Sequence[Shown], promises: Sequence[Shown]
 ) -> Iterator[str]:
     """Yield a sentence for each missed bar."""
     for row in wrong:
@@ -287,9 +298,10 @@ def missed_bars(
     for measure, rows in by_measure(decided).items():
         if mean_share(rows) < DECIDED:
             yield f"decisions on {measure}: {mean_share(rows):.2f} of clear draws"
-    for measure, rows in by_measure(kept).items():
+    for measure, rows in by_measure(promises).items():
+        # 0.8 x 0.2 is the variance of a share of .8
         slack = 2 * math.sqrt(0.16 / sum(row.draws for row in rows))
-        if not KEPT[0] - slack <= mean_share(rows) <= KEPT[1] + slack:
+        if not PROMISED[0] - slack <= mean_share(rows) <= PROMISED[1] + slack:
             yield f"promises of {measure}: {mean_share(rows):.2f} of draws"
 
 
@@ -303,20 +315,20 @@ def main() -> int:
     samples, draws = (5_000, 1_000) if options.full else (1_000, 200)
     wrong = list(wrong_verdicts(samples))
     decided: list[Shown] = []
-    kept: list[Shown] = []
+    promised_rows: list[Shown] = []
     if options.data.is_dir():
         pairs = list(real_scores(options.data))
-        decided, kept = list(decisions(pairs, draws)), list(promises(pairs, draws))
+        decided, promised_rows = list(decisions(pairs, draws)), list(promises(pairs, draws))
     else:
         print(f"no real collections in {options.data}: parts 2 and 3 are left out")
     text = f"Equal systems called better / worse, in % of {samples} samples:\n\n"
     text += wrong_table(wrong) + "\n"
-    if kept:
-        text += f"Real scores, {draws} draws a pair:\n\n{real_table(decided, kept)}\n"
+    if promised_rows:
+        text += f"Real scores, {draws} draws a pair:\n\n{real_table(decided, promised_rows)}\n"
     print(text)
-    missed = list(missed_bars(wrong, decided, kept))
-    for said in missed:
-        print(f"MISSED: {said}")
+    missed = list(missed_bars(wrong, decided, promised_rows))
+    for bar in missed:
+        print(f"MISSED: {bar}")
     if options.write is not None:
         write(options.write, text, "verdicts.py")
     print(f"{len(missed)} bars missed" if missed else "all bars met")

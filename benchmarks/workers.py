@@ -40,8 +40,8 @@ from ragbench.types import Document, Query
 _TICKS = 100  # a second, in /proc
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # in the run as on workers
 Work = Callable[[Executor | None], object]
+# Makes the texts of a round; what is left is to be measured
 Making = Callable[[], Work]
-"""Makes the texts of a round; what is left is to be measured."""
 
 
 def main() -> None:
@@ -148,16 +148,22 @@ def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Mak
     def make() -> Work:
         if not indexed:
             index()
-        asked = [Query(f"q{n}", text) for n, text in enumerate(_texts(queries, 6))]
-        found = [] if second is None else [first.retrieve(asked, second.depth)]
+        searched_queries = [Query(f"q{n}", text) for n, text in enumerate(_texts(queries, 6))]
+        first_hits = [] if second is None else [first.retrieve(searched_queries, second.depth)]
 
         def search_all(executor: Executor | None) -> None:
             of = first if second is None else second
             if executor is None:
-                _ = of.retrieve(asked, 10) if second is None else second.combine(asked, found, 10)
+                _ = (
+                    of.retrieve(searched_queries, 10)
+                    if second is None
+                    else second.combine(searched_queries, first_hits, 10)
+                )
                 return
             assert of.index_search(10) is not None
-            for _, outcome in retrieve(of, asked, 10, Calls("search"), found, executor):
+            for _, outcome in retrieve(
+                of, searched_queries, 10, Calls("search"), first_hits, executor
+            ):
                 assert outcome.value is not None
 
         return search_all
@@ -189,14 +195,14 @@ def _models(folder: Path) -> tuple[str, str]:
         id2label=labels,
         label2id={name: number for number, name in labels.items()},
     )
-    found = []
+    folders = []
     for name, kind in (("bert", BertModel), ("nli", BertForSequenceClassification)):
         place = str(folder / name)
         kind(config).save_pretrained(place)
         vocabulary = {word: number for number, word in enumerate(words)}
         BertTokenizerFast(vocab=vocabulary, model_max_length=512).save_pretrained(place)
-        found.append(place)
-    return found[0], found[1]
+        folders.append(place)
+    return folders[0], folders[1]
 
 
 def _texts(n: int, length: int) -> list[str]:
@@ -213,35 +219,35 @@ def _measured(making: Making, rounds: int) -> str:
         started: list[list[int]] = []
         work = making()
         for executor in (None, one, two):  # starts workers, loads models
-            before = _children()
+            children = _children()
             work(executor)
-            started.append(sorted(_children() - before))
-        asked = list(zip((None, one, two), started, strict=True))
-        found = []
+            started.append(sorted(_children() - children))
+        executors = list(zip((None, one, two), started, strict=True))
+        times = []
         for _ in range(rounds):
             work = making()
-            found.append([_timed(work, *each) for each in asked])
+            times.append([_timed(work, *setting) for setting in executors])
         memory = [_peak_mb("self"), max(map(_peak_mb, started[2]))]
-    in_run, by_one, by_two = zip(*found, strict=True)
+    in_run, by_one, by_two = zip(*times, strict=True)
     faster = [_ratio(by_one, by_two, "busiest"), _ratio(by_one, by_two, "wall")]
     slower = [_ratio(by_one, in_run, "total") - 1, _ratio(by_one, in_run, "wall") - 1]
     return (
-        "".join(f"{each:>9.2f}x" for each in faster)
-        + "".join(f"{each:>+9.0%} " for each in slower)
-        + "".join(f"{each:>9,.0f}" for each in memory)
+        "".join(f"{setting:>9.2f}x" for setting in faster)
+        + "".join(f"{setting:>+9.0%} " for setting in slower)
+        + "".join(f"{setting:>9,.0f}" for setting in memory)
     )
 
 
-def _ratio(a: tuple[dict[str, float], ...], b: tuple[dict[str, float], ...], what: str) -> float:
-    return statistics.median(x[what] / y[what] for x, y in zip(a, b, strict=True))
+def _ratio(a: tuple[dict[str, float], ...], b: tuple[dict[str, float], ...], key: str) -> float:
+    return statistics.median(x[key] / y[key] for x, y in zip(a, b, strict=True))
 
 
 def _timed(work: Work, executor: Executor | None, pids: Sequence[int]) -> dict[str, float]:
-    before = [_cpu(pid) for pid in ("self", *pids)]
+    cpu_start = [_cpu(pid) for pid in ("self", *pids)]
     start = time.perf_counter()
     work(executor)
     wall = time.perf_counter() - start
-    spent = [_cpu(pid) - was for pid, was in zip(("self", *pids), before, strict=True)]
+    spent = [_cpu(pid) - was for pid, was in zip(("self", *pids), cpu_start, strict=True)]
     return {"wall": wall, "total": sum(spent), "busiest": max(spent)}
 
 

@@ -18,7 +18,7 @@ Sizes = Callable[[Rng, Shape], FloatArray]
 
 SEED = 20
 RANKS = np.array([1 / rank for rank in range(1, 11)] + [0.0])
-FOUND = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
+HIT_SHARES = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
 
 
 class Sample(NamedTuple):
@@ -56,7 +56,7 @@ def _of_queries(d: FloatArray) -> Sample:
 
 
 def _of_clusters(d: FloatArray, sizes: FloatArray) -> Sample:
-    """Return one value per cluster for the summed differences `d` of clusters of these sizes."""
+    """Return a value per cluster, from the summed differences `d` of clusters of these sizes."""
     total, n = sizes.sum(axis=1, keepdims=True), d.shape[1]
     mean = d.sum(axis=1, keepdims=True) / total
     residuals = d - mean * sizes
@@ -90,13 +90,13 @@ def _moving(name: str, sizes: Sizes, mean: float, churn: float) -> World:
 
 
 def _ranks(rng: Rng, shape: Shape) -> FloatArray:
-    """How much a reciprocal rank loses that is not found as well any more."""
+    """Return the loss of reciprocal rank if the gold document moves down."""
     return rng.choice(_LOSSES, shape, p=_CHANCES)
 
 
 _PAIRS = [(a, b) for a in range(11) for b in range(a + 1, 11)]
 _LOSSES = np.array([RANKS[a] - RANKS[b] for a, b in _PAIRS])
-_CHANCES = np.array([FOUND[a] * FOUND[b] for a, b in _PAIRS])
+_CHANCES = np.array([HIT_SHARES[a] * HIT_SHARES[b] for a, b in _PAIRS])
 _CHANCES /= _CHANCES.sum()
 
 
@@ -139,7 +139,7 @@ def _answers(rng: Rng, shape: Shape, drop: float) -> Sample:
 
 
 def _clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
-    """One to five hits a cluster, of which half move together."""
+    """Draw clusters of one to five hits, of which half move together."""
     rows, n = shape
     sizes = rng.integers(1, 6, shape)
     together = rng.random((rows, n, 5)) < 0.5
@@ -150,7 +150,7 @@ def _clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
 
 
 def _large_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
-    """One cluster in five has ten queries and loses all or none; the others have one."""
+    """Draw clusters: one in five has ten queries and loses all or none, the others have one."""
     n = shape[1]
     sizes = np.where(np.arange(n) < n // 5, 10.0, 1.0)
     share = float(sizes[: n // 5].sum() / sizes.sum())
@@ -161,7 +161,7 @@ def _large_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
 
 
 def _sized_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
-    """One to ten queries a cluster; the larger, the more likely all are lost."""
+    """Draw clusters of one to ten queries; a larger cluster is more likely to lose all."""
     sizes = rng.integers(1, 11, shape).astype(np.float64)
     u, lost = rng.random(shape), drop * sizes * 5.5 / 38.5  # the mean size, that of its square
     one = np.where(u < lost + 0.03, -1.0, np.where(u < lost + 0.06, 1.0, 0.0))
@@ -169,7 +169,7 @@ def _sized_clusters(rng: Rng, shape: Shape, drop: float) -> Sample:
 
 
 def _failures(rng: Rng, shape: Shape, drop: float) -> Sample:
-    """One query in ten failed by chance and is left out."""
+    """Draw queries of which one in ten failed by chance and is left out."""
     return hits(0.02).draw(rng, (shape[0], shape[1] - shape[1] // 10), drop)
 
 

@@ -1,4 +1,4 @@
-"""What rules of gates do to a project in a year of commits of which the truth is known.
+"""Simulate the rules of gates over a year of commits with known effects.
 
     python benchmarks/year.py [--n 100] [--seeds 8] [--write docs/ci.md]
 
@@ -58,14 +58,14 @@ MODES: dict[Mode, str] = {
 DEFAULT, USUAL = "default", "mean fell > 0.02"
 POOL, DEPTH = 20_000, 10
 MARGIN = 0.02
+# A commit whose effect on the pool is above it loses nothing that anybody would look for
 HARMLESS = -0.005
-"""A commit whose effect on the pool is above it loses nothing that anybody would look for."""
 GAIN = np.array([1 / np.log2(rank + 1) for rank in range(1, DEPTH + 1)] + [0.0])
 FIRST_RANKS = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
 EFFECTS = (0.0,) * 20 + (-0.008,) * 12 + (0.025,) * 4 + (-0.028, -0.028, -0.05, -0.11)
 
 
-class World(NamedTuple):
+class Project(NamedTuple):
     """A project, and how its scores move.
 
     Attributes:
@@ -88,11 +88,11 @@ class World(NamedTuple):
 
 
 WORLDS = (
-    World("one gold document"),
-    World("four gold documents", n_gold=4),
-    World("noise", noise=0.05),
-    World("drift", n_drift=12),
-    World("shuffles", n_shuffles=40),
+    Project("one gold document"),
+    Project("four gold documents", n_gold=4),
+    Project("noise", noise=0.05),
+    Project("drift", n_drift=12),
+    Project("shuffles", n_shuffles=40),
 )
 
 
@@ -125,9 +125,9 @@ def shuffle(rng: np.random.Generator, ranks: Ranks, share: float, steps: float) 
     """
     rows = rng.choice(len(ranks), round(share * len(ranks)), replace=False)
     score = ranks[rows].sum(axis=1) + rng.random(len(rows))  # equal ranks in random order
-    before, after = np.argsort(score), np.argsort(score + rng.normal(0, steps, len(rows)))
+    original, after = np.argsort(score), np.argsort(score + rng.normal(0, steps, len(rows)))
     result = ranks.copy()
-    result[rows[after]] = ranks[rows[before]]
+    result[rows[after]] = ranks[rows[original]]
     return result
 
 
@@ -144,7 +144,7 @@ def shift(rng: np.random.Generator, ranks: Ranks, effect: float) -> Ranks:
     return result
 
 
-def commit(rng: np.random.Generator, ranks: Ranks, effect: float | None, world: World) -> Ranks:
+def commit(rng: np.random.Generator, ranks: Ranks, effect: float | None, world: Project) -> Ranks:
     """Return the ranks after a commit with this effect on the pool; None shuffles."""
     if effect is not None:
         return shift(rng, ranks, effect) if effect else ranks
@@ -237,13 +237,13 @@ class Year(NamedTuple):
     quality: float
 
 
-def year(rule: Rule, world: World, n: int, mode: Mode, seed: int) -> Year:
+def year(rule: Rule, world: Project, n: int, mode: Mode, seed: int) -> Year:
     """Run a year of commits through a rule."""
     rng = np.random.default_rng(seed)
     effects: list[float | None] = [*EFFECTS, *(None,) * world.n_shuffles]
     effects += [-0.008] * world.n_drift
     pool = first_ranks(rng, world.n_gold)
-    known = rng.choice(POOL, n, replace=False)
+    sample = rng.choice(POOL, n, replace=False)
     order = rng.permutation(len(effects))
     # the noise of an evaluation depends on the commit alone, so that rules see the same
     seeds = rng.integers(0, 2**32, (len(effects) + 1, 2))
@@ -251,7 +251,7 @@ def year(rule: Rule, world: World, n: int, mode: Mode, seed: int) -> Year:
     def evaluate(ranks: Ranks, noise_seed: int) -> FloatArray:
         if world.noise:
             ranks = shuffle(np.random.default_rng(noise_seed), ranks, world.noise, 2)
-        return scores_of(ranks[known])
+        return scores_of(ranks[sample])
 
     start = float(scores_of(pool).mean())
     baseline, baseline_scores = start, evaluate(pool, int(seeds[-1, 1]))
@@ -260,21 +260,21 @@ def year(rule: Rule, world: World, n: int, mode: Mode, seed: int) -> Year:
         effect = effects[i]
         state = commit(np.random.default_rng(seeds[i, 0]), pool, effect, world)
         scores, truth = evaluate(state, int(seeds[i, 1])), float(scores_of(state).mean())
-        own = truth - float(scores_of(pool).mean())
+        own_effect = truth - float(scores_of(pool).mean())
         verdict = rule(scores - baseline_scores, baseline_scores)
         undecided += verdict == "undecided"
         if verdict == "fail":
             alarms += truth - baseline > HARMLESS
-            harmless += own > HARMLESS
+            harmless += own_effect > HARMLESS
             continue
-        merged += own < -MARGIN
+        merged += own_effect < -MARGIN
         pool = state
         if mode == "main" or (effect or 0) > 0:
             baseline, baseline_scores = truth, scores
     return Year(alarms, merged, harmless, undecided, float(scores_of(pool).mean()) - start)
 
 
-def mean_year(rule: str, world: World, n: int, mode: Mode, seeds: int) -> Year:
+def mean_year(rule: str, world: Project, n: int, mode: Mode, seeds: int) -> Year:
     """Return the mean of so many years."""
     years = [year(RULES[rule], world, n, mode, seed) for seed in range(seeds)]
     return Year(*np.mean(years, axis=0).tolist())
